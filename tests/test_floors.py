@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOOR = {
+    "documented": 0,
     "lazy": 0,
     "memory": 0,
     "names": 0,
@@ -41,6 +42,7 @@ HOME = {
     "omegaconf": {"config", "commands"},
     "submitit": {"commands"},
     "matplotlib": {"figures", "experiments"},
+    "jinja2": {"records"},
     "orbax": {"training"},
     "flint": {"superposition"},
     "xarray": {"records", "figures", "lab", "kit", "commands", "experiments"},
@@ -61,6 +63,8 @@ SHARED = "shared"
 # The folder beside the chapters, which measures time and is no experiment.
 BENCHMARKS = "benchmarks"
 ENTRY_LINES = 30
+# Holds the class by which an experiment's __init__.py declares it.
+DECLARATION = "circuitax.config.catalogue"
 # Files whose classes still describe a field below it, where `help` does not look.
 DESCRIBED_BELOW = {"frozen.py", "expansion.py", "layer.py"}
 
@@ -163,12 +167,15 @@ def imports_point_down(sources: Sources) -> Iterator[str]:
 
 
 def package_roots_import_nothing(sources: Sources) -> Iterator[str]:
+    """But for the face of the library, and what an experiment declares itself with."""
     for path, tree in sources.items():
         if path.name == "__init__.py":
             face = path == PurePosixPath("src/circuitax/__init__.py")
+            declares = path.with_name("experiment.py") in sources
             for name in imports_at_once(tree) if face else imports(tree):
                 stdlib = face and name.split(".")[0] in sys.stdlib_module_names
-                if not stdlib and not name.startswith("circuitax.lazy"):
+                declared = declares and name.removesuffix(".Experiment") == DECLARATION
+                if not stdlib and not declared and not name.startswith("circuitax.lazy"):
                     yield f"{path} must not import {name}"
 
 
@@ -287,6 +294,8 @@ def test_the_house_keeps_the_rule(rule: Rule, sources: Sources) -> None:
         (package_roots_import_nothing, "src/circuitax/kernel/__init__.py", "import math"),
         (package_roots_import_nothing, "src/circuitax/__init__.py", "import circuitax.lab.a"),
         (package_roots_import_nothing, "src/circuitax/__init__.py", "class A:\n    import jax"),
+        (package_roots_import_nothing, "experiments/walk/__init__.py", "import numpy"),
+        (package_roots_import_nothing, "experiments/part/__init__.py", f"import {DECLARATION}"),
         (readers_work_without_jax, "src/circuitax/records/a.py", "from jaxtyping import Float"),
         (readers_work_without_jax, "experiments/toy/measures.py", "import circuitax.kernel.b"),
         (readers_work_without_jax, "experiments/toy/figure_b.py", "import circuitax.kernel.b"),
@@ -319,6 +328,7 @@ def test_a_breach_is_noticed(rule: Rule, path: str, text: str) -> None:
         "experiments/toy/experiment.py": '"""A."""\nimport circuitax.kernel.b',
         "experiments/toy/figure.py": '"""A."""\nimport matplotlib',
         "experiments/walk/experiment.py": '"""A."""',
+        "experiments/walk/__init__.py": f'"""A."""\nfrom {DECLARATION} import Experiment',
         "experiments/part/__init__.py": '"""A."""',
         "experiments/part/shared/__init__.py": '"""A."""',
         "experiments/part/shared/b.py": '"""A."""',

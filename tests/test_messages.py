@@ -22,6 +22,8 @@ model = cx.init(jax.random.key(0), spec)
 run = cx.run(model, [1, 2, 3], outputs=True)
 key = jax.random.key(0)
 TOY = cx.TiedWeights(jnp.ones((2, 3)), jnp.zeros(3))
+class Nothing:
+    init = batch = loss = len
 MAP = cx.MapSpec("rademacher", 4, 2)
 MORE = {
     "ledger": {"token": 1},
@@ -44,6 +46,21 @@ MISTAKES = {
     "name for a map": lambda: cx.project(key, jnp.ones((3, 4)), "gaussian"),
     "one density": lambda: cx.expected_loss(TOY, 0.1, 1.0),
     "no matrix": lambda: cx.dimensionality(jnp.ones(3)),
+    "head without layer": lambda: cx.ablate_head(run, 1),
+    "name of a head": lambda: cx.patch_head(run, "0.1", jnp.ones((3, 4))),
+    "patterns for all": lambda: cx.run(model, [1, 2, 3], cx.Interventions(patterns=run.patterns)),
+    "half a dimension": lambda: cx.MapSpec("gaussian", 20.5, 5),
+    "unlike points": lambda: cx.project(key, [[1.0, 2.0]], MAP),
+    "one bound": lambda: cx.distortion([[0.0], [1.0]], [[0.0], [2.0]], [-0.1, 0.1]),
+    "lists": lambda: cx.distortion([[0.0], [1.0]], [[0.0], [2.0]], [[-0.1, 0.1]]),
+    "name for optim": lambda: cx.train(Nothing(), 2, 4, key=key, optim="adam"),
+    "init of a key": lambda: cx.train(Nothing(), 2, 4, key=key),
+    "half a hidden": lambda: cx.find_optimum(key, [0.1, 0.2], [1.0, 1.0], n_hidden=1.5),
+    "text for a token": lambda: cx.ledger(run, token="a"),
+    "seed for a text": lambda: cx.generate(model, [1], 2, key=0),
+    "array for weights": lambda: cx.expected_loss(TOY.W, jnp.full(3, 0.1), jnp.ones(3)),
+    "layers to compose": lambda: cx.composition(cx.init(key, spec.replace(n_layers=0))),
+    "layers to explain": lambda: cx.explain(cx.run(cx.init(key, spec.replace(n_layers=0)), [1])),
     "no path": lambda: cx.patch(run, cx.run(model, [[1, 2, 3]])),
 }
 for name in MORE:
@@ -96,6 +113,21 @@ RUN_WANTED = r"ValueError: run is a Model, must be a Run: cx\.run\(model, tokens
         ),
         ("unlike rows", r"importance has shape \(1,\), density has \(2,\)"),
         ("no record", r"folder='head_width' must be that of a run: there are results/head_width/"),
+        ("head without layer", r"ValueError: head=1 must be a pair \(layer, head\)"),
+        ("name of a head", r"ValueError: head='0\.1' must be a pair \(layer, head\)"),
+        ("patterns for all", "needs interventions.pattern_frozen, the heads that it is for"),
+        ("half a dimension", r"ValueError: dim_in=20\.5 must be an integer"),
+        ("unlike points", r"ValueError: points has shape \(1, 2\), .* spec\.dim_in=4"),
+        ("one bound", r"ValueError: bounds has shape \(2,\), must be rows \(lower, upper\)"),
+        ("lists", "^nothing$"),
+        ("name for optim", r"ValueError: optim='adam' must be an OptimSpec, such as circuitax\."),
+        ("init of a key", r"ValueError: problem is a Nothing .* called as init\(key, hyper\)"),
+        ("half a hidden", r"ValueError: n_hidden=1\.5 must be an integer"),
+        ("text for a token", "ValueError: token='a' must be an integer"),
+        ("seed for a text", "ValueError: key=0 must be a random key"),
+        ("array for weights", r"ValueError: weights is a .*, must be TiedWeights\(W, b\)"),
+        ("layers to compose", "ValueError: model has no layers, must have heads"),
+        ("layers to explain", r"ValueError: run\.model has no layers: .* see cx\.ledger"),
         ("no path", r"ValueError: donor has 1 texts, must have one: .* take donor\[i\]"),
         (
             "text for ids",

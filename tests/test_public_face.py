@@ -6,9 +6,10 @@ import pydoc
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import circuitax as cx
+from circuitax.documented import described
 from circuitax.kernel.norm import Norm
 from circuitax.names import ELSEWHERE
 
@@ -61,6 +63,39 @@ def test_help_reads_like_a_table_of_contents() -> None:
     assert page.index("Analyses of a run") < page.index("Algebra")
     assert "the largest paths to one logit, and a bound on all others" in page
     assert len(page.splitlines()) < 200
+
+
+def within(annotation: Any) -> Iterator[type]:
+    """The classes of this library in an annotation."""
+    if isinstance(annotation, type) and annotation.__module__.startswith("circuitax"):
+        yield annotation
+    for part in get_args(annotation):
+        yield from within(part)
+
+
+def reached() -> set[type]:
+    """Classes of the face, those that its functions return, and those of their fields."""
+    found: set[type] = set()
+    values = [getattr(cx, name) for name in dir(cx)]
+    todo = [value for value in values if isinstance(value, type)]
+    for value in values:
+        if inspect.isfunction(value):
+            todo += within(get_type_hints(value).get("return"))
+    while todo:
+        if (cls := todo.pop()) not in found:
+            found.add(cls)
+            todo += [part for hint in get_type_hints(cls).values() for part in within(hint)]
+    return found
+
+
+def test_help_describes_every_field_of_what_one_gets() -> None:
+    tuples = [cls for cls in reached() if hasattr(cls, "_fields")]
+    assert {cx.Interventions, cx.Estimate} < set(tuples)
+    for cls in tuples:
+        assert set(described(cls)) == set(cls._fields), cls
+        assert all(getattr(cls, name).__doc__ == text for name, text in described(cls).items())
+    page = pydoc.render_doc(cx.Interventions, renderer=pydoc.plaintext)
+    assert "Alias for field" not in page and "On what each MLP writes." in page
 
 
 def test_importing_it_imports_nothing_else() -> None:

@@ -36,7 +36,9 @@ def cases(stack: ExitStack) -> list[Case]:
         "SmolLM2-135M": large,
     }
     return [
-        case for name, model in models.items() for case in _cases(name, model, lens, torch, stack)
+        case
+        for name, model in models.items()
+        for case in model_cases(name, model, lens, torch, stack)
     ]
 
 

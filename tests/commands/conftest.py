@@ -4,13 +4,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from multiprocessing import Pipe
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from circuitax.commands import job, reproduce, run, suite
+from circuitax.commands import job, reproduce, run, workers
+from circuitax.commands.status import STATUS, leave
+from circuitax.commands.worker import Answer, Job
+from circuitax.commands.workers import Worker
 from circuitax.config import catalogue
+from circuitax.config.command_line import quoted
 from circuitax.lab import runs
 
 HOUSE = Path(__file__).parent.parent / "house"
@@ -67,33 +71,65 @@ def start(results: Path) -> Callable[..., subprocess.Popen]:
 
 
 class Child:
-    """``subprocess.Popen`` of experiments.run, in this process."""
+    """A worker in this process: a job is computed when it is sent, and its answer is ready."""
 
-    commands: list[list[str]] = []  # noqa: RUF012
+    jobs: list[Job] = []  # noqa: RUF012
 
-    def __init__(self, command: list[str]) -> None:
-        Child.commands.append(command)
-        self.status = run.main(command[3:])
+    def __init__(self, prefix: str) -> None:
+        self._here, self._there = Pipe()
 
-    def wait(self, timeout: float) -> int:
-        return self.status
+    def worker(self) -> Worker:
+        return Worker(self, self)
+
+    def send(self, job: Job) -> None:
+        self.job = job
+        Child.jobs.append(job)
+        self.compute(job)
+
+    def compute(self, job: Job) -> None:
+        run.main([*job.overrides, quoted("hydra.run.dir", str(job.folder))])
+        self.answer()
+
+    def answer(self, stopped: int | None = None) -> None:
+        self._there.send(Answer("", stopped, True))
+
+    def leave(self, status: str) -> None:
+        leave(self.job.folder / STATUS, self.job.overrides, status, "")
+
+    def recv(self) -> Answer:
+        return self._here.recv()
+
+    def fileno(self) -> int:
+        return self._here.fileno()
+
+    def join(self) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @pytest.fixture
-def stand_in(results: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable], None]:
-    """Puts another ``Popen`` into the suite alone; git still needs the real one."""
+def child() -> type[Child]:
+    """The stand-in for a worker, for others that derive from it."""
+    return Child
 
-    def put(popen: Callable) -> None:
-        names = ("TimeoutExpired", "PIPE", "STDOUT")
-        others = {name: getattr(subprocess, name) for name in names}
-        monkeypatch.setattr(suite, "subprocess", SimpleNamespace(Popen=popen, **others))
+
+@pytest.fixture
+def stand_in(results: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[type], None]:
+    """Puts a stand-in for the processes of the pool."""
+
+    def put(child: type[Child]) -> None:
+        monkeypatch.setattr(workers, "start_worker", lambda prefix: child(prefix).worker())
+        Child.jobs = []
 
     return put
 
 
 @pytest.fixture
-def children(stand_in: Callable[[Callable], None]) -> list[list[str]]:
-    """The commands of the suite's experiments, which run in this process."""
+def children(stand_in: Callable[[type], None]) -> list[Job]:
+    """The jobs of the suite's experiments, which run in this process."""
     stand_in(Child)
-    Child.commands = []
-    return Child.commands
+    return Child.jobs

@@ -17,9 +17,9 @@ from circuitax.commands import (
     render,
     reproduce,
     run,
-    suite,
     twins,
 )
+from circuitax.commands.worker import Job
 from circuitax.config.catalogue import checkout
 from circuitax.lab.runs import DERIVED, finished_runs
 from circuitax.records.manifest import damage, write_manifest
@@ -81,7 +81,7 @@ def test_a_damaged_run_is_refused_and_stays(
 
 
 def test_reproduce_leaves_a_damaged_run_out_and_goes_on(
-    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
+    children: list[Job], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert reproduce.main(["only=house_walk,house_stack", "scale=tiny"]) == 0
     (done,) = finished_runs("house_walk")
@@ -103,20 +103,19 @@ def test_reproduce_leaves_a_damaged_run_out_and_goes_on(
 
 
 def test_damage_while_others_are_computed(
-    children: list[list[str]], stand_in: Callable[[Callable], None], results: Path
+    children: list[Job], stand_in: Callable[[type], None], child: type, results: Path
 ) -> None:
     """The run of an earlier command is damaged after this one has looked at it."""
     assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
     (done,) = finished_runs("house_walk")
     before = (done / "claims.json").read_bytes()
 
-    child = suite.subprocess.Popen
+    class ThenDamaged(child):
+        def compute(self, job: Job) -> None:
+            flip(done / "data.nc")
+            super().compute(job)
 
-    def then_damaged(command: list[str]) -> object:
-        flip(done / "data.nc")
-        return child(command)
-
-    stand_in(then_damaged)
+    stand_in(ThenDamaged)
     assert reproduce.main(["only=house_stack", "scale=tiny"]) == 1
     assert (done / "claims.json").read_bytes() == before
     assert '<a id="house_walk">' not in (results / "latest" / "README.md").read_text()

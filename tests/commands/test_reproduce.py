@@ -1,20 +1,20 @@
 """The suite: cheap first, nothing stops the rest, pages after each."""
 
 import errno
-import io
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from circuitax.commands import accept, reproduce, run, suite
+from circuitax.commands import accept, reproduce, run, suite, workers
+from circuitax.commands.worker import Job
+from circuitax.commands.workers import Pool
 from circuitax.config.catalogue import discover
 from circuitax.lab import runs
 from circuitax.lab.busy import held
@@ -38,16 +38,12 @@ def test_cheap_first_but_upstream_before(results: Path) -> None:
     ]
 
 
-def test_the_suite(
-    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_suite(children: list[Job], results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reproduce.main(["only=house_reader", "scale=tiny", "seed=1"]) == 0
     out = capsys.readouterr().out
-    assert [command[3] for command in children] == [
-        "experiment=house_walk",
-        "experiment=house_reader",
-    ]
-    assert children[0][0] == sys.executable and "seed=1" in children[0]
+    assert [job.name for job in children] == ["house_walk", "house_reader"]
+    assert children[0].overrides == ("experiment=house_walk", "scale=tiny", "seed=1")
+    assert all(job.alone for job in children)
     assert "[1/2] house_walk" in out and "[2/2] house_reader" in out
     assert "gallery: " in out and "claims:  " in out
     (walk,), (reader,) = (finished_runs(name) for name in ("house_walk", "house_reader"))
@@ -67,14 +63,14 @@ def test_the_suite(
 
 
 def test_again_is_for_the_experiments_named(
-    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
+    children: list[Job], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert reproduce.main(["only=house_reader", "scale=tiny", "again=yes"]) == 0
-    assert [("again=true" in command) for command in children] == [False, True]
+    assert [("again=true" in job.overrides) for job in children] == [False, True]
     assert reproduce.main(["again=often"]) == 2
 
 
-def test_pages_keep_what_was_reproduced_before(children: list[list[str]], results: Path) -> None:
+def test_pages_keep_what_was_reproduced_before(children: list[Job], results: Path) -> None:
     assert reproduce.main(["only=house_reader", "scale=tiny"]) == 0
     assert reproduce.main(["only=house_walk", "scale=tiny", "seed=5"]) == 0
     page = (results / "latest" / "gallery" / "further.md").read_text()
@@ -90,7 +86,7 @@ def test_pages_keep_what_was_reproduced_before(children: list[list[str]], result
 
 
 def test_busy_is_not_failed(
-    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
+    children: list[Job], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     walk = ["experiment=house_walk", "scale=tiny"]
     assert run.main(walk) == 0
@@ -104,7 +100,7 @@ def test_busy_is_not_failed(
 
 
 def test_results_may_lie_in_a_folder_of_any_name(
-    children: list[list[str]],
+    children: list[Job],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -124,7 +120,7 @@ def test_results_may_lie_in_a_folder_of_any_name(
 
 
 def test_abandoned_work_goes_at_the_end_of_all(
-    children: list[list[str]], results: Path, capsys: pytest.CaptureFixture[str]
+    children: list[Job], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     work = results / ".work" / "0123456789ab"
     work.mkdir(parents=True)
@@ -135,7 +131,7 @@ def test_abandoned_work_goes_at_the_end_of_all(
 
 
 def test_a_failure_is_named_and_the_rest_goes_on(
-    children: list[list[str]],
+    children: list[Job],
     results: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -149,7 +145,7 @@ def test_a_failure_is_named_and_the_rest_goes_on(
         "failed: house_walk, house_reader"
     )
     assert len(children) == 2
-    typed = [text for command in children for text in command]
+    typed = [text for job in children for text in job.overrides]
     assert not any(text.startswith("seed=") for text in typed), "each has its own configuration's"
     assert "Not run yet" in (results / "latest" / "README.md").read_text()
     monkeypatch.setattr(walk, "run", original)
@@ -157,7 +153,8 @@ def test_a_failure_is_named_and_the_rest_goes_on(
 
 def test_a_signal_is_passed_on(
     results: Path,
-    stand_in: Callable[[Callable], None],
+    stand_in: Callable[[type], None],
+    child: type,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -169,17 +166,14 @@ def test_a_signal_is_passed_on(
             flags.append(self)
             return self
 
-    class Slow:
-        def __init__(self, command: list[str]) -> None: ...
-
-        def wait(self, timeout: float) -> int:
-            if sent:
-                return 143
+    class Slow(child):
+        def compute(self, job: Job) -> None:
             flags[0].number = 15
-            raise subprocess.TimeoutExpired("run", timeout)
 
         def terminate(self) -> None:
             sent.append(15)
+            self.leave("stopped")
+            self.answer(15)
 
     monkeypatch.setattr(reproduce, "StopFlag", Flag)
     stand_in(Slow)
@@ -190,31 +184,38 @@ def test_a_signal_is_passed_on(
     assert (results / "latest" / "report.html").is_file() and "gallery: " in out
 
 
-class Slowly:
-    """A process that takes its turns: what ran beside it is noted."""
-
-    running: list[str] = []  # noqa: RUF012
-    seen: dict[str, set[str]] = {}  # noqa: RUF012
-
-    def __init__(self, command: list[str], env: dict[str, str], **pipes: int) -> None:
-        assert env["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false" and env["PATH"]
-        self.name, self.left = command[3].removeprefix("experiment="), 3
-        self.stdout = io.BytesIO(f"working on {self.name}\nhalf a line".encode())
-        Slowly.running.append(self.name)
-        for name in Slowly.running:
-            Slowly.seen.setdefault(name, set()).update(Slowly.running)
-
-    def wait(self, timeout: float) -> int:
-        self.left -= 1
-        if self.left:
-            raise subprocess.TimeoutExpired("run", timeout)
-        Slowly.running.remove(self.name)
-        return 0
-
-
 def test_side_by_side(
-    stand_in: Callable[[Callable], None], capsys: pytest.CaptureFixture[str]
+    stand_in: Callable[[type], None], child: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    running: list[Any] = []
+    seen: dict[str, set[str]] = {}
+
+    class Slowly(child):
+        """A worker that ends as soon as it is waited for: what ran beside it is noted."""
+
+        def __init__(self, prefix: str) -> None:
+            super().__init__(prefix)
+            self.prefix = prefix
+
+        def compute(self, job: Job) -> None:
+            assert (
+                os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false" and self.prefix == job.name
+            )
+            running.append(self)
+            names = {child.job.name for child in running}
+            for name in names:
+                seen.setdefault(name, set()).update(names)
+
+        def fileno(self) -> int:
+            if not self._here.poll():
+                self.leave("done")
+                self.answer()
+            return super().fileno()
+
+        def join(self) -> None:
+            running.remove(self)
+
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE", raising=False)
     stand_in(Slowly)
     walk = discover()["house_walk"]
     entries = {
@@ -228,8 +229,7 @@ def test_side_by_side(
             "d": (),
         }.items()
     }
-    Slowly.running, Slowly.seen = [], {}
-    jobs = suite.Suite(list(entries), entries, ["scale=tiny"], [], 2, StopFlag())
+    jobs = suite.Suite(list(entries), entries, ["scale=tiny"], [], Pool(2, StopFlag()))
     begun, ended = [], []
     while True:
         begun += list(jobs.start())
@@ -238,58 +238,70 @@ def test_side_by_side(
         ended += [result.name for result in came]
     assert begun == ["a", "b", "reads_a", "c", "timed", "d"], "no job idles for the timed one"
     assert sorted(ended) == sorted(entries)
-    beside = {name: seen - {name} for name, seen in Slowly.seen.items()}
+    beside = {name: others - {name} for name, others in seen.items()}
     assert beside["a"] == {"b"}, "a reader waits, and the next in order takes its place"
     assert beside["timed"] == beside["d"] == set() and beside["c"] == {"reads_a"}
-    lines = capsys.readouterr().out.splitlines()
-    assert "reads_a: working on reads_a" in lines and "c: half a line" in lines
 
 
-def test_a_signal_reaches_all_that_run(stand_in: Callable[[Callable], None]) -> None:
+def test_output_of_a_worker_is_told_apart(capfd: pytest.CaptureFixture[str]) -> None:
+    shown, output = Pipe(duplex=False)
+    os.write(output.fileno(), b"working\nhalf a line")
+    output.close()
+    workers._copy(shown, "walk")
+    assert capfd.readouterr().out == "walk: working\nwalk: half a line\n"
+
+
+def test_a_signal_reaches_all_that_run(stand_in: Callable[[type], None], child: type) -> None:
     told: list[str] = []
 
-    class Patient(Slowly):
-        def wait(self, timeout: float) -> int:
-            if self.name in told:
-                return 143
-            raise subprocess.TimeoutExpired("run", timeout)
+    class Patient(child):
+        def compute(self, job: Job) -> None: ...
 
         def terminate(self) -> None:
-            told.append(self.name)
+            told.append(self.job.name)
+            self.leave("stopped")
+            self.answer(15)
 
     stand_in(Patient)
     walk = discover()["house_walk"]
     entries = {name: walk._replace(name=name) for name in "abc"}
     flag = StopFlag()
-    jobs = suite.Suite(list("abc"), entries, [], [], 2, flag)
+    jobs = suite.Suite(list("abc"), entries, [], [], Pool(2, flag))
     assert list(jobs.start()) == ["a", "b"]
     flag.number = 15
-    statuses: dict[str, int] = {}
+    statuses: dict[str, str] = {}
     while came := jobs.finished():
         statuses |= {result.name: result.status for result in came}
         assert list(jobs.start()) == []
-    assert statuses == {"a": 143, "b": 143} and told == ["a", "b"] and jobs.waiting == ["c"]
+    assert (
+        statuses == {"a": "stopped", "b": "stopped"}
+        and told == ["a", "b"]
+        and jobs.waiting == ["c"]
+    )
 
 
 def test_pages_that_cannot_be_written_end_what_runs_after_it_has_saved(
     results: Path,
-    stand_in: Callable[[Callable], None],
+    stand_in: Callable[[type], None],
+    child: type,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     told, saved = list[str](), list[str]()
 
-    class Patient(Slowly):
-        def wait(self, timeout: float | None = None) -> int:
-            if self.name == "a":
-                return 0
-            if self.name not in told:
-                raise subprocess.TimeoutExpired("run", timeout or 0)
-            saved.append(self.name)
-            return 143
+    class Patient(child):
+        def compute(self, job: Job) -> None:
+            if job.name == "a":
+                self.leave("done")
+                self.answer()
 
         def terminate(self) -> None:
-            told.append(self.name)
+            told.append(self.job.name)
+            self.answer(15)
+
+        def join(self) -> None:
+            if self.job.name in told:
+                saved.append(self.job.name)
 
     def full(self: object, ended: list[suite.Result]) -> str:
         if ended:
@@ -308,7 +320,7 @@ def test_pages_that_cannot_be_written_end_what_runs_after_it_has_saved(
 
 def test_the_numbers_are_held_against_the_accepted_ones(
     walk: Callable[..., int],
-    children: list[list[str]],
+    children: list[Job],
     results: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -345,7 +357,8 @@ def test_the_numbers_are_held_against_the_accepted_ones(
 
 def test_pages_come_before_anything_is_computed(
     walk: Callable[..., int],
-    children: list[list[str]],
+    stand_in: Callable[[type], None],
+    child: type,
     results: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -354,15 +367,14 @@ def test_pages_come_before_anything_is_computed(
     shutil.rmtree(finished_runs("house_walk")[0])
     capsys.readouterr()
     seen: list[str] = []
-    child = suite.subprocess.Popen
 
-    def looked_first(command: list[str], **options: object) -> object:
-        seen.append((results / "latest" / "CLAIMS.md").read_text())
-        return child(command, **options)
+    class LookedFirst(child):
+        def compute(self, job: Job) -> None:
+            seen.append((results / "latest" / "CLAIMS.md").read_text())
+            super().compute(job)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suite.subprocess, "Popen", looked_first)
-        assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
+    stand_in(LookedFirst)
+    assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("open ") and "report.html: the accepted runs of 1 experiments" in out
     assert "agree here" not in seen[0] and "1 holds" in seen[0].replace("hold", "holds")
@@ -371,7 +383,7 @@ def test_pages_come_before_anything_is_computed(
 
 def test_a_damaged_accepted_run_is_named_and_left_out(
     walk: Callable[..., int],
-    children: list[list[str]],
+    children: list[Job],
     results: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -4,19 +4,25 @@ import errno
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from omegaconf import DictConfig
 
-from circuitax.commands import run
+from circuitax.commands import entry, run, start
 from circuitax.config import catalogue
+from circuitax.config.catalogue import discover
 from circuitax.lab import arrays, conduct, runs
 from circuitax.lab.runs import finished_runs, provenance
 from circuitax.records import store
 from circuitax.records.manifest import damage
+from circuitax.records.record import Record
 
 HOUSE = Path(__file__).parent.parent / "house"
 
@@ -109,6 +115,43 @@ def test_help_lists_what_there_is(results: Path, capsys: pytest.CaptureFixture[s
     for words in ("house_walk", "A random walk", "tiny", "paper", "-m", "hydra/launcher=cores"):
         assert words in text
     assert run.main([]) == 2
+
+
+def test_a_run_is_composed_once_and_its_calls_are_those_of_the_architecture(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    composed: list[list[str]] = []
+    compose = ConfigLoaderImpl.load_configuration
+    calls: list[str] = []
+    module = discover()["house_walk"].load()
+    original = module.run
+
+    def counting(self: ConfigLoaderImpl, *arguments: Any, **options: Any) -> DictConfig:
+        composed.append(options["overrides"])
+        return compose(self, *arguments, **options)
+
+    def traced(*arguments: Any) -> Record:
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_name != "enter":
+            # Without the shape checks that tests put around every function.
+            if re.search("/circuitax/|/hydra/", frame.f_code.co_filename):
+                calls.append(frame.f_code.co_name)
+            frame = frame.f_back
+        return original(*arguments)
+
+    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", counting)
+    monkeypatch.setattr(module, "run", traced)
+    monkeypatch.setattr(start, "put_off", lambda: None)
+    typed = ["experiments.run", "experiment=house_walk", "scale=tiny"]
+    monkeypatch.setattr(sys, "argv", typed)
+    assert entry.enter("circuitax.commands.start", "start") == 0
+    assert [job[:2] for job in composed] == [typed[1:]]
+    text = (HOUSE.parents[1] / "docs/architecture.md").read_text()
+    table = re.findall(r"\| \d+ \| [^|]*`(?:[\w/]+\.py::)?(\w+)`", text)
+    assert table[-1] == "run" and len(table) <= 12
+    # What a decorator returns has another name than the decorator.
+    called = ["disk_in_one_line" if name == "command" else name for name in reversed(calls)]
+    assert called == table[1:-1]
 
 
 def test_a_failing_experiment_exits_with_1(

@@ -224,7 +224,7 @@ def test_a_sweep_is_drawn_and_kept_when_drawing_fails(
     capsys.readouterr()
     monkeypatch.setattr(collect, "draw_figures", lambda run, module, function: [run / function])
     assert collect.main(["experiment=house_walk"]) == 0
-    assert "draw_sweep" in capsys.readouterr().out
+    assert "SWEEP_FIGURES" in capsys.readouterr().out
 
     def fail(run: Path, module: Path, function: str) -> list[Path]:
         raise KeyError("no such axis")

@@ -1,9 +1,15 @@
-"""When a worker of a sweep forgets what it has compiled."""
+"""When a worker forgets what it has compiled, and when it ends."""
+
+from multiprocessing import Pipe
+from pathlib import Path
 
 import pytest
 
 from circuitax.commands import worker
+from circuitax.commands.job import LAUNCHER
+from circuitax.commands.worker import Answer, Job
 from circuitax.lab.compilation import Footprint
+from circuitax.lab.stop import StopFlag, Stopped
 
 FIRST = Footprint(maps=5000, megabytes=400.0)
 
@@ -42,3 +48,33 @@ def test_compiled_code_is_released_after_freed_memory_only(
     monkeypatch.setattr(worker, "release_compiled_code", lambda: shrink("compiled"))
     assert worker._small_again(FIRST) is small
     assert done == shrunk
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_stop_is_no_error_and_a_job_of_its_own_process_ends_it(
+    alone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = Pipe()
+    done: list[str] = []
+
+    def compute_job(job: Job, stop: StopFlag) -> None:
+        done.append(job.name)
+        if job.name == "told":
+            stop.number = 15
+            raise Stopped(15)
+
+    monkeypatch.setenv(LAUNCHER, "the process that sweeps")
+    monkeypatch.setattr(worker, "compute_job", compute_job)
+    monkeypatch.setattr(worker, "one_device_a_core", lambda: None)
+    monkeypatch.setattr(worker, "release_compiled_code", lambda: None)
+    monkeypatch.setattr(worker, "_small_again", lambda first: True)
+    monkeypatch.setattr(worker.gc, "freeze", lambda: None)
+    for name in ("first", "told", "after"):
+        here.send(Job(name, (), tmp_path, alone))
+    worker.serve(there, None)
+    expected = [Answer("", None, True)] if alone else [Answer("", None, False)]
+    expected += [] if alone else [Answer("", 15, True)]
+    assert [here.recv() for _ in expected] == expected and not here.poll()
+    assert done == (["first"] if alone else ["first", "told"])
+    # Whether a signal concerns the job alone is told by who launched it.
+    assert (worker.os.environ[LAUNCHER] == worker.this_process()) is alone

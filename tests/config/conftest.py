@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.config.catalogue import VARIABLE, Entry, discover
+from circuitax.config.catalogue import VARIABLE, ExperimentEntry, discover
 
 HOUSE = Path(__file__).parent.parent / "house"
 
 
 @pytest.fixture
-def entries(monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
+def entries(monkeypatch: pytest.MonkeyPatch) -> dict[str, ExperimentEntry]:
     monkeypatch.setenv(VARIABLE, str(HOUSE))
     return discover()

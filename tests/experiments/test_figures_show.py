@@ -1,6 +1,5 @@
 """What figures show, read from what is drawn of the accepted records."""
 
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from circuitax.config.catalogue import discover
-from circuitax.config.showcase import read_showcase
 from circuitax.figures.palette import ORANGE
+from circuitax.figures.spec import draw_all
 from circuitax.figures.style import headline, new_figure, styled
 from circuitax.records.record import Record
 from experiments.induction.shared.figure_term_panels import terms
@@ -21,8 +20,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def drawn(experiment: str, figure: str) -> Figure:
-    module = import_module(f"{discover()[experiment].package}.figure")
-    return module.draw(Record.load(ROOT / "results" / experiment / "accepted"))[figure]
+    (spec,) = [spec for spec in discover()[experiment].load_figures() if spec.name == figure]
+    record = Record.load(ROOT / "results" / experiment / "accepted")
+    return draw_all([spec], record)[figure]
 
 
 def test_kgons_are_drawn_above_the_lowest_polygon() -> None:
@@ -64,7 +64,7 @@ def test_the_transition_narrows_with_more_points() -> None:
 @styled
 def test_bugs_that_a_head_raises_are_seen_to_be_raised() -> None:
     record = Record.load(ROOT / "results" / "one_layer_circuits" / "accepted")
-    figure = bugs(record.data)
+    figure = bugs(record)
     said = figure.axes[1]
     marks = {str(m.get_label()): np.asarray(m.get_offsets()) for m in said.collections[1:]}
     text, without, model = marks.values()
@@ -91,8 +91,6 @@ def test_regions_of_the_phase_diagram_are_named() -> None:
     figure = drawn("toy_phase", "phase")
     names = [text.get_text() for text in figure.axes[0].texts]
     assert set(names) >= {"ignored", "dedicated", "superposed"}
-    message = read_showcase(discover()["toy_phase"]).figures["phase"].message
-    assert message.startswith("Rare features are superposed"), "the title of the saved figure"
 
 
 def test_the_guide_is_d_k_times_the_scaled_variance() -> None:
@@ -117,11 +115,12 @@ def test_orders_are_a_waterfall_of_nats_saved() -> None:
             "first_order_loss": (("member", "selection"), layers),
             "ablated": (shape, 2.3 + rng.random((3, 2, 4))),
             "ablated_preserving": (shape, 2.3 + rng.random((3, 2, 4))),
+            "alive": ("member", np.ones(3, bool)),
             "loss": ("member", np.full(3, 2.2)),
             "uniform": 6.0,
         }
     )
-    waterfall, by_layer = terms(data).axes[:2]
+    waterfall, by_layer = terms(Record(data)).axes[:2]
     bars = waterfall.patches
     tops = [bar.get_y() + bar.get_height() for bar in bars]
     assert tops[0] == pytest.approx(6) and tops[1:] == pytest.approx([b.get_y() for b in bars[:2]])

@@ -182,6 +182,43 @@ def pre_ln_oracle(
     return read @ W.W_U + W.b_U
 
 
+def post_ln_oracle(model: Model, causal: bool) -> np.ndarray:
+    """S0 Definition 6 in NumPy: ``Z = LN(X + Attn(X))``, ``LN(Z + MLP(Z))``; S2's Post-LN."""
+    W = jax.tree.map(np.asarray, model)
+
+    def ln(x: np.ndarray, gain: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        centred = x - x.mean(axis=1, keepdims=True)
+        return centred / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5) * gain + offset
+
+    x, b = W.W_E[TOKENS] + W.W_pos, W.blocks
+    mask = np.where(np.triu(np.ones((6, 6)), 1) > 0, -np.inf, 0.0) if causal else 0.0
+    for i in range(2):
+        a, z = b.attention, x + b.attention.b_O[i]
+        for h in range(3):
+            q, k = x @ a.W_Q[i, h] + a.b_Q[i, h], x @ a.W_K[i, h] + a.b_K[i, h]
+            z = z + softmax_rows(q @ k.T / 2 + mask) @ (x @ a.W_V[i, h] + a.b_V[i, h]) @ a.W_O[i, h]
+        z = ln(z, b.attention_norm.gain[i], b.attention_norm.offset[i])
+        hidden = np.maximum(z @ b.mlp.W_in[i] + b.mlp.b_in[i], 0)
+        x = ln(
+            z + hidden @ b.mlp.W_out[i] + b.mlp.b_out[i], b.mlp_norm.gain[i], b.mlp_norm.offset[i]
+        )
+    return x @ W.W_U + W.b_U
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
+def test_S0_def_6_post_ln_as_decoder_and_as_encoder_stack(
+    x64: None, make_transformer, causal: bool
+) -> None:
+    options = {"norm": Norm.layernorm, "positions": Positions.learned, "causal": causal}
+    relu = {"activation": Activation.relu, "post_ln": True}
+    model = make_transformer(bias=True, mlp=True, **options, **relu)
+    model = model.replace(final_norm=None).with_options(final_norm=False)
+    want = post_ln_oracle(model, causal)
+    np.testing.assert_allclose(run(model, TOKENS)[0], want, rtol=1e-9, atol=1e-11)
+    pre_ln = run(model.with_options(post_ln=False), TOKENS)[0]
+    assert np.abs(np.asarray(pre_ln) - want).max() > 0.1
+
+
 @pytest.fixture
 def full(make_transformer) -> Model:
     options = {"norm": Norm.layernorm, "positions": Positions.learned}

@@ -40,6 +40,13 @@ def test_S0_algorithm_10_recomputing_everything_gives_the_same_text(
     assert len(set(np.asarray(text[2:]).tolist())) > 1, "a constant text would prove little"
 
 
+def test_a_prompt_may_be_a_list(model: Model) -> None:
+    key = jax.random.key(1)
+    np.testing.assert_array_equal(
+        generate(model, PROMPT.tolist(), 3, key=key), generate(model, PROMPT, 3, key=key)
+    )
+
+
 def test_keys_decide_and_longer_texts_continue_shorter_ones(model: Model) -> None:
     keys = jax.random.split(jax.random.key(0), 4)
     texts = jax.jit(jax.vmap(lambda key: generate(model, PROMPT, 5, key=key)))(keys)
@@ -51,7 +58,7 @@ def test_keys_decide_and_longer_texts_continue_shorter_ones(model: Model) -> Non
 @pytest.mark.parametrize(
     ("prompt", "n_new", "message"),
     [
-        (jnp.zeros(0, jnp.int32), 1, "prompt has 0 tokens"),
+        (jnp.zeros(0, jnp.int32), 1, r"prompt has shape \(0,\), must have at least one token"),
         (PROMPT, 0, "n_new=0 must be at least 1"),
         (PROMPT, 6, "n_new=6 after 2 tokens reads 7 positions, must be at most the 6"),
     ],

@@ -13,6 +13,7 @@ from circuitax.circuits.paths.expansion import Expansion
 from circuitax.circuits.weights.composition import Composition
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.interventions import NormScales, Trace
+from circuitax.kernel.norm import Norm
 from circuitax.superposition.optimum.optimum import Optimum
 
 LARGE = np.arange(30 * 9.0).reshape(30, 9)
@@ -90,8 +91,45 @@ def test_all_pairs_prints_extremes_and_failures() -> None:
     points = jnp.array([[0.0], [1.0], [3.0]])
     images = jnp.array([[0.0], [2.0], [3.0]])  # squared ratios 4, 1 and 1/4
     text = "\n".join(printed(cx.distortion(points, images, jnp.array([[-0.5, 0.5]]), (-1.0, 4.0))))
-    assert "3 pairs" in text and "low -0.75, mean +0.75, high +3" in text
+    names, values = (line.split() for line in text.splitlines()[1:3])
+    shown = dict(zip(names[:4], map(float, values[1:5]), strict=True))
+    assert "3 pairs" in text
+    assert shown == pytest.approx({"low": -0.75, "median": 0, "mean": 0.75, "high": 3}, abs=5e-3)
     assert "bound 0: 1 below, 1 above" in text
+
+
+def test_all_pairs_of_many_maps_are_a_row_each() -> None:
+    points = jnp.array([[0.0], [1.0], [3.0]])
+    images = jnp.stack([points, 2 * points, *[points] * 12])
+    bounds = jnp.array([[-0.5, 0.5]])
+    lines = printed(jax.vmap(lambda image: cx.distortion(points, image, bounds))(images))
+    assert "42 pairs" in lines[0]
+    assert (
+        lines[3].split()[:3] == ["map", "1", "+3"]
+        and lines[3].split()[-2:] == ["0", "3"]
+        and "and 3 more" in lines[-2]
+    )
+    same = printed(cx.distortion(jnp.zeros((3, 2)), jnp.zeros((3, 2))))
+    assert "3 without a value" in same[-1]
+
+
+def test_weights_and_kronecker_terms_print_their_shapes() -> None:
+    lines = printed(cx.TiedWeights(jnp.zeros((20, 90)), jnp.zeros(90)))
+    assert [line.split()[0] for line in lines[1:]] == ["W", "b"]
+    spec = cx.TransformerSpec(7, 5, 2, 2, 8, norm=Norm.layernorm)
+    model = cx.init(jax.random.key(0), spec)
+    assert "  attention.W_Q" in "\n".join(printed(model.blocks))
+    term = cx.Kron(jnp.zeros((3, 5)), None)
+    assert repr(term) == "Kron([3, 5] ⊗ identity)"
+    assert len(printed(sum([term] * 29, term + term))) == 13
+
+
+def test_a_spec_prints_the_call_that_makes_it() -> None:
+    spec = cx.TransformerSpec(7, 5, 1, n_heads=2, norm=Norm.layernorm, gated=False)
+    text = (
+        "TransformerSpec(d_vocab=7, n_ctx=5, n_layers=1, n_heads=2, d_model=32, norm='layernorm')"
+    )
+    assert repr(spec) == text
 
 
 def test_a_chain_prints_its_widths() -> None:

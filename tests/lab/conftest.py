@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.config.catalogue import VARIABLE, Entry, discover
+from circuitax.config.catalogue import VARIABLE, ExperimentEntry, discover
 from circuitax.lab import runs
 
 HOUSE = Path(__file__).parent.parent / "house"
@@ -17,6 +17,6 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def entries(results: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
+def entries(results: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, ExperimentEntry]:
     monkeypatch.setenv(VARIABLE, str(HOUSE))
     return discover()

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.config.catalogue import Entry
-from circuitax.config.cells import Cell, plan
+from circuitax.config.catalogue import ExperimentEntry
+from circuitax.config.cells import PlannedRun, plan
 from circuitax.lab import conduct as conduct_module
 from circuitax.lab.busy import Busy, held
 from circuitax.lab.conduct import Outcome, conduct, device_name, source_of
@@ -37,16 +37,18 @@ from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 
 
-def cell(entries: dict[str, Entry], *overrides: str, name: str = "house_walk") -> Cell:
+def cell(
+    entries: dict[str, ExperimentEntry], *overrides: str, name: str = "house_walk"
+) -> PlannedRun:
     return plan([f"experiment={name}", "scale=tiny", *overrides], entries)[1][0]
 
 
-def go(cell: Cell, stop: StopFlag | None = None, said: list[str] | None = None) -> Outcome:
+def go(cell: PlannedRun, stop: StopFlag | None = None, said: list[str] | None = None) -> Outcome:
     say = (lambda text: None) if said is None else said.append
     return conduct(cell, command="typed", stop=stop or StopFlag(), say=say)
 
 
-def test_a_run_folder_is_whole(entries: dict[str, Entry], results: Path) -> None:
+def test_a_run_folder_is_whole(entries: dict[str, ExperimentEntry], results: Path) -> None:
     said: list[str] = []
     wanted = cell(entries, "rate=0.5")
     outcome = go(wanted, said=said)
@@ -82,7 +84,7 @@ def test_a_run_folder_is_whole(entries: dict[str, Entry], results: Path) -> None
 
 
 def test_a_finished_run_is_reused_while_its_source_is_the_same(
-    entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch
+    entries: dict[str, ExperimentEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = cell(entries)
     first = go(wanted)
@@ -96,7 +98,7 @@ def test_a_finished_run_is_reused_while_its_source_is_the_same(
     assert not list(first.folder.parent.glob(".*"))
 
 
-def test_numbers_follow_the_seed_and_nothing_else(entries: dict[str, Entry]) -> None:
+def test_numbers_follow_the_seed_and_nothing_else(entries: dict[str, ExperimentEntry]) -> None:
     def position(*overrides: str) -> np.ndarray:
         return Record.load(go(cell(entries, *overrides)).folder).data["position"].values
 
@@ -109,7 +111,7 @@ def test_numbers_follow_the_seed_and_nothing_else(entries: dict[str, Entry]) -> 
     assert not jax.config.jax_enable_x64
 
 
-def test_stopped_and_resumed(entries: dict[str, Entry], results: Path) -> None:
+def test_stopped_and_resumed(entries: dict[str, ExperimentEntry], results: Path) -> None:
     module = entries["house_walk"].load()
     straight = go(cell(entries, "n_steps=6"))
     kept = Record.load(straight.folder)
@@ -150,7 +152,9 @@ def test_stopped_and_resumed(entries: dict[str, Entry], results: Path) -> None:
         ("loops", ["loops of unfinished work is no folder"]),
     ],
 )
-def test_damaged_work_never_blocks(entries: dict[str, Entry], name: str, said: list[str]) -> None:
+def test_damaged_work_never_blocks(
+    entries: dict[str, ExperimentEntry], name: str, said: list[str]
+) -> None:
     wanted, stop = cell(entries), StopFlag()
     stop.number = 15
     with pytest.raises(Stopped):
@@ -170,7 +174,7 @@ def test_damaged_work_never_blocks(entries: dict[str, Entry], name: str, said: l
     assert told[len(said)].endswith("resumed")
 
 
-def test_work_that_is_no_folder_is_begun_anew(entries: dict[str, Entry]) -> None:
+def test_work_that_is_no_folder_is_begun_anew(entries: dict[str, ExperimentEntry]) -> None:
     wanted = cell(entries)
     work_folder().mkdir(parents=True)
     (work_folder() / wanted.id).write_text("no folder")
@@ -178,7 +182,7 @@ def test_work_that_is_no_folder_is_begun_anew(entries: dict[str, Entry]) -> None
 
 
 def test_work_of_another_source_is_not_resumed(
-    entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch
+    entries: dict[str, ExperimentEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = cell(entries)
     stop = StopFlag()
@@ -192,7 +196,7 @@ def test_work_of_another_source_is_not_resumed(
     assert "resumed" not in said[0]
 
 
-def test_a_failing_figure_does_not_lose_the_data(entries: dict[str, Entry]) -> None:
+def test_a_failing_figure_does_not_lose_the_data(entries: dict[str, ExperimentEntry]) -> None:
     wanted = cell(entries, "fail=figure")
     outcome = go(wanted)
     assert outcome.figure_error.startswith("KeyError")
@@ -201,13 +205,15 @@ def test_a_failing_figure_does_not_lose_the_data(entries: dict[str, Entry]) -> N
     assert go(wanted).reused and go(wanted).figure_error
 
 
-def test_a_failing_run_leaves_nothing_finished(entries: dict[str, Entry]) -> None:
+def test_a_failing_run_leaves_nothing_finished(entries: dict[str, ExperimentEntry]) -> None:
     with pytest.raises(RuntimeError, match="told to fail"):
         go(cell(entries, "fail=error"))
     assert not finished_runs("house_walk")
 
 
-def test_claims_must_be_settled(entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_must_be_settled(
+    entries: dict[str, ExperimentEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
     module, wanted = entries["house_walk"].load(), cell(entries)
     with monkeypatch.context() as patch:
         patch.setattr(entries["house_walk"].load("measures"), "measure", lambda r: Measured({}, {}))
@@ -223,13 +229,13 @@ def test_claims_must_be_settled(entries: dict[str, Entry], monkeypatch: pytest.M
         go(cell(entries, "seed=5"))
 
 
-def test_unmet_preconditions_reach_the_verdict(entries: dict[str, Entry]) -> None:
+def test_unmet_preconditions_reach_the_verdict(entries: dict[str, ExperimentEntry]) -> None:
     found = {v.claim.id: v for v in verdicts(go(cell(entries, "members=2")).folder)}
     assert found["walk-spreads"].verdict == "absent"
     assert found["walk-spreads"].reason == "too few members"
 
 
-def test_upstream_runs_are_computed_first_and_named(entries: dict[str, Entry]) -> None:
+def test_upstream_runs_are_computed_first_and_named(entries: dict[str, ExperimentEntry]) -> None:
     wanted = cell(entries, name="house_reader")
     outcome = go(wanted)
     assert provenance(outcome.folder)["inputs"] == {"house_walk": wanted.inputs[0].id}
@@ -239,7 +245,7 @@ def test_upstream_runs_are_computed_first_and_named(entries: dict[str, Entry]) -
     assert source_of(wanted) != source_of(wanted.inputs[0])
 
 
-def test_one_process_at_a_time(entries: dict[str, Entry]) -> None:
+def test_one_process_at_a_time(entries: dict[str, ExperimentEntry]) -> None:
     wanted = cell(entries)
     with (
         held(work_folder() / f"{wanted.id}.lock", "x"),
@@ -249,7 +255,7 @@ def test_one_process_at_a_time(entries: dict[str, Entry]) -> None:
 
 
 def test_an_upstream_run_of_another_process_is_awaited(
-    entries: dict[str, Entry], monkeypatch: pytest.MonkeyPatch
+    entries: dict[str, ExperimentEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = cell(entries, name="house_reader")
     walk = wanted.inputs[0]
@@ -267,7 +273,7 @@ def test_an_upstream_run_of_another_process_is_awaited(
     assert looks[:2] == [conduct_module.WAIT_SECONDS] * 2
 
 
-def test_expected_times_are_announced(entries: dict[str, Entry]) -> None:
+def test_expected_times_are_announced(entries: dict[str, ExperimentEntry]) -> None:
     walk = plan(["experiment=house_walk", "scale=paper"], entries)[1][0]
     assert announcement(walk, resumes=False).endswith(
         "at paper scale: about 2.0 h expected on 2 cores"
@@ -342,7 +348,7 @@ def test_sessions_that_were_killed_count_until_their_last_note(tmp_path: Path) -
     assert 200 <= seconds() < 205
 
 
-def test_a_damaged_run_is_computed_again_and_said(entries: dict[str, Entry]) -> None:
+def test_a_damaged_run_is_computed_again_and_said(entries: dict[str, ExperimentEntry]) -> None:
     wanted = cell(entries)
     first = go(wanted)
     before = Record.load(first.folder)
@@ -373,7 +379,7 @@ def test_a_damaged_run_is_computed_again_and_said(entries: dict[str, Entry]) -> 
 
 
 def test_damaged_claims_and_figures_are_made_again_without_computing(
-    entries: dict[str, Entry],
+    entries: dict[str, ExperimentEntry],
 ) -> None:
     wanted = cell(entries)
     folder = go(wanted).folder
@@ -389,7 +395,7 @@ def test_damaged_claims_and_figures_are_made_again_without_computing(
         assert {item: (folder / item).read_bytes() for item in names} == kept
 
 
-def test_a_run_is_computed_again_when_asked(entries: dict[str, Entry]) -> None:
+def test_a_run_is_computed_again_when_asked(entries: dict[str, ExperimentEntry]) -> None:
     first = go(cell(entries))
     written = (first.folder / "data.nc").stat().st_mtime_ns
     stop = StopFlag()
@@ -410,7 +416,7 @@ def test_a_run_is_computed_again_when_asked(entries: dict[str, Entry]) -> None:
     assert "again" not in (again.folder / "overrides.yaml").read_text()
 
 
-def test_other_upstream_data_are_read_again(entries: dict[str, Entry]) -> None:
+def test_other_upstream_data_are_read_again(entries: dict[str, ExperimentEntry]) -> None:
     reader, walk = cell(entries, name="house_reader"), cell(entries)
     first = go(reader)
     # The run upstream is computed on another machine, say, and has other numbers in the last digit.
@@ -427,7 +433,7 @@ def test_other_upstream_data_are_read_again(entries: dict[str, Entry]) -> None:
     assert go(reader).reused
 
 
-def test_a_publish_that_was_killed_is_recovered(entries: dict[str, Entry]) -> None:
+def test_a_publish_that_was_killed_is_recovered(entries: dict[str, ExperimentEntry]) -> None:
     wanted = cell(entries)
     first = go(wanted).folder
     first.rename(first.with_name(f".{first.name}.999999999.old"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from circuitax.config.catalogue import Entry
+from circuitax.config.catalogue import ExperimentEntry
 from circuitax.config.cells import plan
 from circuitax.data.text import TextSpec, open_text
 from circuitax.lab.compilation import keep_compiled_code
@@ -25,7 +25,7 @@ KEPT = (
 
 
 def test_what_may_be_deleted_costs_time_alone(
-    entries: dict[str, Entry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    entries: dict[str, ExperimentEntry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def numbers(name: str, stop: StopFlag | None = None) -> dict[str, np.ndarray]:
         cell = plan([f"experiment={name}", "scale=tiny"], entries)[1][0]

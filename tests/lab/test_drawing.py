@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from PIL import Image
 
-from circuitax.config.catalogue import VARIABLE, Entry
+from circuitax.config.catalogue import OF_SWEEPS, VARIABLE, ExperimentEntry
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.times import COMPILING, DRAWING, keep_time, times_of
 from circuitax.records.record import Record
@@ -19,11 +19,13 @@ from circuitax.records.record import Record
 HOUSE = Path(__file__).parent.parent / "house"
 
 
-def entry_of(folder: Path) -> Entry:
-    return Entry(folder.name, folder.name, folder, folder.parent / "conf", "", (), 1.0, 1.0, None)
+def entry_of(folder: Path) -> ExperimentEntry:
+    return ExperimentEntry(
+        folder.name, folder.name, folder, folder.parent / "conf", "", (), 1.0, 1.0, None
+    )
 
 
-def written(folder: Path, text: str) -> Entry:
+def written(folder: Path, text: str) -> ExperimentEntry:
     """An experiment of its own name whose figure file has this text."""
     folder.mkdir(exist_ok=True)
     (folder / "figure.py").write_text(text)
@@ -66,28 +68,35 @@ def test_the_time_of_drawing_is_kept(run: Path) -> None:
 
 def test_a_changed_module_is_noticed_and_a_failure_keeps_the_old(run: Path, tmp_path: Path) -> None:
     draw_figures(run, WALK)
-    broken = written(tmp_path / "broken_one", "def draw(record):\n    raise RuntimeError('no')\n")
+    failing = DECLARED.replace("return Figure((3, 2))", "raise RuntimeError")
+    broken = written(tmp_path / "broken_one", failing)
     assert not up_to_date(run, broken)
     with pytest.raises(RuntimeError):
         draw_figures(run, broken)
     assert (run / "figures" / "path.png").exists()
 
 
-FIGURE = '''"""Dots.
-
-dots  (After a sweep.) The dots lie on a line. Refuted if not.
-"""
+DECLARED = '''"""Dots."""
 from matplotlib.figure import Figure
-def draw(record):
-    figure = Figure((3, 2))
-    figure.subplots().plot([1, 2])
-    return {"dots": figure, "untold": Figure((3, 2))}
+from circuitax.figures.spec import FigureSpec
+def dots(record):
+    return Figure((3, 2))
+def has_walked(record):
+    return "position" in record.data
+def has_run(record):
+    return "speed" in record.data
+FIGURES = (
+    FigureSpec("dots", dots, message="The dots lie on a line.", where=has_walked),
+    FigureSpec("untold", dots, message=""),
+    FigureSpec("fast", dots, message="Not drawn.", where=has_run),
+)
 '''
 
 
 def test_the_message_stands_above_the_figure(run: Path, tmp_path: Path) -> None:
-    titled = written(tmp_path / "titled", FIGURE)
-    draw_figures(run, titled)
+    titled = written(tmp_path / "titled", DECLARED)
+    drawn = draw_figures(run, titled)
+    assert [path.stem for path in drawn] == ["dots", "untold"], "where a record has what is drawn"
     sizes = {}
     for name in ("dots", "untold"):
         with Image.open(run / "figures" / f"{name}.png") as picture:
@@ -95,7 +104,7 @@ def test_the_message_stands_above_the_figure(run: Path, tmp_path: Path) -> None:
     (width, height), (plain_width, plain) = sizes["dots"], sizes["untold"]
     assert width == plain_width == 900 and plain == 600 and height > 630
     assert up_to_date(run, titled)
-    written(tmp_path / "titled", FIGURE.replace("The dots", "All dots"))
+    written(tmp_path / "titled", DECLARED.replace("The dots", "All dots"))
     assert not up_to_date(run, titled), "another message, another title"
 
 
@@ -105,14 +114,14 @@ def test_no_module_no_figure(run: Path) -> None:
 
 
 def test_figures_of_a_sweep_are_optional(run: Path, tmp_path: Path) -> None:
-    assert draw_figures(run, WALK, "draw_sweep") == []
-    module = written(tmp_path / "sweeping_no", "def draw_sweep(record):\n    return {}\n")
-    assert draw_figures(run, module, "draw_sweep") == []
-    assert not (run / "figures").exists()
-    text = "from matplotlib.figure import Figure\n"
-    text += "def draw_sweep(record):\n    return {'sweep': Figure()}\n"
-    module = written(tmp_path / "sweeping", text)
-    assert draw_figures(run, module, "draw_sweep") == [run / "figures" / "sweep.png"]
+    assert draw_figures(run, WALK, OF_SWEEPS) == []
+    sweeping = DECLARED.replace("FIGURES", OF_SWEEPS)
+    Record(xr.Dataset({"time": 1.0})).save(run)
+    none = sweeping.partition(", where=has_walked")[0] + ", where=has_walked),)\n"
+    module = written(tmp_path / "sweeping_none", none)
+    assert draw_figures(run, module, OF_SWEEPS) == [] and not (run / "figures").exists()
+    module = written(tmp_path / "sweeping", sweeping)
+    assert draw_figures(run, module, OF_SWEEPS) == [run / "figures" / "untold.png"]
 
 
 def test_drawing_needs_no_jax(run: Path) -> None:

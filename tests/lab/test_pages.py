@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.config.catalogue import Entry
+from circuitax.config.catalogue import ExperimentEntry
 from circuitax.config.cells import plan
 from circuitax.lab.conduct import conduct
 from circuitax.lab.pages import verdict_counts, verdict_lines, write_pages
@@ -36,7 +36,7 @@ def test_a_verdict_is_told_with_its_number() -> None:
     assert verdict_lines(found, most=1)[1:] == ["and 1 hold, 1 absent more"]
 
 
-def test_pages(entries: dict[str, Entry], results: Path) -> None:
+def test_pages(entries: dict[str, ExperimentEntry], results: Path) -> None:
     cell = plan(["experiment=house_walk", "scale=tiny", "members=2"], entries)[1][0]
     run = conduct(cell, command="typed", stop=StopFlag(), say=lambda text: None).folder
     gallery, claims, report = write_pages(
@@ -76,7 +76,7 @@ def test_pages(entries: dict[str, Entry], results: Path) -> None:
 
 
 def test_a_record_that_no_longer_settles_its_claims_is_refused(
-    entries: dict[str, Entry], results: Path
+    entries: dict[str, ExperimentEntry], results: Path
 ) -> None:
     cell = plan(["experiment=house_walk", "scale=tiny"], entries)[1][0]
     run = conduct(cell, command="typed", stop=StopFlag(), say=lambda text: None).folder

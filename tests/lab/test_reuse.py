@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.config.catalogue import Entry
-from circuitax.config.cells import Cell, plan
+from circuitax.config.catalogue import ExperimentEntry
+from circuitax.config.cells import PlannedRun, plan
 from circuitax.lab import reuse
 from circuitax.lab.conduct import conduct
 from circuitax.lab.runs import DERIVED, run_folder
@@ -15,7 +15,7 @@ from circuitax.lab.stop import StopFlag
 from circuitax.records.manifest import write_manifest
 
 
-def reader(entries: dict[str, Entry], *typed: str) -> Cell:
+def reader(entries: dict[str, ExperimentEntry], *typed: str) -> PlannedRun:
     return plan(["experiment=house_reader", "scale=tiny", *typed], entries)[1][0]
 
 
@@ -26,7 +26,7 @@ def change(folder: Path, facts: dict) -> None:
 
 
 def test_each_reason(
-    entries: dict[str, Entry], results: Path, monkeypatch: pytest.MonkeyPatch
+    entries: dict[str, ExperimentEntry], results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = reader(entries)
     assert list(reuse.reasons(cell)) == [], "there is no run"

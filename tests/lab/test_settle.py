@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.config.catalogue import VARIABLE, Entry, discover
+from circuitax.config.catalogue import VARIABLE, ExperimentEntry, discover
 from circuitax.lab.runs import DERIVED, DamagedRun, scalars, verdicts
 from circuitax.lab.settle import settle_run
 from circuitax.lab.source import numbers_hash
@@ -23,12 +23,12 @@ HOUSE = Path(__file__).parent.parent / "house"
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Entry:
+def copy(tmp_path: Path) -> ExperimentEntry:
     """The walk in a folder of the test's own, under another name, since it is edited."""
     name = re.sub(r"\W", "_", f"walk_of_{tmp_path.name}")
     folder = tmp_path / name
     shutil.copytree(HOUSE / "house_walk", folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return Entry(name, name, folder, tmp_path / "conf", "", (), 1.0, 1.0, None)
+    return ExperimentEntry(name, name, folder, tmp_path / "conf", "", (), 1.0, 1.0, None)
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def loaded_anew(entry: Entry) -> Entry:
+def loaded_anew(entry: ExperimentEntry) -> ExperimentEntry:
     for name in [name for name in sys.modules if name.split(".")[0] == entry.package]:
         del sys.modules[name]
     return entry
 
 
-def edit(entry: Entry, part: str, old: str, new: str) -> Entry:
+def edit(entry: ExperimentEntry, part: str, old: str, new: str) -> ExperimentEntry:
     path = entry.file(part)
     text = path.read_text()
     assert old in text
@@ -54,7 +54,7 @@ def edit(entry: Entry, part: str, old: str, new: str) -> Entry:
     return loaded_anew(entry)
 
 
-def test_a_record_is_settled_and_kept(run: Path, copy: Entry) -> None:
+def test_a_record_is_settled_and_kept(run: Path, copy: ExperimentEntry) -> None:
     found = settle_run(run, copy)
     assert [(v.claim.id, v.verdict) for v in found] == [
         ("walk-starts", "holds"),
@@ -66,7 +66,9 @@ def test_a_record_is_settled_and_kept(run: Path, copy: Entry) -> None:
     assert json.loads((run / "scalars.json").read_text())["unmet"] == {}
 
 
-def test_it_is_settled_once(run: Path, copy: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_settled_once(
+    run: Path, copy: ExperimentEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = settle_run(run, copy)
     monkeypatch.setattr(copy.load("measures"), "measure", lambda record: pytest.fail("again"))
     assert settle_run(run, copy) == first
@@ -75,7 +77,9 @@ def test_it_is_settled_once(run: Path, copy: Entry, monkeypatch: pytest.MonkeyPa
         settle_run(run, copy)
 
 
-def test_a_reworded_claim_is_settled_again_and_computes_nothing(run: Path, copy: Entry) -> None:
+def test_a_reworded_claim_is_settled_again_and_computes_nothing(
+    run: Path, copy: ExperimentEntry
+) -> None:
     settle_run(run, copy)
     before = numbers_hash([copy.path])
     (claim, _) = settle_run(run, edit(copy, "claims", "It starts at 0", "It begins at 0"))
@@ -92,7 +96,7 @@ def test_a_reworded_claim_is_settled_again_and_computes_nothing(run: Path, copy:
     assert numbers_hash([copy.path]) != before
 
 
-def test_the_null_of_a_claim_is_drawn_from_the_record(run: Path, copy: Entry) -> None:
+def test_the_null_of_a_claim_is_drawn_from_the_record(run: Path, copy: ExperimentEntry) -> None:
     null = 'walk",\n        null=Null("permuted", "each end is a draw"),'
     edit(copy, "claims", 'walk",', null)
     imported = "from circuitax.records.nulls import Null\n"
@@ -114,7 +118,7 @@ def test_the_null_of_a_claim_is_drawn_from_the_record(run: Path, copy: Entry) ->
 
 
 def test_a_docstring_settles_nothing_again(
-    run: Path, copy: Entry, monkeypatch: pytest.MonkeyPatch
+    run: Path, copy: ExperimentEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle_run(run, copy)
     stamp = (run / "claims.json").stat().st_mtime_ns
@@ -122,7 +126,7 @@ def test_a_docstring_settles_nothing_again(
     assert (run / "claims.json").stat().st_mtime_ns == stamp
 
 
-def test_other_data_are_settled_again(run: Path, copy: Entry) -> None:
+def test_other_data_are_settled_again(run: Path, copy: ExperimentEntry) -> None:
     settle_run(run, copy)
     record = Record.load(run)
     record.notes["members"] = 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from circuitax.config import twins as settings_of_twins
-from circuitax.config.catalogue import Entry
+from circuitax.config.catalogue import ExperimentEntry
 from circuitax.config.twins import Settings, new_settings, twin_cell
 from circuitax.lab import twins
 from circuitax.lab.stop import StopFlag
@@ -25,13 +25,13 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return content
 
 
-def made(entries: dict[str, Entry], name: str = "house_walk") -> dict[str, Any]:
+def made(entries: dict[str, ExperimentEntry], name: str = "house_walk") -> dict[str, Any]:
     twin = make_twin(entries[name], entries, seed=3, dtype="float32", stop=StopFlag())
     return dict(json.loads(json.dumps(twin)))
 
 
 def test_the_same_code_gives_the_same_bits(
-    entries: dict[str, Entry], declared: dict[str, Any]
+    entries: dict[str, ExperimentEntry], declared: dict[str, Any]
 ) -> None:
     declared["house_walk"] = {"cases": {"plain": {}, "wide": {"members": 5, "rate": [0.3, 0.4]}}}
     twin = made(entries)
@@ -43,7 +43,9 @@ def test_the_same_code_gives_the_same_bits(
     assert compare_twins(here, twin) == (SAME, (), 0.0, {})
 
 
-def test_a_changed_number_is_named(entries: dict[str, Entry], declared: dict[str, Any]) -> None:
+def test_a_changed_number_is_named(
+    entries: dict[str, ExperimentEntry], declared: dict[str, Any]
+) -> None:
     twin = made(entries)
     ((case, about),) = twin["cases"].items()
     name = next(name for name, (_, values) in about["digest"].items() if values)
@@ -55,7 +57,9 @@ def test_a_changed_number_is_named(entries: dict[str, Entry], declared: dict[str
     assert compare_twins(repeat_twin(twin, entries, StopFlag()), twin).outcome == SAME
 
 
-def test_a_twin_keeps_its_own_settings(entries: dict[str, Entry], declared: dict[str, Any]) -> None:
+def test_a_twin_keeps_its_own_settings(
+    entries: dict[str, ExperimentEntry], declared: dict[str, Any]
+) -> None:
     """Fields that are new have their defaults; those that are gone make the twin different."""
     twin = made(entries)
     about = twin["cases"]["small"]
@@ -68,19 +72,19 @@ def test_a_twin_keeps_its_own_settings(entries: dict[str, Entry], declared: dict
 
 
 def test_what_it_reads_has_the_settings_of_the_twin(
-    entries: dict[str, Entry], declared: dict[str, Any]
+    entries: dict[str, ExperimentEntry], declared: dict[str, Any]
 ) -> None:
     settings = new_settings("house_reader", {}, entries, seed=2, dtype="float64")
     assert list(settings.specs) == ["house_walk", "house_reader"]
     settings.specs["house_walk"]["members"] = 7
     cell = twin_cell(settings, entries)
-    assert cell.inputs[0].spec.members == 7 and cell.inputs[0].root.seed == 2
-    assert cell.root.dtype.name == "float64"
+    assert cell.inputs[0].spec.members == 7 and cell.inputs[0].settings.seed == 2
+    assert cell.settings.dtype.name == "float64"
     assert twin_cell(Settings(**settings._asdict()), entries).id == cell.id
 
 
 def test_another_text_is_not_compared(
-    entries: dict[str, Entry], declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    entries: dict[str, ExperimentEntry], declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     twin = made(entries)
     twin["cases"]["small"]["outside"] = {"house_walk.text": "a checksum"}
@@ -91,7 +95,7 @@ def test_another_text_is_not_compared(
 
 
 def test_a_twin_is_found_by_the_hash_of_its_code(
-    entries: dict[str, Entry], declared: dict[str, Any], results: Path
+    entries: dict[str, ExperimentEntry], declared: dict[str, Any], results: Path
 ) -> None:
     twin = made(entries)
     source = twin["cases"]["small"]["source"]
@@ -114,7 +118,7 @@ def test_a_twin_is_found_by_the_hash_of_its_code(
 
 
 def test_a_case_without_its_text_is_left_out(
-    entries: dict[str, Entry], declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    entries: dict[str, ExperimentEntry], declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lacking(*_: object, **__: object) -> None:
         raise twins.TextError("the package of the text is not installed")

@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.config.catalogue import VARIABLE, Entry, discover
+from circuitax.config.catalogue import VARIABLE, ExperimentEntry, discover
 from circuitax.display.viewers import Viewer
 from circuitax.lab import viewing
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
 
+DECLARED = '''"""Seen."""
+
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment()
+'''
 EXPERIMENT = '"""Seen."""\nclass Spec: ...\ndef run(spec, key, lab): ...\n'
 VIEW = '''"""A viewer."""
 import os
@@ -28,9 +34,10 @@ def view(run):
 
 
 @pytest.fixture
-def seen(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
+def seen(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExperimentEntry:
     folder = tmp_path / "own" / "seen"
     folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(DECLARED)
     (folder / "experiment.py").write_text(EXPERIMENT)
     (folder / "viewer.py").write_text(VIEW)
     monkeypatch.setenv(VARIABLE, str(folder.parent))
@@ -44,7 +51,7 @@ def finished(folder: Path, total: float) -> Path:
 
 
 def test_viewers_are_made_once_by_another_process(
-    seen: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seen: ExperimentEntry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = finished(tmp_path / "run", 2.5)
     entries = {"seen": seen}

@@ -690,11 +690,14 @@ MUTANTS = (
         ("tests/data/test_chained_maps.py::test_every_answer_is_where_the_listed_map_leads",),
     ),
     Mutant(
-        "a_claim_leads_to_the_first_line_with_its_name",
-        "lab/measured_line.py",
-        "return found[-1]",
-        "return found[0]",
-        ("tests/lab/test_measured_line.py::test_a_quantity_leads_to_its_line[elsewhere-1-3]",),
+        "a_claim_leads_to_the_first_function_of_a_name_like_its_own",
+        "records/measured.py",
+        "fnmatchcase(quantity, name)",
+        'quantity.startswith(name.rstrip("*"))',
+        (
+            "tests/records/test_measures.py::"
+            "test_a_quantity_leads_to_the_function_that_declares_it[narrow-again-again]",
+        ),
     ),
     Mutant(
         "cells_all_at_once_whatever_they_hold",

@@ -28,7 +28,7 @@ def cloud(rng: np.random.Generator, n: int = 23) -> tuple[np.ndarray, np.ndarray
 def test_all_pairs_agree_with_numpy(block: int, rng: np.random.Generator) -> None:
     x, y = cloud(rng)
     v = brute_force(x, y)
-    found = summarise(distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=block), WIDE)
+    found = summarise(distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=block))
     assert found.n_used == 253 and found.n_zero == found.n_unresolved == 0
     np.testing.assert_allclose(
         [found.mean, found.std, found.low, found.high],
@@ -81,7 +81,7 @@ def test_near_duplicates_are_resolved_and_duplicates_are_counted(rng: np.random.
         v = brute_force(x, y)
     v = v[np.isfinite(v)]
     stream = distortion(jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, block=9)
-    found = summarise(stream, WIDE)
+    found = summarise(stream)
     assert (found.n_used, found.n_zero, found.n_unresolved) == (250, 3, 0)
     np.testing.assert_allclose([found.mean, found.high], [v.mean(), v.max()], rtol=2e-4)
     assert found.histogram.sum() == 250
@@ -109,13 +109,24 @@ def test_many_maps_under_vmap_are_the_single_ones(rng: np.random.Generator) -> N
     assert found.below.shape == (2, 2)
 
 
+def test_points_that_a_jit_closes_over_are_no_constants(rng: np.random.Generator) -> None:
+    x, y = (jnp.asarray(z) for z in cloud(rng))
+    closed = jax.jit(lambda scale: distortion(x, scale * y, BOUNDS))
+    assert "optimization_barrier" in closed.lower(1.0).as_text()
+    passed = jax.jit(lambda x, y: distortion(x, y, BOUNDS))
+    assert "optimization_barrier" not in passed.lower(x, y).as_text()
+    found, want = summarise(closed(2.0)), summarise(distortion(x, 2 * y, BOUNDS))
+    for name in ("mean", "low", "high", "histogram", "below"):
+        np.testing.assert_allclose(getattr(found, name), getattr(want, name), rtol=1e-5)
+
+
 def test_sampled_pairs_are_uniform_over_distinct_indices(rng: np.random.Generator) -> None:
     x, y = cloud(rng)
     v = brute_force(x, y)
     stream = sampled_distortion(
         jax.random.key(0), jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, n_pairs=40_000
     )
-    found = summarise(stream, WIDE)
+    found = summarise(stream)
     assert found.n_used == 40_000 and found.n_zero == 0  # i = j would be a zero distance
     assert abs(found.mean - v.mean()) < 5 * v.std() / np.sqrt(40_000)
     np.testing.assert_allclose([found.low, found.high], [v.min(), v.max()], rtol=1e-4)

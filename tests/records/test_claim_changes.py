@@ -24,7 +24,7 @@ OLD = {
     "n": 8,
     "selection": "all",
     "quantity": "a",
-    "kind": "shape",
+    "kind": "relation",
     "expected": {"low": 0, "high": None, "text": "at least 0"},
 }
 
@@ -41,6 +41,7 @@ def test_every_kind_of_difference_is_found() -> None:
         ("allowed", "expected", {"low": -1, "high": None, "text": "at least 0"}),
     ):
         assert differences([OLD], [OLD | {field: value}]) == [("a", word)]
+    assert differences([OLD | {"kind": "shape"}], [OLD]) == [], "the former word for a relation"
     null = {"kind": "permuted", "how": "heads are shuffled", "answer": None}
     assert differences([OLD], [OLD | {"null": null}]) == [], "its first"
     assert differences([OLD | {"null": null}], [OLD | {"null": null}]) == []

@@ -102,6 +102,14 @@ def test_json_round_trip(measured: dict[str, Estimate]) -> None:
     assert verdict_from_json(json.loads(text)) == verdict
 
 
+def test_relations_saved_under_their_former_kind_are_read() -> None:
+    (verdict,) = settle([dataclasses.replace(CLAIM, kind="relation")], {"rate": exact(0.7)}, {})
+    fields = verdict_to_json(verdict)
+    assert fields["kind"] == "relation"
+    assert verdict_from_json(fields | {"kind": "shape"}) == verdict
+    assert verdict_from_json(fields | {"kind": "number"}).claim.kind == "number"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -111,7 +119,7 @@ def test_json_round_trip(measured: dict[str, Estimate]) -> None:
         ({"origin": "folklore"}, "origin='folklore' of claim 'c' must be one of"),
         ({"origin": "published", "printed": "0.75"}, "link of claim 'c' must not be empty"),
         (OF, "printed of claim 'c' must not be empty"),
-        ({"kind": "shape", **OF}, "printed of claim 'c' must not be empty"),
+        ({"kind": "relation", **OF}, "printed of claim 'c' must not be empty"),
         ({"kind": "identity", **OF}, "printed of claim 'c' must not be empty"),
         ({"link": "arXiv 2209.10652"}, "link='arXiv 2209.10652' of claim 'c' must start with"),
     ],
@@ -129,7 +137,7 @@ def test_intervals_check_themselves() -> None:
 
 
 def test_a_source_gives_its_claims_what_they_share() -> None:
-    given = ("shape", "all seeds", 8, "a relation", "On text, ")
+    given = ("relation", "all seeds", 8, "a relation", "On text, ")
     paper = ClaimSource("a paper", *given, printed="it is so, says the text", **OF)
     assert paper.claim("c", "it is so", at_least(0), section="Fig. 2") == Claim(
         id="c",
@@ -138,7 +146,7 @@ def test_a_source_gives_its_claims_what_they_share() -> None:
         quantity="c",
         expected=at_least(0),
         why="a relation",
-        kind="shape",
+        kind="relation",
         selection="all seeds",
         n=8,
         printed="it is so, says the text",

@@ -3,12 +3,17 @@
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
 from circuitax.records import papers
-from circuitax.records.claims import Claim, at_least, near, settle
-from circuitax.records.claims_details import render_changes, render_details
-from circuitax.records.claims_page import headline, render_claims_page
+from circuitax.records.claims import HOLDS, Claim, Expected, at_least, near, settle
+from circuitax.records.claims_page import (
+    headline,
+    render_changes,
+    render_claims_page,
+    render_details,
+)
 from circuitax.records.claims_table import ClaimRow, measured_text
 from circuitax.records.estimate import Estimate, exact
 from circuitax.records.nulls import Null
@@ -31,13 +36,13 @@ ROWS = [
     row("good", 1.0),
     row("bad", Estimate(2.0, 1.9, 2.1, 8, "mean"), explanation="the paper may round."),
     row("worse", 3.0, link="https://example.org/other"),
-    row("open", Estimate(1.05, 0.8, 1.3, 8, "mean"), "shape", printed="it is near"),
+    row("open", Estimate(1.05, 0.8, 1.3, 8, "mean"), "relation", printed="it is near"),
     row("lacking", 1.0, unmet="no such head"),
     row("far", 1.0, not_run="no weights"),
     row("further", 1.0, not_run="no weights"),
     row("slip", 1.0, origin="correction", link=""),
     row("algebra", 1.0, "identity", origin="theorem", link=""),
-    row("guess", 1.0, "shape", origin="ours", link=""),
+    row("guess", 1.0, "relation", origin="ours", link=""),
     row("seen", 3.0, origin="ours", link="", explanation="Tested: it is 3."),
 ]
 PAGE = render_claims_page(ROWS, "made by", headlines="| results |", runs="| commits |")
@@ -64,6 +69,21 @@ def test_headline_counts_published_numbers_and_relations_apart() -> None:
 
 CHANCE = {"null": Null("printed number", "one of four", 0.25)}
 SHUFFLED = {"null": Null("permuted", "labels are shuffled")}
+
+
+@pytest.mark.parametrize(
+    ("expected", "is_sign"),
+    [(at_least(0), True), (at_least(0.05), True), (at_least(0.1), False), (near(0.3, 0.25), False)],
+)
+def test_a_limit_in_the_interval_of_its_null_is_a_bare_sign(
+    expected: Expected, is_sign: bool
+) -> None:
+    # Values from -0.1 to 0.1, of which 5 to 95 % lie within 0.09, and none of which holds.
+    draws = [Estimate(x, x - 0.2, x + 0.2, 8, "mean") for x in np.linspace(-0.1, 0.1, 101)]
+    measured = Estimate(0.3, 0.2, 0.4, 8, "mean")
+    one = row("one", measured, expected=expected, null=Null("permuted", "so"), draws=draws)
+    assert one.verdict.verdict == HOLDS and one.verdict.on_bare_sign is is_sign
+    assert f" {is_sign:d} of those that hold, hold on a bare sign." in headline([one], {})
 
 
 def test_headline_counts_nulls_and_moves_of_what_is_published() -> None:
@@ -136,7 +156,7 @@ def test_lists_have_a_line_for_each_claim_with_its_row_and_its_figure() -> None:
 
 def test_every_claim_has_its_place_on_the_summary_once() -> None:
     places = re.findall('<a id="claim-([^"]+)"></a>', PAGE)
-    assert sorted(places) == sorted(item.verdict.claim.id for item in ROWS)
+    assert sorted(places) == sorted(item.settled.claim.id for item in ROWS)
 
 
 def test_every_claim_is_once_in_the_table_of_its_paper() -> None:
@@ -144,7 +164,7 @@ def test_every_claim_is_once_in_the_table_of_its_paper() -> None:
     rows = [line for line in every.splitlines() if line.startswith("| <a ")]
     assert len(rows) == len(ROWS)
     for item in ROWS:
-        name = item.verdict.claim.id
+        name = item.settled.claim.id
         (line,) = [line for line in rows if f'"></a>`{name}` ' in line]
         assert line.startswith(f'| <a id="claim-{name}"></a>')
         assert "[toy](../toy.png) · [abc](../toy/abc) · [code](../toy.py#L7)" in line

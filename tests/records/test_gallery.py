@@ -7,7 +7,7 @@ from circuitax.records.gallery import GalleryFigure, GalleryItem, render_chapter
 
 PAPER = ClaimSource("a paper", origin="published", link="https://example.org")
 NEAR = PAPER.claim("one", "The | ratio", near(0.5, 0.1), "why", printed="0.5")
-MORE = PAPER.claim("two", "More", at_least(1), "why", kind="shape", origin="ours")
+MORE = PAPER.claim("two", "More", at_least(1), "why", kind="relation", origin="ours")
 VERDICTS = (
     Verdict(NEAR, "holds", exact(0.4321), ""),
     Verdict(MORE, "fails", exact(0.2), "none"),
@@ -66,6 +66,14 @@ def test_a_section_says_what_a_visitor_asks() -> None:
     assert f"| The \\| ratio | 0.5 | 0.4321 | not declared | [✔ holds]({one}) |" in page
     assert "Printed beside ours (1)" in page and "| More |" not in page
     assert "`cmd` · quick scale · 3 s · [run](b/1)" in page
+
+
+def test_notes_stand_between_figures_and_facts() -> None:
+    noted = item("b", "paths", 10, "v")._replace(notes="A pilot.\n\n| a | b |")
+    page = render_chapters([noted])["paths.md"]
+    places = [page.index(mark) for mark in ("Refuted if", "A pilot.\n\n| a | b |\n", "`cmd`")]
+    assert places == sorted(places)
+    assert "A pilot" not in render_index([noted], [], "make it")
 
 
 def test_the_last_chapter_takes_what_names_none() -> None:

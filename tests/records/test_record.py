@@ -35,6 +35,15 @@ def test_comes_back(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.nc", "tables"]
 
 
+def test_it_prints_axes_and_arrays_in_twenty_lines() -> None:
+    lines = repr(make()).splitlines()
+    assert lines[1] == "axes: density 2, member 3"
+    assert "  kept (member, density)" in lines and lines[-1] == "notes: rule"
+    many = Record(xr.Dataset({f"a{i}": ("x" * (1 + i), [1.0]) for i in range(40)}), {"n" * 200: 1})
+    lines = repr(many).splitlines()
+    assert len(lines) == 20 and max(map(len, lines)) <= 100 and "and 24 more" in lines[-2]
+
+
 def test_older_files_hold_more(tmp_path: Path) -> None:
     """Records used to hold what was measured too; it is made from the data now."""
     record = make()

@@ -12,15 +12,22 @@ import pytest
 from PIL import Image, ImageDraw
 
 from circuitax.figures.embedding import embedded_picture
+from circuitax.records.agreement import Here
 from circuitax.records.claims import ClaimSource, Verdict, at_least, near
+from circuitax.records.claims_page import render_details
+from circuitax.records.claims_table import ClaimRow
 from circuitax.records.estimate import exact
 from circuitax.records.gallery import GalleryFigure, GalleryItem
 from circuitax.records.nulls import Null, NullOutcome
+from circuitax.records.papers import Paper
 from circuitax.records.report import Interactive, render_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 TOYS = ClaimSource(
-    "toy-models paper, section 2; S4", origin="published", link="https://example.org"
+    "toy-models paper, section 2; S4; ours",
+    cites=(Paper.TOY_MODELS, Paper.S4, "A paper of the reader"),
+    origin="published",
+    link="https://example.org",
 )
 SHUFFLED = Null("permuted", "labels <are> shuffled")
 OURS = ClaimSource("our number", origin="ours", why="rounding <&>")
@@ -118,7 +125,10 @@ def test_nothing_is_loaded_and_every_link_inside_leads_somewhere(page: str) -> N
 def test_claims_and_figures_are_told(page: str) -> None:
     assert page.index('id="claim-two"') < page.index('id="claim-ten"')  # algebra comes first
     (row,) = re.findall(r'<tr id="claim-ten".*?</tr>', page, re.DOTALL)
-    assert 'data-paper="Toy-models paper\nS4, the notes on the framework paper"' in row
+    cited = ["Toy-models paper", "S4, the notes on the framework paper", "A paper of the reader"]
+    assert 'data-paper="{}"'.format("\n".join(cited)) in row
+    listed = "".join(f"<option>{paper}</option>" for paper in [*cited, "no paper"])
+    assert listed in page
     assert 'data-verdict="fails"' in row
     assert "ten is &lt;b&gt;" in row and "✘ fails" in row and "0.5 ± 0.1" in row and ">10<" in row
     assert "<dt>Printed</dt><dd>0.5</dd>" in row
@@ -128,13 +138,44 @@ def test_claims_and_figures_are_told(page: str) -> None:
     assert 'data-verdict="would hold anyway"' in drawn and "≈ would hold anyway" in drawn
     assert "<td>not declared</td>" in row and row.count("<td>") == page.count('<th scope="col">')
     assert "no weights" in page and "Not run yet: third." in page
-    assert 'alt="a &quot;dots&quot; picture"' in page
-    assert '<a href="left_out.png">a &quot;left_out&quot; picture</a>' in page
+    assert 'alt="a &#34;dots&#34; picture"' in page
+    assert '<a href="left_out.png">a &#34;left_out&#34; picture</a>' in page
     assert '<a href="#toys">Move &lt;it&gt;</a>' in page
     assert "No viewer of third: not run yet." in page
     section = page[page.index('<section id="toys">') : page.index("a viewer")]
     assert "<img" not in section, "a viewer comes before the pictures"
     assert page.count("<img ") == 1 and "rounding &lt;&amp;&gt;" in page
+
+
+def test_the_fold_of_a_claim_has_the_facts_of_its_row_on_the_claims_page(page: str) -> None:
+    (verdict,) = verdicts(TOYS, ("ten", "fails", 10.0))
+    details = render_details([ClaimRow(verdict, "toys", "quick", "a1", "run", "png", "code")])
+    (fold,) = re.findall(r"<details>.*</details>", details["sources"])
+    (row,) = re.findall(r'<tr id="claim-ten".*?</tr>', page, re.DOTALL)
+    told = {name.lower(): text for name, text in re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", row)}
+    beside = dict(re.findall("<b>(.*?)</b> (.*?)(?:<br>|</details>)", fold))
+    assert beside.pop("source").endswith(">toy-models paper, section 2; S4; ours</a>")
+    assert told == {"printed": "0.5", **beside}
+    assert beside == {
+        "because": "why",
+        "selection": "all members",
+        "interval": "exact",
+        "planned n": "1",
+        "scale": "quick",
+    }
+
+
+def test_what_was_measured_here_has_a_column_on_both_pages() -> None:
+    (verdict,) = verdicts(TOYS, ("ten", "fails", 10.0))
+    here = Here("differs", exact(9.5), "apart | 3 times")
+    row = ClaimRow(verdict, "toys", "quick", "a1", "run", "png", "code", "", here, "../made")
+    (line,) = [l for l in render_details([row])["sources"].splitlines() if l.startswith("| <a ")]
+    assert line.endswith("| **differs**: 9.5, n = 1; apart \\| 3 times · [run](../made) |")
+    shown = GalleryItem("toys", "", "paths", 1, "", "quick", 1, "cmd", "run", (), (verdict,))
+    page = render_report([shown], {}, [], "make it", here={"ten": here})
+    assert "<td>differs: 9.5, n = 1; apart | 3 times</td></tr>" in page
+    assert "Of the published statements: 1 differ." in page and 'data-here="differs"' in page
+    assert page.count('<th scope="col">') == 10
 
 
 def test_an_embedded_picture_is_the_picture(tmp_path: Path) -> None:

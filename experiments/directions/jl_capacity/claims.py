@@ -5,10 +5,12 @@ directions or features, d or m the dimension, ε the largest overlap allowed.
 """
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
+from circuitax.records.nulls import PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 
 DICTIONARIES = "all dictionaries, all k"
 STRONG = "all seeds; features of norm at least 1/2"
-S0 = ClaimSource("S0 section 7", origin="ours")
+S0 = ClaimSource("S0 section 7", cites=(Paper.S0,), origin="ours")
 OWN = ClaimSource("circuitax", origin="ours")
 CLAIMS = (
     S0.claim(
@@ -20,6 +22,7 @@ CLAIMS = (
         "grows); 960 sequences give the slope to 0.0008",
         selection="all sequences",
         n=960,
+        null=Null(PRINTED_NUMBER, "the number does not grow with d", 0.0),
     ),
     OWN.claim(
         "jl-random-capacity",
@@ -27,13 +30,18 @@ CLAIMS = (
         between(0.85, 1.15),
         "medians of 40 have an error of about 10 %",
         n=960,
+        null=Null(PRINTED_NUMBER, "the first pair is beyond ε already", 0.0),
     ),
-    ClaimSource("Gilbert 1952, Varshamov 1957, for caps of a sphere", origin="theorem").claim(
+    ClaimSource(
+        "Gilbert 1952, Varshamov 1957, for caps of a sphere",
+        cites=(Paper.GILBERT_1952,),
+        origin="theorem",
+    ).claim(
         "jl-greedy-exponent",
         "Greedy packings grow at least like exp(d ε²/2): slope of ln N against d",
         at_least(0.045),
         "the exponent is a lower bound as d grows",
-        kind="shape",
+        kind="relation",
         n=24,
     ),
     OWN.claim(
@@ -42,9 +50,10 @@ CLAIMS = (
         "ones: least ratio over common d",
         at_least(1),
         "a relation",
-        kind="shape",
+        kind="relation",
         n=4,
         selection="best of the seeds of either kind",
+        null=Null("permuted", "packings shuffled among greedy and optimised ones of each d"),
     ),
     OWN.claim(
         "jl-optimised-every",
@@ -52,13 +61,18 @@ CLAIMS = (
         "greedy one",
         at_least(1),
         "a relation",
-        kind="shape",
+        kind="relation",
         n=4,
         selection="all seeds",
         explanation="one of four starts at d = 14 stopped at 37 directions where the others have "
         "52; 500 steps may be too few for it",
+        null=Null("permuted", "packings shuffled among greedy and optimised ones of each d"),
     ),
-    ClaimSource("Welch 1974, Levenshtein 1982", origin="theorem").claim(
+    ClaimSource(
+        "Welch 1974, Levenshtein 1982",
+        cites=(Paper.LEVENSHTEIN_1982, Paper.WELCH_1974),
+        origin="theorem",
+    ).claim(
         "jl-packing-bounds",
         "No packing found exceeds the bounds: largest share of one",
         at_most(1),
@@ -71,19 +85,21 @@ CLAIMS = (
         "from random to optimal in the largest cosine, over sizes",
         at_least(0.5),
         "more than half of the way; a ReLU model pays for positive overlaps only",
-        kind="shape",
+        kind="relation",
         selection=STRONG,
         n=12,
+        null=Null("random", "random directions in the place of trained features"),
     ),
-    ClaimSource("toy-models paper, geometry", origin="ours").claim(
+    ClaimSource("toy-models paper, geometry", cites=(Paper.TOY_MODELS,), origin="ours").claim(
         "jl-learned-welch",
         "Trained features are nearly a tight frame: mean squared overlap over Welch's "
         "bound at the number of features represented",
         between(1, 1.5),
         "random directions have 1.3 to 1.4 at N = 4 m",
-        kind="shape",
+        kind="relation",
         selection=STRONG,
         n=12,
+        null=Null("random", "random directions in the place of trained features"),
     ),
     S0.claim(
         "jl-decoding",
@@ -95,6 +111,7 @@ CLAIMS = (
         section="Example 26",
         selection=DICTIONARIES,
         n=16,
+        null=Null("false world", "independent Gaussian crosstalk is the law"),
     ),
     S0.claim(
         "jl-decoding-independent",
@@ -105,6 +122,7 @@ CLAIMS = (
         section="Example 26",
         selection=DICTIONARIES,
         n=16,
+        null=Null("false world", "independent Gaussian crosstalk is the law"),
     ),
     S0.claim(
         "jl-decoding-reach",
@@ -112,8 +130,9 @@ CLAIMS = (
         "largest k decoded half of the time over the guaranteed k",
         at_least(2),
         "m/(8 ln N) against 1/(2 μ)",
-        kind="shape",
+        kind="relation",
         selection=DICTIONARIES,
         n=16,
+        null=Null("false world", "no more is decoded than coherence guarantees"),
     ),
 )

@@ -31,8 +31,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.directions.jl_capacity.feature_sets import learned_features, other_features
 
-BUDGET_SECONDS = 45
-PAPER_SECONDS = 4_000  # by its work against quick scale; not run
 KINDS = ("random", "learned", "optimised")
 
 

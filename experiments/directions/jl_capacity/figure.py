@@ -1,15 +1,4 @@
-"""Numbers of nearly orthogonal directions by method, and their capacity for read-out.
-
-capacity   The number of nearly orthogonal directions grows exponentially with dimension: of greedy
-           ones at more than twice the rate of random ones, of optimised ones faster still, all
-           below the bound. Refuted if dots bend away from straight lines, or cross the dashed
-           bound.
-learned    Training makes a tight frame (c) and signed cosines far below random ones (b), the only
-           ones that a ReLU penalises; antipodal pairs remain (a). Refuted if learned bars in b and
-           c are nearer to random than to optimised ones.
-decoding   A threshold reads out several times more active features than coherence guarantees.
-           Refuted if the dots fall with the shaded region, or leave the solid law.
-"""
+"""Numbers of nearly orthogonal directions by method, and their capacity for read-out."""
 
 import numpy as np
 import xarray as xr
@@ -18,7 +7,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, legend_above, seed_dots
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
 from experiments.directions.jl_capacity.measures import decoding_law, growth_rate
 
@@ -33,16 +23,6 @@ MEASURES = {
     "signed": r"largest $\cos$",
     "mean_square": r"mean $\cos^2$",
 }
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    return {
-        "capacity": capacity(record),
-        "learned": learned(record),
-        "decoding": decoding(record),
-    }
 
 
 def capacity(record: Record) -> Figure:
@@ -180,3 +160,29 @@ def _spread(ax: Axes, dims: xr.DataArray, counts: xr.DataArray, colour: str, lab
         linewidth=0.8,
         label=label,
     )
+
+
+FIGURES = (
+    FigureSpec(
+        "capacity",
+        capacity,
+        message="The number of nearly orthogonal directions grows exponentially with dimension: "
+        "of greedy ones at more than twice the rate of random ones, of optimised ones faster "
+        "still, all below the bound.",
+        refuted="Refuted if dots bend away from straight lines, or cross the dashed bound.",
+    ),
+    FigureSpec(
+        "learned",
+        learned,
+        message="Training makes a tight frame (c) and signed cosines far below random ones (b), "
+        "the only ones that a ReLU penalises; antipodal pairs remain (a).",
+        refuted="Refuted if learned bars in b and c are nearer to random than to optimised ones.",
+    ),
+    FigureSpec(
+        "decoding",
+        decoding,
+        message="A threshold reads out several times more active features than coherence "
+        "guarantees.",
+        refuted="Refuted if the dots fall with the shaded region, or leave the solid law.",
+    ),
+)

@@ -12,9 +12,10 @@ from circuitax.records.difference import ratio_estimate
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.nulls import Null, Nulls
+from circuitax.records.papers import Paper
 from circuitax.records.record import Record
 
-S0 = ClaimSource("S0 section 7", n=8, origin="ours")
+S0 = ClaimSource("S0 section 7", cites=(Paper.S0,), n=8, origin="ours")
 CLAIMS = (
     S0.claim(
         "S0-7-initialisation",
@@ -22,7 +23,7 @@ CLAIMS = (
         "of lecun kernels, divided by their known gain, over that of Gaussian maps",
         at_most(1.1),
         "no worse, within the noise of 8 maps at 4 % each; very sparse random maps have 2.4",
-        kind="shape",
+        kind="relation",
         origin="published",
         link=papers.STRUCTURES,
         printed="superposition needs no hand-made weights; random ones of standard initialisation "
@@ -45,7 +46,7 @@ CLAIMS = (
         "pairs in a map are dependent: few maps, extreme quantiles",
         n=8,
     ),
-    ClaimSource("Dasgupta and Gupta 2003", origin="theorem").claim(
+    ClaimSource("Dasgupta and Gupta 2003", cites=(Paper.DASGUPTA_2003,), origin="theorem").claim(
         "jl-union-bound",
         "Worst distortion over what the union bound guarantees with 95 %, largest over N, "
         "m and maps",
@@ -62,13 +63,17 @@ CLAIMS = (
         null=Null("printed number", "a map that does not distort has 0", answer=0.0),
         n=24,
     ),
-    ClaimSource("Ours, on very sparse maps of Li, Hastie and Church 2006", origin="ours").claim(
+    ClaimSource(
+        "Ours, on very sparse maps of Li, Hastie and Church 2006",
+        cites=(Paper.LI_2006,),
+        origin="ours",
+    ).claim(
         "li-one-hot",
         "On one-hot features very sparse maps (density 1/√n) are worse than Gaussian ones: "
         "ratio of worst distortions",
         at_least(1.5),
         "standard deviations are as 2.5 to 1 at n = 512, by the fourth moment of entries",
-        kind="shape",
+        kind="relation",
         n=8,
         null=Null("false world", "Rademacher maps in the place of very sparse ones"),
     ),

@@ -1,19 +1,11 @@
-"""Johnson–Lindenstrauss distortion against m.
-
-distribution  Under every Gaussian map the distortion of pairs follows the law χ²(m)/m, and depends
-              on nothing else. Refuted if a dot leaves its line.
-worst         The worst distortion over all pairs equals that of independent pairs, well below the
-              guarantee. Refuted if a band leaves the dashed line of its colour, or crosses the
-              dotted one.
-families      On dense clouds all maps distort alike (orthogonal ones less near m = n); on one-hot
-              features the very sparse map fails. Refuted if c looks like a and b.
-"""
+"""Johnson–Lindenstrauss distortion against m."""
 
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
 
 COLOURS = (BLUE, GREEN, ORANGE, PINK)
@@ -33,16 +25,6 @@ CLOUD_TITLE = {
     "embeddings": "token embeddings",
 }
 DISTORTION = r"distortion $\|f(x)-f(y)\|^2/\|x-y\|^2-1$"
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    return {
-        "distribution": distribution(record),
-        "worst": worst(record),
-        "families": families(record),
-    }
 
 
 def distribution(record: Record) -> Figure:
@@ -127,3 +109,29 @@ def families(record: Record) -> Figure:
     letter_panels(axes[0])
     sample_note(figure, f"mean and 95 % interval of {data.sizes['map']} maps")
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "distribution",
+        distribution,
+        message="Under every Gaussian map the distortion of pairs follows the law χ²(m)/m, and "
+        "depends on nothing else.",
+        refuted="Refuted if a dot leaves its line.",
+    ),
+    FigureSpec(
+        "worst",
+        worst,
+        message="The worst distortion over all pairs equals that of independent pairs, well below "
+        "the guarantee.",
+        refuted="Refuted if a band leaves the dashed line of its colour, or crosses the dotted "
+        "one.",
+    ),
+    FigureSpec(
+        "families",
+        families,
+        message="On dense clouds all maps distort alike (orthogonal ones less near m = n); on "
+        "one-hot features the very sparse map fails.",
+        refuted="Refuted if c looks like a and b.",
+    ),
+)

@@ -10,17 +10,29 @@ import numpy as np
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.estimate import Estimate, exact, proportion_estimate, share_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.nulls import PRINTED_NUMBER, Null, Nulls
+from circuitax.records.papers import Paper
 from circuitax.records.record import Record
 
 MAPS = "every map counts; a map fails if any pair does"
 CLOSED = "closed form, nothing is selected"
-THEOREM = ClaimSource("S0 Theorem 27", n=100, selection=MAPS, origin="theorem")
-ONE_SIDED = ClaimSource("erratum E8 to S0 Theorem 27", n=5000, origin="correction")
-COROLLARY = ClaimSource(
-    "S0 Corollary 28", kind="identity", why="true by algebra (E10)", origin="theorem"
+THEOREM = ClaimSource("S0 Theorem 27", cites=(Paper.S0,), n=100, selection=MAPS, origin="theorem")
+ONE_SIDED = ClaimSource(
+    "erratum E8 to S0 Theorem 27", cites=(Paper.S0,), n=5000, origin="correction"
 )
-LIMITS = ClaimSource("erratum E8 to S0 Corollary 28", selection=CLOSED, origin="correction")
-HYPOTHESIS = ClaimSource("erratum E10 to S0 Corollary 28", selection=CLOSED, origin="correction")
+COROLLARY = ClaimSource(
+    "S0 Corollary 28",
+    cites=(Paper.S0,),
+    kind="identity",
+    why="true by algebra (E10)",
+    origin="theorem",
+)
+LIMITS = ClaimSource(
+    "erratum E8 to S0 Corollary 28", cites=(Paper.S0,), selection=CLOSED, origin="correction"
+)
+HYPOTHESIS = ClaimSource(
+    "erratum E10 to S0 Corollary 28", cites=(Paper.S0,), selection=CLOSED, origin="correction"
+)
 CLAIMS = (
     THEOREM.claim(
         "thm27-statement",
@@ -44,26 +56,33 @@ CLAIMS = (
         "about half of all pairs break it",
         selection=MAPS,
         n=100,
+        null=Null(
+            "false world",
+            "the proof's map is held against the bounds that the proof has",
+        ),
     ),
     ONE_SIDED.claim(
         "thm27-E8-upper",
         "One pair exceeds the printed 1 + ε under the proof's map: share of maps",
         near(0.487, 0.03),
         "P(χ²_m > m) = 0.487 at m = 200; four standard errors at 5000 maps",
+        null=Null(PRINTED_NUMBER, "no pair does, as printed", 0.0),
     ),
     ONE_SIDED.claim(
         "thm27-E8-lower",
         "One pair falls below the proof's bound 1 under ±1/√m: share of maps",
         near(0.513, 0.03),
         "1 − P(χ²_m > m) at m = 200",
+        null=Null(PRINTED_NUMBER, "no pair does, as the proof has it", 0.0),
     ),
-    ClaimSource("erratum E9 to S0 Theorem 27", origin="correction").claim(
+    ClaimSource("erratum E9 to S0 Theorem 27", cites=(Paper.S0,), origin="correction").claim(
         "thm27-E9",
         "Of the failures of one pair at β = 0.15, the share that the inequality printed "
         "without absolute value covers",
         near(0.541, 0.08),
         "exact law at m = 200; four standard errors at 650 failures",
         n=300,
+        null=Null(PRINTED_NUMBER, "all of them, as printed", 1.0),
     ),
     COROLLARY.claim(
         "cor28-inner",
@@ -82,24 +101,28 @@ CLAIMS = (
         "by, in units of the printed 3ε",
         near(1.157, 0.001),
         "explicit map: 2 − 2/1.21 over 0.3",
+        null=Null(PRINTED_NUMBER, "3ε, the most that is printed", 1.0),
     ),
     LIMITS.claim(
         "cor28-E8-rescaled",
         "The same map divided by √(1+ε), in units of 3ε",
         at_most(1),
         "it then keeps the statement's bounds",
+        null=Null("false world", "the map is not rescaled"),
     ),
     HYPOTHESIS.claim(
         "cor28-E10-without-zero",
         "Without 0 in Z, with every distance in Z kept exactly, the cosine moves by",
         near(1, 1e-09),
         "explicit map",
+        null=Null(PRINTED_NUMBER, "not at all: every distance is kept", 0.0),
     ),
     HYPOTHESIS.claim(
         "cor28-E10-unequal-norms",
         "With 0 in Z, norms 15 : 1 and ε = 0.1, the cosine moves by (printed bound 0.444)",
         near(0.75, 0.005),
         "explicit map; two digits given",
+        null=Null(PRINTED_NUMBER, "the printed bound", 0.444),
     ),
     ClaimSource("classical", origin="theorem").claim(
         "jl-gaussian-law",
@@ -135,6 +158,17 @@ def measure(record: Record) -> Measured:
         f"cor28-{name}": exact(data.moved.sel(example=name)) for name in data.example.values
     }
     return Measured(measured | examples, {})
+
+
+def nulls(record: Record) -> Nulls:
+    """The proof's map against its own bounds, and as it is where it would be rescaled."""
+    moved = record.data.moved.sel(example="E8-inner")
+    return {
+        "false world": {
+            "thm27-E8-maps": [_failing(record, "proof", "proof")],
+            "cor28-E8-rescaled": [exact(moved)],
+        }
+    }
 
 
 def _failing(record: Record, kind: str, bound: str) -> Estimate:

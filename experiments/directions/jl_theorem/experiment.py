@@ -33,8 +33,6 @@ from circuitax.projection.verification import corollary_28, failing_maps
 from circuitax.records.record import Record
 from experiments.directions.shared.clouds import gaussian_cloud
 
-BUDGET_SECONDS = 20
-PAPER_SECONDS = 2_000  # by its work against quick scale; not run
 PAIR_IN, PAIR_DIM, PAIR_EPSILON, LAW_DIM = 64, 200, 0.3, 32
 GRID = np.linspace(0.4, 2.0, 641)
 

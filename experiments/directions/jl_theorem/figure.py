@@ -1,17 +1,12 @@
-"""Theorem 27 with both maps, and Corollary 28 on its own terms.
-
-maps       The mean distortion of the proof's map is the statement's upper edge: half of its
-           distribution lies outside. Refuted if the orange histogram lies inside the grey band.
-corollary  Corollary 28 fails as printed (orange), and holds with room as corrected. Refuted if a
-           point of a lies beyond 1, or no bar of b does.
-"""
+"""Theorem 27 with both maps, and Corollary 28 on its own terms."""
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.record import Record
 
 # Each example in words, and its bound: both of E8 are given over theirs already.
@@ -21,12 +16,6 @@ EXAMPLES = {
     "E10-without-zero": ("cosine, no\npoint at 0", 4 * 0.1 / 0.9),
     "E10-unequal-norms": ("cosine,\nnorms 15 : 1", 4 * 0.1 / 0.9),
 }
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"maps": maps(record), "corollary": corollary(record)}
 
 
 def maps(record: Record) -> Figure:
@@ -110,3 +99,20 @@ def corollary(record: Record) -> Figure:
 
 def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}"
+
+
+FIGURES = (
+    FigureSpec(
+        "maps",
+        maps,
+        message="The mean distortion of the proof's map is the statement's upper edge: half of "
+        "its distribution lies outside.",
+        refuted="Refuted if the orange histogram lies inside the grey band.",
+    ),
+    FigureSpec(
+        "corollary",
+        corollary,
+        message="Corollary 28 fails as printed (orange), and holds with room as corrected.",
+        refuted="Refuted if a point of a lies beyond 1, or no bar of b does.",
+    ),
+)

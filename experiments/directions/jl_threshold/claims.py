@@ -10,11 +10,15 @@ import xarray as xr
 
 from circuitax.records.claims import ClaimSource, at_least, between, unmet_rest
 from circuitax.records.estimate import Estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
+from circuitax.records.nulls import PRINTED_NUMBER, Null, Nulls
+from circuitax.records.papers import Paper
 from circuitax.records.record import Record
 
 HALF = "half of the maps succeed (δ = 1/2)"
-THEOREM = ClaimSource("S0 Theorem 27", n=640, kind="shape", selection=HALF, origin="ours")
+THEOREM = ClaimSource(
+    "S0 Theorem 27", cites=(Paper.S0,), n=640, kind="relation", selection=HALF, origin="ours"
+)
 OWN = ClaimSource("circuitax", n=640, selection=HALF, origin="ours")
 CLAIMS = (
     THEOREM.claim(
@@ -24,12 +28,14 @@ CLAIMS = (
         between(0.9, 1.1),
         "the constant tends to 8 only as ε → 0; set for a resolution of 4 dimensions and 40 maps "
         "of each N",
+        null=Null(PRINTED_NUMBER, "m does not depend on N", 0.0),
     ),
     THEOREM.claim(
         "jl-epsilon",
         "m falls like ε^-2: exponent of ε at the largest N",
         between(-2.1, -1.7),
         "the exact rate (ε − ln(1+ε))/2 bends it to −1.81 over ε = 0.3 to 0.6",
+        null=Null(PRINTED_NUMBER, "m does not depend on ε", 0.0),
     ),
     OWN.claim(
         "jl-constant",
@@ -37,14 +43,17 @@ CLAIMS = (
         "independent: mean over N and ε",
         between(0.93, 1.07),
         "dependence between pairs is weak; set for 40 maps, which give each threshold to about 3 %",
+        null=Null(PRINTED_NUMBER, "the proof's m, three times what works at least", 3.0),
     ),
-    ClaimSource("Dasgupta and Gupta 2003, Theorem 2.1", origin="theorem").claim(
+    ClaimSource(
+        "Dasgupta and Gupta 2003, Theorem 2.1", cites=(Paper.DASGUPTA_2003,), origin="theorem"
+    ).claim(
         "jl-dasgupta-gupta",
         "scikit-learn's johnson_lindenstrauss_min_dim is sufficient: mean ratio to the m "
         "at which 90 % of maps succeed",
         at_least(1),
         "the bound promises less (probability 1/N); the exact law gives 1.14 and more here",
-        kind="shape",
+        kind="relation",
         selection="δ = 0.1",
         n=640,
     ),
@@ -54,6 +63,7 @@ CLAIMS = (
         at_least(3),
         "halving β alone costs a factor of four",
         section="proof",
+        null=Null("false world", "the proof's m is the smallest that works"),
     ),
     OWN.claim(
         "jl-sharpness",
@@ -61,8 +71,9 @@ CLAIMS = (
         "the same at the smallest, mean over ε",
         between(0.2, 0.75),
         "prediction 0.43; set for forty maps, which give each width to about 20 %",
-        kind="shape",
+        kind="relation",
         selection="all maps",
+        null=Null(PRINTED_NUMBER, "the transition is as wide at all N", 1.0),
     ),
 )
 
@@ -84,6 +95,12 @@ def measure(record: Record) -> Measured:
     return Measured(measured, {})
 
 
+def nulls(record: Record) -> Nulls:
+    """The ratio where the proof's m is the smallest that works."""
+    return {"false world": {"jl-proof-slack": [1.0]}}
+
+
+@measures("jl-*")
 def _statistics(thresholds: np.ndarray, data: xr.Dataset) -> dict[str, float]:
     """The numbers of the claims from one set of thresholds [δ, ε, N], δ = 1/2, 0.1 and 0.9."""
     median, safe, first = thresholds

@@ -30,8 +30,6 @@ from circuitax.projection.threshold import first_dim, smallest_dim, succeeds
 from circuitax.records.record import Record
 from experiments.directions.shared.by_dimension import extremes_by_dimension, orthonormal_features
 
-BUDGET_SECONDS = 60
-PAPER_SECONDS = 16_000  # by its work against quick scale; not run
 MEDIAN, SAFE = 0.5, 0.1
 DELTAS = (MEDIAN, SAFE, 1 - SAFE)  # δ: the share of maps that may fail
 

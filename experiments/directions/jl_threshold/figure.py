@@ -1,27 +1,15 @@
-"""Sufficient dimensions in practice, and the overshoot of the bounds.
-
-threshold  The smallest m grows like log N, as the exact law says. It lies below the bound of
-           Dasgupta and Gupta, and far below the proof of Theorem 27.
-           Refuted if dots leave the solid lines or reach the dashed ones.
-transition With more points the transition in m from never to always keeping all pairs becomes
-           narrower. Refuted if the curves have equal widths.
-"""
+"""Sufficient dimensions in practice, and the overshoot of the bounds."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
 
 COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"threshold": threshold(record), "transition": transition(record)}
 
 
 def threshold(record: Record) -> Figure:
@@ -130,3 +118,23 @@ def _arms(cell: xr.DataArray) -> np.ndarray:
     """Lengths below and above the dot; an end that the table does not reach is drawn as nothing."""
     dim, low, high = (cell.sel(end=name).values for name in ("dim", "low", "high"))
     return np.nan_to_num(np.stack([dim - low, high - dim]))
+
+
+FIGURES = (
+    FigureSpec(
+        "threshold",
+        threshold,
+        message="The smallest m grows like log N, as the exact law says.",
+        caption="It lies below the bound of Dasgupta and Gupta, and far below the proof of "
+        "Theorem 27.",
+        refuted="Refuted if dots leave the solid lines or reach the dashed ones.",
+        flagship=True,
+    ),
+    FigureSpec(
+        "transition",
+        transition,
+        message="With more points the transition in m from never to always keeping all pairs "
+        "becomes narrower.",
+        refuted="Refuted if the curves have equal widths.",
+    ),
+)

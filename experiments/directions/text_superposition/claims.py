@@ -6,11 +6,13 @@ S0 is "Some Structures in Transformer Architectures", the project's source note.
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.papers import Paper
 
 DRAWS = "one model; as many random sets, and choices of rows where pairs are of a sample, as draws"
 BOUND = ClaimSource(
     "Welch 1974 and the toy-models paper",
+    cites=(Paper.TOY_MODELS, Paper.WELCH_1974),
     kind="identity",
     why="float32 sums",
     selection="all sets of both models, raw and centred",
@@ -19,6 +21,7 @@ BOUND = ClaimSource(
 LAW = replace(
     BOUND,
     source="law of random directions (S0 section 7)",
+    cites=(Paper.S0,),
     kind="number",
     n=8,
     why="eight draws of 4,096 rows",
@@ -26,12 +29,13 @@ LAW = replace(
 )
 COMMON = ClaimSource(
     "ours, on embeddings; Mu and Viswanath 2018 (All-but-the-Top) find it in word vectors",
-    kind="shape",
+    cites=(Paper.MU_2018,),
+    kind="relation",
     n=1,
     selection="one model, all tokens",
     origin="ours",
 )
-OURS = ClaimSource("ours, on real weights", kind="shape", n=8, selection=DRAWS, origin="ours")
+OURS = ClaimSource("ours, on real weights", kind="relation", n=8, selection=DRAWS, origin="ours")
 LAYERS = replace(OURS, selection=f"all layers; {DRAWS}")
 FEATURES = replace(
     OURS,
@@ -81,12 +85,14 @@ CLAIMS = (
         "a fifth",
         n=1,
         selection="one model, all tokens",
+        null=Null("random", "random directions, as many, in the place of the set"),
     ),
     OURS.claim(
         "smollm2-tokens-above-random",
         "SmolLM2's embedding, centred: mean square overlap over that of random directions",
         at_least(1.2),
         "tokens with alike uses lie together",
+        null=Null("random", "random directions, as many, in the place of the set"),
     ),
     OURS.claim(
         "smollm2-tokens-tail",
@@ -94,12 +100,14 @@ CLAIMS = (
         "random directions",
         at_least(2),
         "twice as many",
+        null=Null("random", "random directions, as many, in the place of the set"),
     ),
     OURS.claim(
         "smollm2-tokens-largest",
         "SmolLM2's embedding, centred: some tokens are nearly one (largest overlap of 4,096)",
         at_least(0.8),
         "spellings of one word; random directions stay below 0.3",
+        null=Null("random", "random directions, as many, in the place of the set"),
     ),
     OURS.claim(
         "smollm2-tokens-dims",
@@ -107,6 +115,7 @@ CLAIMS = (
         "directions",
         at_most(0.9),
         "a tenth below",
+        null=Null("random", "random directions, as many, in the place of the set"),
     ),
     LAYERS.claim(
         "smollm2-read-random",
@@ -114,6 +123,7 @@ CLAIMS = (
         "random directions (mean of layers)",
         at_most(2),
         "a factor of two",
+        null=Null("false world", "neurons overlap as much as the model's tokens do"),
     ),
     LAYERS.claim(
         "smollm2-write-random",
@@ -121,6 +131,7 @@ CLAIMS = (
         "random directions (mean of layers)",
         at_most(2),
         "a factor of two",
+        null=Null("false world", "neurons overlap as much as the model's tokens do"),
     ),
     LAYERS.claim(
         "smollm2-write-tail",
@@ -128,12 +139,14 @@ CLAIMS = (
         "above 3/√d, centred, over that of random directions (mean of layers)",
         at_least(1.2),
         "a fifth more",
+        null=Null("random", "random directions, as many, in the place of the set"),
     ),
     OURS.claim(
         "ours-tokens-above-random",
         "Our text model's embedding, centred: mean square overlap over that of random directions",
         at_least(1.05),
         "training moves it a little from its random start",
+        null=Null("random", "random directions, as many, in the place of the set"),
     ),
     OURS.claim(
         "ours-read-above-random",
@@ -144,6 +157,7 @@ CLAIMS = (
         explanation="With their mean taken off they are spread a little more evenly than random "
         "directions. As they are, they overlap more: what neurons have in common is their mean. "
         "Not tested on a second model",
+        null=Null("random", "random directions, as many, in the place of the set"),
     ),
     OURS.claim(
         "ours-nearer-random",
@@ -151,6 +165,7 @@ CLAIMS = (
         "overlap to random, centred, SmolLM2's over ours",
         at_least(1),
         "a relation",
+        null=Null("random", "random directions, as many, in the place of the set"),
     ),
     BOUND.claim(
         "features-welch",
@@ -172,36 +187,49 @@ CLAIMS = (
         "as there are features on at a time",
         at_most(0.75),
         "a quarter less; what is on may differ from vector to vector",
+        null=Null(
+            "false world",
+            "the features do as well as the principal components, and no better",
+        ),
     ),
     FEATURES.claim(
         "features-dead",
         "share of latents that are on for no vector that was not trained on",
         at_most(0.1),
         "a tenth; few die in a small dictionary",
+        null=Null(
+            OFF_RECORD,
+            "an autoencoder before training: needs the share of its latents that are on for "
+            "no vector",
+        ),
     ),
     FEATURES.claim(
         "features-above-random",
         "mean square overlap, centred, over that of as many random directions",
         at_least(1.1),
         "a tenth; the stream has larger and smaller dimensions",
+        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     FEATURES.claim(
         "features-tail",
         "share of pairs that overlap by more than 3/√d, centred, over that of random directions",
         at_least(1.5),
         "half as many again; tokens with alike uses have features that lie together",
+        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     FEATURES.claim(
         "features-dims",
         "dimensions in use, the sum of D_i over that of random directions",
         at_most(1),
         "a relation: interference above random leaves fewer",
+        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     FEATURES.claim(
         "features-above-tokens",
         "mean square overlap, centred, over random, divided by the same of its embedding",
         at_least(1),
         "a relation",
+        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     FEATURES.claim(
         "features-agree",
@@ -209,6 +237,7 @@ CLAIMS = (
         "that of random directions",
         at_least(0.2),
         "features are of the model, and not of the start",
+        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     BOUND.claim(
         "smollm2-features-welch",
@@ -222,17 +251,20 @@ CLAIMS = (
         "mean square overlap, centred, over that of as many random directions",
         at_least(1.1),
         "a tenth, as of our text model",
+        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     SMOLLM2_FEATURES.claim(
         "smollm2-features-tail",
         "share of pairs that overlap by more than 3/√d, centred, over that of random directions",
         at_least(1.5),
         "half as many again, as of our text model",
+        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     SMOLLM2_FEATURES.claim(
         "smollm2-features-dims",
         "dimensions in use, the sum of D_i over that of random directions",
         at_most(1),
         "a relation, as of our text model",
+        null=Null("random", "random directions, as many, in the place of the features"),
     ),
 )

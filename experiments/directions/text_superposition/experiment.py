@@ -40,10 +40,6 @@ from experiments.directions.text_superposition.weights import (
     own_weights,
 )
 
-BUDGET_SECONDS = 170
-EVENING_SECONDS = 500
-PAPER_SECONDS = 6_500
-
 
 @dataclass(frozen=True)
 class Spec:

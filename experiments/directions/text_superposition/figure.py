@@ -1,14 +1,4 @@
-"""Do tokens and neurons of real models lie as random directions do?
-
-tails       Share of pairs of directions that overlap by more than a threshold, raw and centred,
-            beside the law of random directions. This is refuted as superposition by chance where
-            the dashed curves leave the grey one.
-layers      Mean square overlap over that of random directions, by layer of SmolLM2, and the
-            dimensionality of features, beside random ones.
-features    Autoencoder features of each model interfere more than random directions, and have lower
-            dimensionality. Their overlaps beside those of tokens and neurons, and the sums of their
-            dimensionalities. This is refuted if pink dots lie on the dotted lines.
-"""
+"""Do tokens and neurons of real models lie as random directions do?"""
 
 import numpy as np
 import xarray as xr
@@ -17,21 +7,13 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, tilted_labels
 from circuitax.figures.palette import GREY, PINK
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.directions.text_superposition.figure_features import KINDS, NAMES, features
 
 SHORT = {"ours": "ours", "smollm2": "SmolLM2"}
 GATE = ("gate", PINK, "gates read")
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """Two figures, and a third where features were looked for."""
-    drawn = {"tails": tails(record), "layers": layers(record)}
-    if "features" in record.notes:
-        drawn["features"] = features(record.data, record.notes)
-    return drawn
 
 
 def tails(record: Record) -> Figure:
@@ -182,3 +164,31 @@ def _dims(ax: Axes, data: xr.Dataset, models: list[str]) -> None:
     ax.set(ylabel="$D_i$ · n / d", title="dimensions a feature has")
     shown = "dot: median\nbars: 50 and 90 % of features\nwhite: centred\ngrey: random, median"
     ax.text(0.03, 0.04, shown, transform=ax.transAxes, fontsize=6)
+
+
+FIGURES = (
+    FigureSpec(
+        "tails",
+        tails,
+        message="Share of pairs of directions that overlap by more than a threshold, raw and "
+        "centred, beside the law of random directions.",
+        refuted="This is refuted as superposition by chance where the dashed curves leave the "
+        "grey one.",
+    ),
+    FigureSpec(
+        "layers",
+        layers,
+        message="Mean square overlap over that of random directions, by layer of SmolLM2, and the "
+        "dimensionality of features, beside random ones.",
+    ),
+    FigureSpec(
+        "features",
+        features,
+        message="Autoencoder features of each model interfere more than random directions, and "
+        "have lower dimensionality.",
+        caption="Their overlaps beside those of tokens and neurons, and the sums of their "
+        "dimensionalities.",
+        refuted="This is refuted if pink dots lie on the dotted lines.",
+        where=lambda record: "features" in record.notes,
+    ),
+)

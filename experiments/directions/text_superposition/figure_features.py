@@ -19,6 +19,7 @@ from circuitax.figures.marks import (
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
 from circuitax.records.estimate import mean_of_finite
+from circuitax.records.record import Record
 from experiments.directions.text_superposition.levels import FEATURE
 
 NAMES = {"ours": "our text model", "smollm2": "SmolLM2-135M"}
@@ -30,15 +31,15 @@ KINDS = {
 _WIDE = 10.0  # ratio of largest to smallest number from which an axis is logarithmic
 
 
-def features(data: xr.Dataset, notes: Mapping[str, Any]) -> Figure:
+def features(record: Record) -> Figure:
     """Overlaps of features, and two numbers of them beside tokens and neurons.
 
     Each model has a row of panels.
 
     Args:
-        data: Of the record.
-        notes: Of the record, which has features of one model at least.
+        record: One whose notes have features of one model at least.
     """
+    data, notes = record.data, record.notes
     names = [name for name, stem in FEATURE.items() if f"{stem}s" in notes]
     figure, axes = new_figure(len(names), 3, width=PAGE, height=0.6 + 2.9 * len(names))
     for row, name in zip(axes, names, strict=True):

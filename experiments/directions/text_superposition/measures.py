@@ -6,12 +6,13 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.directions.text_superposition.claims import CLAIMS
 from experiments.directions.text_superposition.levels import FEATURE, TAIL
 
-N_DRAWS, N_DIRECTIONS = 20, 2000
+N_DRAWS, N_DIRECTIONS, N_RECORDS = 20, 2000, 200
 TOKENS = "smollm2 tokens"
 
 
@@ -44,8 +45,22 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the null of what tokens share: mean cosines of random directions."""
-    data = record.data
+    """Draws of the nulls: random directions in the place of each set, and two false worlds."""
+    data, notes = record.data, record.notes
+    if notes["weights"] != "real":
+        return {}
+    sizes = {"ours": "features", "smollm2": "smollm2_features"}
+    pools = {
+        model: _random_dictionaries(
+            2 * data.sizes["seed"], notes[name]["width"], notes[name]["dim"]
+        )
+        for model, name in sizes.items()
+        if name in notes
+    }
+    rngs = (np.random.default_rng(i) for i in range(N_RECORDS))
+    altered = (with_data(record, _of_random(data, pools, rng)) for rng in rngs)
+    random = measured_again(measure, altered)
+    false = measured_again(measure, [with_data(record, _false_world(data))])
     of_tokens = (data.model == "smollm2").values & (data.kind == "tokens").values
     draws = []
     for i in range(N_DRAWS if of_tokens.any() else 0):
@@ -54,7 +69,62 @@ def nulls(record: Record) -> Nulls:
         )
         total = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).sum(axis=0)
         draws.append((total @ total - N_DIRECTIONS) / (N_DIRECTIONS * (N_DIRECTIONS - 1)))
-    return {"random": {"smollm2-common": draws}}
+    return {"random": random | {"smollm2-common": draws}, "false world": false}
+
+
+def _of_random(
+    data: xr.Dataset, pools: dict[str, dict[str, np.ndarray]], rng: np.random.Generator
+) -> xr.Dataset:
+    """The data with random sets in the place of all, drawn anew for each.
+
+    Sets of weights are those on record, dictionaries those of ``pools``, by model and quantity.
+    """
+    changed = {}
+    for name in ("mean_square", "dimensionality_sum", "tail", "largest"):
+        own, null = data[name], data[f"null_{name}"].drop_vars("draw", errors="ignore")
+        order = rng.permutation(null.sizes["draw"])
+        null = null.isel(draw=order if "draw" in own.dims else int(order[0]))
+        changed[name] = null.broadcast_like(own).transpose(*own.dims)
+    for model, pool in pools.items():
+        stem = FEATURE[model]
+        for name, values in pool.items():
+            order = rng.permutation(len(values))
+            for part, which in (("null_", order[::2]), ("", order[1::2])):
+                own = data[f"{stem}_{part}{name}"]
+                each = xr.DataArray(values[which[: own.sizes["seed"]]], dims="seed")
+                changed[f"{stem}_{part}{name}"] = each.broadcast_like(own).transpose(*own.dims)
+        agreement = data[f"{stem}_null_agreement"].values
+        changed[f"{stem}_agreement"] = data[f"{stem}_agreement"].copy(data=agreement)
+    return data.assign(changed)
+
+
+def _random_dictionaries(n: int, width: int, dim: int) -> dict[str, np.ndarray]:
+    """Overlaps of random dictionaries, ``[n]`` each."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(n):
+        rows = rng.standard_normal((width, dim))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        cosines = rows @ rows.T
+        pairs = np.abs(cosines[np.triu_indices(width, 1)])
+        sums = (1 / (cosines**2).sum(axis=1)).sum()
+        found.append(((pairs**2).mean(), sums, (pairs > TAIL / dim**0.5).mean()))
+    return dict(zip(("mean_square", "dimensionality_sum", "tail"), np.array(found).T, strict=True))
+
+
+def _false_world(data: xr.Dataset) -> xr.Dataset:
+    """The data in which neurons overlap as tokens do, and features are principal components."""
+    tokens = (data.model == "smollm2").values & (data.kind == "tokens").values
+    neurons = (data.model == "smollm2").values & np.isin(data.kind, ["read", "write"])
+    changed = {}
+    if tokens.any():
+        random = data.null_mean_square.mean("draw")
+        over = (data.mean_square / random).isel(set=int(tokens.argmax()), drop=True)
+        changed["mean_square"] = data.mean_square.where(
+            ~xr.DataArray(neurons, dims="set"), random * over
+        )
+    if "feature_error" in data:
+        changed["feature_error"] = xr.zeros_like(data.feature_error) + data.feature_components_error
+    return data.assign(changed)
 
 
 def bounds(data: xr.Dataset) -> dict[str, Estimate]:

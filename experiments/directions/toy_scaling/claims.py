@@ -8,20 +8,31 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 
 START = Null("untrained", "normal weights of variance 1/m, as at the start, in as many seeds")
 DIRECTIONS = Null("random", "as many random directions at each width, in as many seeds")
 CONSTANT = Null("printed number", "a loss that does not depend on the width", answer=0.0)
 PAPER = ClaimSource(
     "Liu, Liu and Gore 2025 (arXiv 2505.10465), toy model",
+    cites=(Paper.LIU_2025,),
     n=8,
     selection="all seeds",
     origin="published",
     link=papers.SCALING,
 )
-THEORY = replace(PAPER, source="Welch 1974", origin="theorem", link="", why="rounding of float32")
-OURS = replace(PAPER, source="ours, closed form of the ignored tail", origin="ours", link="")
+THEORY = replace(
+    PAPER,
+    source="Welch 1974",
+    cites=(Paper.WELCH_1974,),
+    origin="theorem",
+    link="",
+    why="rounding of float32",
+)
+OURS = replace(
+    PAPER, source="ours, closed form of the ignored tail", cites=(), origin="ours", link=""
+)
 
 STRONG, WEAK = -1.0, 0.5
 FAMILIES = "1.01 ± 0.05 (exponential), 1.0 ± 0.1 (power law), 0.89 ± 0.05 (linear) frequencies"
@@ -80,6 +91,7 @@ CLAIMS = (
             near(0, 0.15),
             "as for the exponents under strong superposition",
             explanation=SHORT,
+            null=Null(PRINTED_NUMBER, "a loss that does not fall with the width", 1.0 - alpha),
         )
         for name, alpha in (("1.5", 1.5), ("2", 2))
     ),
@@ -117,7 +129,7 @@ CLAIMS = (
         "0.5, alpha = 1)",
         at_least(0.5),
         "a relation: from about 1 to about m/n, which is 0.08 to 0.21",
-        kind="shape",
+        kind="relation",
         printed="weight decay decides: about all features represented, or about m/n of them",
         null=START,
     ),
@@ -127,7 +139,7 @@ CLAIMS = (
         "0.6, mean over widths and decays, alpha = 1)",
         at_most(0.1),
         "a uniform norm between 0 and 1.2 would be there a quarter of the time",
-        kind="shape",
+        kind="relation",
         printed="norms of features are bimodal; no share",
         null=START,
         explanation="Norms without decay are spread; with decay of either sign they are not.",

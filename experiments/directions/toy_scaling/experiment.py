@@ -37,9 +37,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import divergence
 from experiments.directions.toy_scaling.problem import ScalingHyper, ScalingToy
 
-BUDGET_SECONDS = 120
-EVENING_SECONDS = 1_500  # 1,850 were measured beside other programs
-PAPER_SECONDS = 400_000  # by its work against quick scale; not run
 # Of norms, for each unit of them.
 CELLS = 256
 

@@ -1,14 +1,4 @@
-"""In superposition loss falls faster with width than when rare features are ignored.
-
-scaling     Loss over width, and its exponents beside the published ones: 1 under strong
-            superposition, the exponent of the tail of features beyond the width under weak. This is
-            refuted if exponents of equal frequencies are not higher under strong superposition; the
-            published exponents are refuted at these sizes where intervals leave their marks.
-geometry    With decay below 0 all features are represented, with decay above 0 about as many as
-            there are dimensions; directions under strong superposition overlap little more than the
-            bound requires. This is refuted if shares do not fall with decay, or overlaps are below
-            the bound.
-"""
+"""In superposition loss falls faster with width than when rare features are ignored."""
 
 import numpy as np
 import xarray as xr
@@ -17,7 +7,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.record import Record
 from experiments.directions.toy_scaling.measures import arm, exponent, represented
@@ -26,14 +17,9 @@ ALPHA_COLOURS = {0.0: BLUE, 0.5: PINK, 1.0: GREEN, 1.5: ORANGE, 2.0: BLACK}
 BINS = np.linspace(0, 1.6, 33)
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"scaling": scaling(record.data), "geometry": geometry(record.data)}
-
-
-def scaling(data: xr.Dataset) -> Figure:
+def scaling(record: Record) -> Figure:
     """Loss over width in both regimes, and the exponents beside the predicted ones."""
+    data = record.data
     figure, axes = new_figure(1, 3, width=PAGE, height=2.7, width_ratios=[1, 1, 0.9])
     decays = data.decay.values
     width = data.width.values
@@ -96,8 +82,9 @@ def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> dict[s
     return means
 
 
-def geometry(data: xr.Dataset) -> Figure:
+def geometry(record: Record) -> Figure:
     """Share of represented features and norms over decay, and overlaps beside the Welch bound."""
+    data = record.data
     figure, axes = new_figure(1, 3, width=PAGE, height=2.6)
     left, middle, right = axes[0]
     width, n = data.width.values, data.sizes["feature"]
@@ -157,3 +144,25 @@ def geometry(data: xr.Dataset) -> Figure:
     sample_note(figure, f"a, c: mean and 95 % interval of {data.sizes['seed']} seeds")
     letter_panels(axes[0])
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "scaling",
+        scaling,
+        message="Loss over width, and its exponents beside the published ones: 1 under strong "
+        "superposition, the exponent of the tail of features beyond the width under weak.",
+        refuted="This is refuted if exponents of equal frequencies are not higher under strong "
+        "superposition; the published exponents are refuted at these sizes where intervals leave "
+        "their marks.",
+    ),
+    FigureSpec(
+        "geometry",
+        geometry,
+        message="With decay below 0 all features are represented, with decay above 0 about as "
+        "many as there are dimensions; directions under strong superposition overlap little more "
+        "than the bound requires.",
+        refuted="This is refuted if shares do not fall with decay, or overlaps are below the "
+        "bound.",
+    ),
+)

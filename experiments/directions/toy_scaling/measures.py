@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -88,6 +88,7 @@ def _random_overlaps(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray
     return xr.DataArray(found, dims=("seed", "width")).expand_dims(arm=data.sizes["arm"])
 
 
+@measures("scaling-strong-*", "scaling-weak-tail-*", "scaling-weak")
 def _exponents(data: xr.Dataset) -> dict[str, Estimate]:
     width = data.width.values
     found = {}
@@ -104,12 +105,14 @@ def _exponents(data: xr.Dataset) -> dict[str, Estimate]:
     return found
 
 
+@measures("scaling-weak-loss")
 def _unlearned_loss(weak: xr.Dataset) -> Estimate:
     """Loss over 4/3 of the frequencies of the features that are not represented."""
     unlearned = (weak.density * (weak.norm <= REPRESENTED)).sum("feature")
     return mean_estimate((weak.loss / (4 / 3 * unlearned)).mean("width"))
 
 
+@measures("scaling-represented-*", "scaling-bimodal", "scaling-lever", "scaling-long")
 def _norms(data: xr.Dataset) -> dict[str, Estimate]:
     strong, weak = (arm(data, 1.0, decay) for decay in (STRONG, WEAK))
     n, smallest = data.sizes["feature"], int(data.width[0])
@@ -126,6 +129,7 @@ def _norms(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("scaling-overlap", "scaling-tight", "scaling-welch")
 def _overlaps(data: xr.Dataset) -> dict[str, Estimate]:
     flat = arm(data, 0.0, STRONG)
     overlap = flat.overlap.transpose("seed", "width").values

@@ -1,3 +1,10 @@
 """Who does what: heads told apart by what they look at, what they write, and by patching."""
 
-PLACE = 60
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=60,
+    requires=("two_layer_circuits", "text_models"),
+    budget_seconds=40,
+    paper_seconds=8_000,  # by its work against quick scale; not run
+)

@@ -10,12 +10,14 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 from experiments.induction.shared.head_roles import FOUND, MOST
 
 FULL = "all full transformers of text_models that stayed finite; each its own data"
 PATHS = ClaimSource(
     "path patching (Goldowsky-Dill et al. 2023); framework paper, how induction heads work",
-    kind="shape",
+    cites=(Paper.FRAMEWORK, Paper.GOLDOWSKY_DILL_2023),
+    kind="relation",
     selection=FOUND,
     n=8,
     origin="published",
@@ -24,25 +26,36 @@ PATHS = ClaimSource(
 PATCHING = replace(
     PATHS,
     source="activation patching (Meng et al. 2022); framework paper, how induction heads work",
+    cites=(Paper.FRAMEWORK, Paper.MENG_2022),
 )
 ATTRIBUTION = replace(
     PATHS,
     source="direct logit attribution; S2, decomposition of the output",
+    cites=(Paper.S2,),
     origin="ours",
     link="",
 )
-SUBSPACES = replace(PATHS, source="S4, read and write subspaces", origin="ours", link="")
+SUBSPACES = replace(
+    PATHS, source="S4, read and write subspaces", cites=(Paper.S4,), origin="ours", link=""
+)
 MEMORY = ClaimSource(
     "S4, memory management; framework paper, residual stream (F20, F21)",
-    kind="shape",
+    cites=(Paper.FRAMEWORK, Paper.S4),
+    kind="relation",
     selection=FULL,
     n=3,
     origin="published",
     link=papers.FRAMEWORK,
 )
-NORMS = replace(MEMORY, source="S0 section 2.3, assumption 3", link=papers.STRUCTURES)
+NORMS = replace(
+    MEMORY, source="S0 section 2.3, assumption 3", cites=(Paper.S0,), link=papers.STRUCTURES
+)
 OUTPUT = ClaimSource(
-    "S2, decomposition of the output", kind="identity", selection=FULL, origin="theorem"
+    "S2, decomposition of the output",
+    cites=(Paper.S2,),
+    kind="identity",
+    selection=FULL,
+    origin="theorem",
 )
 CLAIMS = (
     PATHS.claim(
@@ -65,6 +78,7 @@ CLAIMS = (
         "what is tested",
         origin="ours",
         link="",
+        null=Null("permuted", "heads are shuffled within each layer"),
     ),
     PATCHING.claim(
         "patching-moves",
@@ -83,6 +97,7 @@ CLAIMS = (
         at_least(0.6),
         MOST
         + "; nearly every head of the second layer inducts, so that the layer is what is tested",
+        null=Null("permuted", "direct effects are shuffled among the components"),
     ),
     SUBSPACES.claim(
         "overlap-keys",

@@ -30,9 +30,6 @@ from experiments.induction.head_roles.path_patching import (
 from experiments.induction.head_roles.readings import of_texts, of_weights
 from experiments.induction.shared.head_roles import role_of_each, roles
 
-BUDGET_SECONDS = 40
-PAPER_SECONDS = 8_000  # by its work against quick scale; not run
-requires = ("two_layer_circuits", "text_models")
 HEADS = ("member", "layer", "head")
 PAIRS = ("member", "writer", "kind", "reader")
 # Of all that is read of the two-layer models.

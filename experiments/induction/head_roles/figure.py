@@ -1,24 +1,4 @@
-"""Roles of heads: by attention, by writing, by patching; and the effect of each component.
-
-roles       Heads of layer 0 attend to the previous token; heads of layer 1 attend to the token
-            after the last occurrence, through keys written by layer 0. A dot is a head; all seeds
-            together. Refuted if the coloured dots of a lie among the grey ones, if K does not stand
-            out in c, or if the heads that have a role can be exchanged at no cost.
-readings    Five more scores separate the kinds of heads, but none identifies both kinds on its own.
-            Refuted if blue or orange dots lie on the dashed lines of chance in all of them.
-patching    The information that decides the answer moves one position on in layer 0, and to the
-            last position in layer 1. Lead of the right answer won back by patching the stream into
-            the corrupted text, and where heads of layer 1 take their direct effect from. Refuted if
-            the bright squares do not move one position on between the layers, or if the bar is not
-            at b.
-paths       Layer 0 reaches layer 1 through its keys alone; only heads of layer 1 have a direct
-            effect on the lead. Refuted if Q or V have an effect as large as K's.
-components  In the full transformer MLPs lower the loss most, and single heads by a fraction of a
-            nat. On real text: direct effects, nats lost, alignment with the stream, norms held
-            constant; heads in the order of their attention to the previous token. Refuted if
-            constant norms cost nothing, if no component is worth a nat, or if all are aligned as
-            before training.
-"""
+"""Roles of heads: by attention, by writing, by patching; and the effect of each component."""
 
 import numpy as np
 import xarray as xr
@@ -27,7 +7,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line, spread
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.induction.head_roles.figure_components import components
@@ -43,23 +24,18 @@ LAYERS = ("layer 0", "layer 1")
 HALF = 0.28  # how far dots spread to either side
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The figures of the experiment; those without a finite member are left out."""
-    alive, full = members_where(record.data), members_where(record.data, "full_alive")
-    # Patches are drawn of the seeds with an induction head, or of all if there is none.
-    members = members_where(alive, "has_induction", otherwise="alive")
-    figures: dict[str, Figure] = {}
-    if members.sizes["member"]:
-        figures |= {"roles": roles(alive, members), "readings": readings(alive)}
-        figures |= {"patching": patching(members), "paths": paths(members)}
-    if full.sizes["full_member"]:
-        figures["components"] = components(full)
-    return figures
+def _has_members(record: Record) -> bool:
+    return bool(record.data.alive.any())
 
 
-def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
+def _patched(record: Record) -> xr.Dataset:
+    """Seeds with an induction head, or all that stayed finite if there is none."""
+    return members_where(members_where(record.data), "has_induction", otherwise="alive")
+
+
+def roles(record: Record) -> Figure:
     """Attention of every head, its output, the readers of that output, and the loss without it."""
+    data, members = members_where(record.data), _patched(record)
     figure, axes = new_figure(2, 2, height=4.9)
     looks, writes, reads, worth = axes.flat
     role = data.role.transpose("layer", "member", "head").values
@@ -119,8 +95,9 @@ def roles(data: xr.Dataset, members: xr.Dataset) -> Figure:
     return figure
 
 
-def readings(data: xr.Dataset) -> Figure:
+def readings(record: Record) -> Figure:
     """Five more scores of every head, each with its chance level."""
+    data = members_where(record.data)
     figure, axes = new_figure(2, 3, height=3.9)
     panels = (
         ("duplicate", "looks at earlier copies\nof the present token", "share of attention"),
@@ -148,8 +125,9 @@ def readings(data: xr.Dataset) -> Figure:
     return figure
 
 
-def patching(members: xr.Dataset) -> Figure:
+def patching(record: Record) -> Figure:
     """Stream patches by place and position, and direct effects of layer 1 by source."""
+    members = _patched(record)
     figure, axes = new_figure(2, 1, height=3.3, sharex=True, height_ratios=(1.3, 1))
     (heat,), (effect,) = axes
     shares = members.stream.mean("member").transpose("place", "position").values
@@ -179,8 +157,9 @@ def patching(members: xr.Dataset) -> Figure:
     return figure
 
 
-def paths(members: xr.Dataset) -> Figure:
+def paths(record: Record) -> Figure:
     """Routes from the first layer to the second, and direct effects on the lead."""
+    members = _patched(record)
     figure, (axes,) = new_figure(1, 2, height=2.6, width_ratios=(1.3, 1))
     routes, direct = axes
     at = members.routes.transpose("member", "writer", "route").values
@@ -252,3 +231,55 @@ def _pairs(ax: Axes, x: float, values: np.ndarray, marked: np.ndarray) -> None:
         dots = values[mask]
         places = x + shift + spread(len(dots), 0.6 * HALF)
         ax.plot(places, dots, "o", color=colour, markersize=2, alpha=0.5)
+
+
+FIGURES = (
+    FigureSpec(
+        "roles",
+        roles,
+        message="Heads of layer 0 attend to the previous token; heads of layer 1 attend to the "
+        "token after the last occurrence, through keys written by layer 0.",
+        caption="A dot is a head; all seeds together.",
+        refuted="Refuted if the coloured dots of a lie among the grey ones, if K does not stand "
+        "out in c, or if the heads that have a role can be exchanged at no cost.",
+        where=_has_members,
+    ),
+    FigureSpec(
+        "readings",
+        readings,
+        message="Five more scores separate the kinds of heads, but none identifies both kinds on "
+        "its own.",
+        refuted="Refuted if blue or orange dots lie on the dashed lines of chance in all of them.",
+        where=_has_members,
+    ),
+    FigureSpec(
+        "patching",
+        patching,
+        message="The information that decides the answer moves one position on in layer 0, and to "
+        "the last position in layer 1.",
+        caption="Lead of the right answer won back by patching the stream into the corrupted "
+        "text, and where heads of layer 1 take their direct effect from.",
+        refuted="Refuted if the bright squares do not move one position on between the layers, or "
+        "if the bar is not at b.",
+        where=_has_members,
+    ),
+    FigureSpec(
+        "paths",
+        paths,
+        message="Layer 0 reaches layer 1 through its keys alone; only heads of layer 1 have a "
+        "direct effect on the lead.",
+        refuted="Refuted if Q or V have an effect as large as K's.",
+        where=_has_members,
+    ),
+    FigureSpec(
+        "components",
+        components,
+        message="In the full transformer MLPs lower the loss most, and single heads by a fraction "
+        "of a nat.",
+        caption="On real text: direct effects, nats lost, alignment with the stream, norms held "
+        "constant; heads in the order of their attention to the previous token.",
+        refuted="Refuted if constant norms cost nothing, if no component is worth a nat, or if "
+        "all are aligned as before training.",
+        where=lambda record: bool(record.data.full_alive.any()),
+    ),
+)

@@ -11,14 +11,17 @@ from circuitax.figures.marks import interval_bars, mean_bars, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.style import PAGE, letter_panels, sample_note
 from circuitax.records.estimate import mean_estimate
+from circuitax.records.members import members_where
+from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import aligned_by
 
 
-def components(full: xr.Dataset) -> Figure:
+def components(record: Record) -> Figure:
     """Every component of the full model: direct effect, nats lost, alignment; norms; bandwidth.
 
     Heads are aligned by what they do, seed by seed; a mean over seeds of "head 0.1" is of no head.
     """
+    full = members_where(record.data, "full_alive")
     figure = Figure(figsize=(PAGE, 4.2))
     panels = figure.subplot_mosaic("ABCD;ABCE", width_ratios=(1.3, 1.4, 1.2, 1.0))
     direct, lost, aligned, price, used = (panels[name] for name in "ABCDE")

@@ -10,8 +10,9 @@ from circuitax.records.estimate import (
     mean_estimates,
     share_estimate,
 )
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
+from circuitax.records.null_draws import shuffled
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -24,6 +25,9 @@ ON_TEXTS = (
     *("previous-through-keys", "edge-largest", "patching-moves", "direct-largest"),
     *("norm-costs", "norm-absorbed", "memory-writes-against"),
 )
+
+
+N_MIXED = 200
 
 
 def measure(record: Record) -> Measured:
@@ -55,10 +59,15 @@ def nulls(record: Record) -> Nulls:
         before, swapped = members.stream.sel(place="into layer 1"), members.swapped.values
         at, behind = (before.isel(position=swapped + k).sum("position") for k in (0, 1))
         z = members.overlap_z.isel(writer=members.previous_head, reader=members.induction_head)
+        rngs = [np.random.default_rng(i) for i in range(N_MIXED)]
+        mixed = [shuffled(members, ["role"], "head", rng, ["member", "layer"]) for rng in rngs]
+        moved = [shuffled(members, ["direct"], "component", rng, ["member"]) for rng in rngs]
         found["permuted"] = {
             "previous-through-keys": [
                 mean_estimate(routes.sel(route=route) / routes.sel(route="all")) for route in "QV"
             ],
+            "edge-largest": [share_estimate(_largest_joins(one)) for one in mixed],
+            "direct-largest": [share_estimate(_induction_adds_most(one)) for one in moved],
             "patching-moves": [mean_estimate(at / (behind + at))],
             "overlap-keys": [mean_estimate(z.sel(kind=kind)) for kind in "QV"],
         }
@@ -69,6 +78,9 @@ def nulls(record: Record) -> Nulls:
     return found
 
 
+@measures(
+    "direct-largest", "edge-largest", "overlap-keys", "patching-moves", "previous-through-keys"
+)
 def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
     """Measurements of seeds with an induction head."""
     previous, induction = members.previous_head, members.induction_head
@@ -92,6 +104,7 @@ def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("norm-*", "components-close", "memory-writes-against")
 def _components(full: xr.Dataset) -> dict[str, Estimate]:
     """Measurements of full transformers."""
     lost = full.nats_lost

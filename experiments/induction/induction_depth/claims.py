@@ -10,13 +10,15 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 STEP = "five eighths, 0.25 of 0.4 as printed; one layer, without the change, has 0.61"
 SHARES = "; real text, where these texts repeat in full, so that shares are compared"
 RANK = "the paper shows scatters that correlate well and gives no number"
 PAPER = ClaimSource(
     "induction-heads paper",
-    kind="shape",
+    cites=(Paper.INDUCTION,),
+    kind="relation",
     n=6,
     selection="all seeds that stayed finite; each its own data",
     origin="published",
@@ -26,6 +28,7 @@ DEEP = replace(PAPER, selection="all finite seeds of three and of four layers", 
 FRAMEWORK = replace(
     PAPER,
     source="framework paper",
+    cites=(Paper.FRAMEWORK,),
     selection="finite seeds of three and four layers with heads of both kinds",
     n=4,
     link=papers.FRAMEWORK,
@@ -33,6 +36,7 @@ FRAMEWORK = replace(
 OURS = replace(
     PAPER,
     source="Ours, beside before-and-after attribution (O10)",
+    cites=(),
     selection="finite seeds of three and four layers with heads of both kinds",
     n=4,
     origin="ours",

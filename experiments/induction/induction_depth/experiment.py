@@ -42,9 +42,6 @@ from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 800  # by its work against quick scale
-PAPER_SECONDS = 9_000  # by its work against quick scale; not run
 # Units of an MLP for each dimension of the stream.
 MLP_WIDTH = 4
 HEADS = (

@@ -1,13 +1,4 @@
-"""Deeper and wider models of repeated tokens: the change, the place of heads, the gain of tokens.
-
-curves   The phase change occurs at every size, though not in every seed; narrow two-layer models
-         change later than wide ones. In-context score and loss along training, above by width and
-         with MLPs, below by depth. Refuted if a curve of two layers or more falls evenly.
-heads    Prefix-matching heads lie in the last layers, and copy. Each dot is a head; refuted if
-         matching heads of the first layers are as many, or lie left of zero.
-tokens   During the phase change the loss falls on tokens that continue a repeat, and rises on
-         tokens that break one. Refuted if both fall.
-"""
+"""Deeper and wider models of repeated tokens: their change, places of heads, gains of tokens."""
 
 from itertools import cycle
 
@@ -18,7 +9,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line, zero_line
 from circuitax.figures.palette import BLUE, COLOURS, DEPTH_COLOURS, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.induction.induction_depth.measures import has_no_mlps, widths_of
@@ -29,17 +21,16 @@ MARKS = "os^DvPX"
 COLUMNS = 4
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    data = record.data.isel(arm=record.data.alive.any("member").values)
+def _alive(record: Record) -> xr.Dataset:
+    """The arms of which a seed stayed finite."""
+    return record.data.isel(arm=record.data.alive.any("member").values)
+
+
+def curves(record: Record) -> Figure:
+    """In-context score and loss of every size: of two layers, and of the width of all depths."""
+    data = _alive(record)
     # The width of all depths is the second one, whether models of two layers lived or not.
     width = int(record.data.d_model.sel(arm=widths_of(record.data)[1]))
-    return {"curves": curves(data, width), "heads": heads(data), "tokens": tokens(data)}
-
-
-def curves(data: xr.Dataset, width: int) -> Figure:
-    """In-context score and loss of every size: of two layers, and of the width of all depths."""
     figure, axes = new_figure(2, 2, height=4.6, sharex=True, sharey="col")
     two, deep = data.n_layers.values == 2, data.d_model.values == width
     for row, title, chosen, colours in (
@@ -69,8 +60,9 @@ def _of_arms(ax: Axes, data: xr.Dataset, name: str, colours: tuple[str, ...]) ->
         line.set(markevery=5, markersize=3.5)
 
 
-def heads(data: xr.Dataset) -> Figure:
+def heads(record: Record) -> Figure:
     """Prefix matching against copying, of every head by its layer."""
+    data = _alive(record)
     arms = data.arm.values[data.n_layers.values > 2]
     figure, panels, axes = _grid(len(arms), 2, 2.6)
     for ax, arm in zip(panels, arms, strict=True):
@@ -96,8 +88,9 @@ def heads(data: xr.Dataset) -> Figure:
     return figure
 
 
-def tokens(data: xr.Dataset) -> Figure:
+def tokens(record: Record) -> Figure:
     """Losses on a last token that continues the repeat and on one that breaks it."""
+    data = _alive(record)
     arms = data.arm.values[data.n_layers.values > 1]
     figure, panels, axes = _grid(len(arms), len(arms) if len(arms) <= 5 else COLUMNS, 2.2)
     for ax, arm in zip(panels, arms, strict=True):
@@ -145,3 +138,30 @@ def _change(ax: Axes, part: xr.Dataset) -> None:
     """The stretch in which the in-context score falls most, mean of seeds."""
     ends = (float(np.mean(part[f"jump_{end}"])) for end in ("start", "end"))
     ax.axvspan(*ends, color="0.9", linewidth=0, label="phase change")
+
+
+FIGURES = (
+    FigureSpec(
+        "curves",
+        curves,
+        message="The phase change occurs at every size of two layers or more, though not in every "
+        "seed; narrow two-layer models change later than wide ones.",
+        caption="In-context score and loss along training, above by width and with MLPs, below by "
+        "depth.",
+        refuted="Refuted if a curve of two layers or more falls evenly.",
+    ),
+    FigureSpec(
+        "heads",
+        heads,
+        message="Prefix-matching heads lie in the last layers, and copy.",
+        refuted="Each dot is a head; refuted if matching heads of the first layers are as many, "
+        "or lie left of zero.",
+    ),
+    FigureSpec(
+        "tokens",
+        tokens,
+        message="During the phase change the loss falls on tokens that continue a repeat, and "
+        "rises on tokens that break one.",
+        refuted="Refuted if both fall.",
+    ),
+)

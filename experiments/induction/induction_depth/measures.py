@@ -7,7 +7,7 @@ from scipy import stats
 from circuitax.records.claims import unmet_rest
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate, proportion_estimate, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_samples import regrouped
 from circuitax.records.nulls import Draws, Nulls
@@ -155,6 +155,7 @@ def widths_of(data: xr.Dataset) -> list[str]:
     return [str(arm) for arm in data.arm.values[(data.n_layers.values == 2) & has_no_mlps(data)]]
 
 
+@measures("depth-mlp-*", "depth-change", "depth-change-deeper")
 def _of_changes(
     usual: float, deep: list[xr.Dataset], deeper: list[xr.Dataset], with_mlps: list[xr.Dataset]
 ) -> dict[str, Estimate]:
@@ -183,6 +184,13 @@ def _places(parts: list[xr.Dataset]) -> dict[int, np.ndarray]:
     return found
 
 
+@measures(
+    "depth-before-*",
+    "depth-evaluator-*",
+    "depth-corner-alone",
+    "depth-matching-copies",
+    "depth-score-together",
+)
 def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
     """Scores of single heads of deep models, as one number for each seed."""
     samples: dict[str, list[float]] = {}
@@ -222,6 +230,7 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
     }
 
 
+@measures("depth-gain", "depth-loss")
 def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
     """Losses on tokens that continue a repeat and that break it, through the phase change."""
     kinds = {"depth-gain": "on_repeat", "depth-loss": "on_break"}
@@ -231,6 +240,7 @@ def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("depth-score-alike")
 def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
     """Comparison of the last in-context scores of all sizes."""
     scores = [part.in_context.isel(step=-1).values for part in arms]
@@ -242,6 +252,7 @@ def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
     return {"depth-score-alike": resampled_estimate(alike, *(len(score) for score in scores))}
 
 
+@measures("depth-order-*")
 def _rates(narrow: xr.Dataset, wide: xr.Dataset) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Rates of decrease of losses in the narrowest and widest models, by the claim on both."""
     found, rates = {}, [slopes(part) for part in (narrow, wide)]

@@ -1,4 +1,10 @@
-"""Induction heads appear in a phase change: two layers or smeared keys, never one plain layer."""
+"""Induction heads form in a phase change, with two layers or smeared keys, not with one layer."""
 
-PLACE = 10
-FLAGSHIP = "training"
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=10,
+    budget_seconds=70,
+    evening_seconds=360,  # by its work against quick scale; not run
+    paper_seconds=6_000,  # by its work against quick scale; not run
+)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 MOST = "95 % interval of a proportion; 16 of 16 give a lower end of 0.81, 15 of 16 of 0.72"
 NONE = "95 % interval of a proportion; 0 of 16 give an upper end of 0.19"
@@ -23,7 +24,8 @@ SIZE = (
 )
 PAPER = ClaimSource(
     "induction-heads paper",
-    kind="shape",
+    cites=(Paper.INDUCTION,),
+    kind="relation",
     n=16,
     selection="all seeds that stayed finite; each its own data",
     origin="published",
@@ -246,7 +248,7 @@ CLAIMS = (
         printed="QK traces go with prefix scores, which shoot up in the window; no number",
         null=Null("mismatched", "through the first-layer head that looks back least"),
     ),
-    replace(OURS, source="Ours, beside the trace of the QK circuit (O10)").claim(
+    replace(OURS, source="Ours, beside the trace of the QK circuit (O10)", cites=()).claim(
         "trace-values",
         "That of the OV circuit of the prefix-matching head rises with it: eigenvalue score at the "
         "end of the change minus at its beginning",

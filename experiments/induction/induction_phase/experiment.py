@@ -35,9 +35,6 @@ from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 
-BUDGET_SECONDS = 70
-EVENING_SECONDS = 360  # by its work against quick scale; not run
-PAPER_SECONDS = 6_000  # by its work against quick scale; not run
 # Layers, and whether keys are smeared.
 ARMS = {
     "1 layer": (1, False),

@@ -1,26 +1,4 @@
-"""Induction heads appear abruptly, with two layers or smeared keys and never with one plain layer.
-
-training   Loss, in-context score, prefix matching and previous-token score change together. Refuted
-           if the orange curves turn at different times, or a grey one reaches the final level of
-           the others.
-windows    The heads form while the in-context score falls, not before or after. Titles count the
-           seeds whose marks all lie in the bar; a ring is around each mark that does not. Refuted
-           if rings are more than the exception: in over a tenth of the seeds of a.
-positions  During the phase change the models learn to predict repeats at all positions at once.
-           Refuted if one plain layer gets as bright beyond the longest period.
-slope      Only after the phase change does the loss keep falling along a text until every text
-           repeats. Above, before it (orange) a longer context soon stops helping; the dotted line
-           is where the longest text repeats. Below, how steeply the loss falls with the index, all
-           through training. Refuted if the blue line of a falls as far as that of c, or a gets as
-           bright below.
-circuits   The circuit forms in the weights before the in-context score falls: its traces have risen
-           by then (b), and the training trajectory hardly turns there (a, the plane of largest
-           variance of single tokens' losses). Refuted if the curves of b rise in the shaded
-           stretch, or the paths of a have a corner where they become thick.
-ablation   Without the prefix-matching heads the in-context score vanishes; the outputs of the other
-           heads are dispensable, though patterns depend on one of them. Refuted if the solid line
-           of a is low, or its dashed line above 0.
-"""
+"""Induction heads appear abruptly, with two layers or smeared keys, never with one plain layer."""
 
 import numpy as np
 import xarray as xr
@@ -29,20 +7,15 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line, zero_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL, SKY
-from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
+from circuitax.figures.palette import BLACK, BLUE, GREEN, ORANGE, SEQUENTIAL, SKY
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
-from experiments.induction.induction_phase.figure_circuits import circuits
+from experiments.induction.induction_phase.figure_circuits import ARMS, circuits
 from experiments.induction.shared.phase_change import has_changed, last_score
 
-ARMS = {
-    "1 layer": (GREY, "-"),
-    "1 layer, smeared": (BLUE, "--"),
-    "2 layers": (ORANGE, "-"),
-    "2 layers, smeared": (GREEN, "--"),
-}
 CURVES = {
     "loss": "loss, nats per token",
     "in_context": "in-context score, nats",
@@ -55,19 +28,6 @@ MARKS = {
     "best_previous": ("previous token", BLUE, "^"),
     "loss": ("loss", GREEN, "x"),
 }
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The figures of the experiment."""
-    return {
-        "training": training(record),
-        "windows": windows(record),
-        "positions": positions(record),
-        "slope": slope(record),
-        "circuits": circuits(record, ARMS),
-        "ablation": ablation(record),
-    }
 
 
 def training(record: Record) -> Figure:
@@ -281,3 +241,57 @@ def ablation(record: Record) -> Figure:
     letter_panels(axes[0])
     sample_note(figure, f"marks: every head of {members.sizes['member']} seeds; lines: means")
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "training",
+        training,
+        message="Loss, in-context score, prefix matching and previous-token score change together.",
+        refuted="Refuted if the orange curves turn at different times, or a grey one reaches the "
+        "final level of the others.",
+        flagship=True,
+    ),
+    FigureSpec(
+        "windows",
+        windows,
+        message="The heads form while the in-context score falls, not before or after.",
+        caption="Titles count the seeds whose marks all lie in the bar; a ring is around each "
+        "mark that does not.",
+        refuted="Refuted if rings are more than the exception: in over a tenth of the seeds of a.",
+    ),
+    FigureSpec(
+        "positions",
+        positions,
+        message="During the phase change the models learn to predict repeats at all positions at "
+        "once.",
+        refuted="Refuted if one plain layer gets as bright beyond the longest period.",
+    ),
+    FigureSpec(
+        "slope",
+        slope,
+        message="Only after the phase change does the loss keep falling along a text until every "
+        "text repeats.",
+        caption="Above, before it (orange) a longer context soon stops helping; the dotted line "
+        "is where the longest text repeats. Below, how steeply the loss falls with the index, all "
+        "through training.",
+        refuted="Refuted if the blue line of a falls as far as that of c, or a gets as bright "
+        "below.",
+    ),
+    FigureSpec(
+        "circuits",
+        circuits,
+        message="The circuit forms in the weights before the in-context score falls: its traces "
+        "have risen by then (b), and the training trajectory hardly turns there (a, the plane of "
+        "largest variance of single tokens' losses).",
+        refuted="Refuted if the curves of b rise in the shaded stretch, or the paths of a have a "
+        "corner where they become thick.",
+    ),
+    FigureSpec(
+        "ablation",
+        ablation,
+        message="Without the prefix-matching heads the in-context score vanishes; the outputs of "
+        "the other heads are dispensable, though patterns depend on one of them.",
+        refuted="Refuted if the solid line of a is low, or its dashed line above 0.",
+    ),
+)

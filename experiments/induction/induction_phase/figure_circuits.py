@@ -6,25 +6,28 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, zero_line
-from circuitax.figures.palette import BLACK, BLUE, ORANGE, SKY
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SKY
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.induction.shared.phase_change import has_changed, last_score
 
+# Colour and line of each arm.
+ARMS = {
+    "1 layer": (GREY, "-"),
+    "1 layer, smeared": (BLUE, "--"),
+    "2 layers": (ORANGE, "-"),
+    "2 layers, smeared": (GREEN, "--"),
+}
 
-def circuits(record: Record, arms: dict[str, tuple[str, str]]) -> Figure:
-    """Trajectories of training in the plane of two components, and traces of the circuit.
 
-    Args:
-        record: Of a run.
-        arms: Colour and line of each arm.
-    """
+def circuits(record: Record) -> Figure:
+    """Trajectories of training in the plane of two components, and traces of the circuit."""
     data = record.data
     figure, axes = new_figure(1, 2, height=2.9, width_ratios=(1.2, 1))
     plane, traces = axes[0]
     usual = last_score(members_where(data.sel(arm="2 layers")))
-    for arm, (colour, line) in arms.items():
+    for arm, (colour, line) in ARMS.items():
         members = members_where(data.sel(arm=arm))
         _paths(plane, members, has_changed(members, usual).values, colour)
         plane.plot([], [], color=colour, linestyle=line, label=arm)

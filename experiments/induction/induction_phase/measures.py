@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_samples import exchanged, regrouped
 from circuitax.records.nulls import Nulls
@@ -130,6 +130,7 @@ def pair_scores(members: xr.Dataset) -> xr.DataArray:
     return early.rename(position="early") - late.rename(position="late")
 
 
+@measures("pairs-phase")
 def pairs_alike(members: xr.Dataset) -> Estimate:
     """Least score of a pair of positions over the greatest, of the means over members."""
     scores = pair_scores(members).transpose("member", ...).values

@@ -1,11 +1,12 @@
 """Claims on the price of an induction head, fixed before the run that is judged."""
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import PRINTED_NUMBER, Null
 
 LAW = "the most likely power law of all trials at shares above 0, censored ones as such"
 OURS = ClaimSource(
     "circuitax, on the default corpus",
-    kind="shape",
+    kind="relation",
     n=5,
     selection="all seeds that stayed finite; each its own initialisation and windows, the same at "
     "every share",
@@ -18,12 +19,20 @@ CLAIMS = (
         "reaches the threshold",
         at_least(0.5),
         "95 % interval of a proportion; 5 of 5 give a lower end of 0.57",
+        null=Null(
+            "permuted",
+            "trainings are shuffled among the shares of windows that repeat",
+        ),
     ),
     OURS.claim(
         "price-plain-none",
         "On plain text none forms within this training: share of seeds",
         at_most(0.5),
         "95 % interval of a proportion; 0 of 5 give an upper end of 0.43",
+        null=Null(
+            "permuted",
+            "trainings are shuffled among the shares of windows that repeat",
+        ),
     ),
     OURS.claim(
         "price-exponent",
@@ -37,6 +46,7 @@ CLAIMS = (
         "two of five have a head by 1.2 million tokens, the others none by 20 million, and the law "
         "takes these for very late ones. Of the trainings that formed a head the exponent is 1.2 "
         "[1.1, 1.8]. What keeps the others from it was not tested",
+        null=Null(PRINTED_NUMBER, "the share does not matter", 0.0),
     ),
     OURS.claim(
         "price-plain-text",
@@ -46,5 +56,9 @@ CLAIMS = (
         at_least(12),
         "no head was there by 12 million tokens of this corpus in wider models",
         selection=LAW,
+        null=Null(
+            "false world",
+            "the share does not matter, so that plain text takes what repeats take",
+        ),
     ),
 )

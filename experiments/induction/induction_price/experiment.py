@@ -47,10 +47,6 @@ from circuitax.training.optim import OptimSpec
 from experiments.induction.induction_price.diluted import DilutedRepeats
 from experiments.induction.induction_price.verbatim import repeat_rates
 
-BUDGET_SECONDS = 50
-EVENING_SECONDS = 2_100  # 2,770 were measured beside other programs
-PAPER_SECONDS = 300_000  # by its work against quick scale; not run
-
 
 @dataclass(frozen=True)
 class Spec:

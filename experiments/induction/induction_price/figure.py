@@ -1,12 +1,4 @@
-"""Repeats diluted with plain text delay the induction head by a law, read at plain text itself.
-
-price   With fewer repeats in the text a prefix-matching head forms after more tokens, and in fewer
-        seeds: score of the best head over training (a), and tokens to onset against the share of
-        windows that repeat, with the law read at plain text's own share (b). Refuted if the dots of
-        b lie on no straight line, or if plain text, in black, forms a head before the law's
-        prediction. Where triangles stand far above the dots of their share, seeds are of two kinds,
-        which one law does not describe.
-"""
+"""Repeats diluted with plain text delay the induction head by a law, read at plain text itself."""
 
 import numpy as np
 import xarray as xr
@@ -18,7 +10,8 @@ from matplotlib.ticker import EngFormatter
 
 from circuitax.figures.marks import interval_bars, mean_curve, reference_line, spread
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.induction.induction_price.measures import (
     law,
@@ -32,9 +25,11 @@ from experiments.induction.induction_price.measures import (
 _TOKENS = EngFormatter()
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """One figure; without seeds that stayed finite it has curves only."""
+def price(record: Record) -> Figure:
+    """The best head's score over training, and tokens to onset against the share of repeats.
+
+    Without seeds that stayed finite it has curves only.
+    """
     data = seeds_alive(record.data)
     figure, axes = new_figure(1, 2, height=3.1)
     _curves(axes[0, 0], data)
@@ -44,7 +39,7 @@ def draw(record: Record) -> dict[str, Figure]:
         message += f"; by their law plain text would take {found}" if found else ""
     headline(figure, message)
     letter_panels(axes[0])
-    return {"price": figure}
+    return figure
 
 
 def fraction(share: float) -> str:
@@ -126,3 +121,18 @@ def _price(ax: Axes, data: xr.Dataset, record: Record) -> str:
     price = estimates["price-plain-text"]
     low, high = (_TOKENS(float(f"{1e6 * end:.2g}")) for end in (price.low, price.high))
     return f"{low} to {high} tokens"
+
+
+FIGURES = (
+    FigureSpec(
+        "price",
+        price,
+        message="With fewer repeats in the text a prefix-matching head forms after more tokens, "
+        "and in fewer seeds: score of the best head over training (a), and tokens to onset "
+        "against the share of windows that repeat, with the law read at plain text's own share "
+        "(b).",
+        refuted="Refuted if the dots of b lie on no straight line, or if plain text, in black, "
+        "forms a head before the law's prediction. Where triangles stand far above the dots of "
+        "their share, seeds are of two kinds, which one law does not describe.",
+    ),
+)

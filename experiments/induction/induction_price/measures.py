@@ -9,8 +9,10 @@ from scipy.stats import linregress
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
+from circuitax.records.null_samples import DRAWS
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from circuitax.records.shared_exam import over_seeds_only
@@ -46,6 +48,20 @@ def measure(record: Record) -> Measured:
     )
 
 
+def nulls(record: Record) -> Nulls:
+    """Trainings shuffled among the shares of windows that repeat, and a price that is one."""
+    data = seeds_alive(record.data)
+    if data.sizes["seed"] < 2:
+        return {}
+    formed, rng = np.isfinite(onsets(data).values), np.random.default_rng(0)
+    some = [rng.permutation(formed.ravel())[: len(formed)] for _ in range(DRAWS)]
+    drawn = [share_estimate(row) for row in some]
+    found: dict[str, Draws] = {"price-all-repeat": drawn, "price-plain-none": drawn}
+    price = measure(record).estimates.get("price-all")
+    return {"permuted": found, "false world": {"price-plain-text": [price]}}
+
+
+@measures("price-exponent", "price-plain-text")
 def _law(data: xr.Dataset, times: xr.DataArray) -> dict[str, Estimate]:
     """The exponent, the price at a share of 1, and that of plain text by each length of stretch.
 

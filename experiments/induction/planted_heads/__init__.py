@@ -1,3 +1,9 @@
-"""Evaluators of heads tried on heads of known strength: attention, logits and weights agree."""
+"""Evaluators of heads, tried on heads whose strength is known because it was planted."""
 
-PLACE = 50
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=50,
+    budget_seconds=20,
+    paper_seconds=100,
+)

@@ -6,12 +6,14 @@ O13 and F6 are rows of docs/acceptance.md.
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 RANK = "the paper shows scatters that correlate well and gives no number; one would be 1"
 KNOWN = "a score that orders heads by their strength has 1"
 PAPER = ClaimSource(
     "induction-heads paper, validation of head scores (O13)",
-    kind="shape",
+    cites=(Paper.INDUCTION,),
+    kind="relation",
     n=16,
     selection="all models; each its own random parts, order of strengths and texts",
     why=RANK,
@@ -19,7 +21,7 @@ PAPER = ClaimSource(
     link=papers.INDUCTION,
 )
 OURS = ClaimSource(
-    "circuitax", kind="shape", n=16, selection=PAPER.selection, why=KNOWN, origin="ours"
+    "circuitax", kind="relation", n=16, selection=PAPER.selection, why=KNOWN, origin="ours"
 )
 SHUFFLED = Null("permuted", "one of the two scores is shuffled among the heads of each model")
 
@@ -83,7 +85,8 @@ CLAIMS = (
     ),
     ClaimSource(
         "framework paper, primarily positional heads (F6)",
-        kind="shape",
+        cites=(Paper.FRAMEWORK,),
+        kind="relation",
         n=16,
         selection="all models and offsets 0 to 23",
         origin="published",

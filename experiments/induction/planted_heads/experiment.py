@@ -30,8 +30,6 @@ from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
-BUDGET_SECONDS = 20
-PAPER_SECONDS = 100
 HEAD = ("member", "head")
 
 

@@ -1,32 +1,18 @@
-"""Evaluators of heads order planted heads by their strength, but a ReLU hides heads that erase.
-
-scores    Scores on random tokens rank heads as their weights do. Each dot is a head of a model;
-          colours are the planted strengths. Refuted if the dots of a panel do not rise from left to
-          right.
-erasing   The copying share after a ReLU is small for all heads that erase the tokens they attend
-          to; a cosine separates them. Refuted if both rise alike over negative strengths.
-offsets   A head can attend to any offset through sinusoidal positions. Mean attention by offset;
-          refuted if the brightest cell of a row is off the diagonal.
-"""
+"""Evaluators of heads order planted heads by their strength, but a ReLU hides heads that erase."""
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, zero_line
 from circuitax.figures.palette import BLUE, DIVERGING, ORANGE, SEQUENTIAL
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
 
 PANELS = (
     ("eigenvalues", "raised", "planted_copying", "OV eigenvalue score", "copying, share raised"),
     ("qk_trace", "prefix", "planted_matching", "trace of the QK circuit", "prefix matching"),
 )
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    return {"scores": scores(record), "erasing": erasing(record), "offsets": offsets(record)}
 
 
 def scores(record: Record) -> Figure:
@@ -86,3 +72,28 @@ def offsets(record: Record) -> Figure:
     ax.set(xlabel="tokens back", ylabel="offset that the head asks for")
     sample_note(figure, f"mean of {record.data.sizes['member']} models")
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "scores",
+        scores,
+        message="Scores on random tokens rank heads as their weights do.",
+        caption="Each dot is a head of a model; colours are the planted strengths.",
+        refuted="Refuted if the dots of a panel do not rise from left to right.",
+    ),
+    FigureSpec(
+        "erasing",
+        erasing,
+        message="The copying share after a ReLU is small for all heads that erase the tokens they "
+        "attend to; a cosine separates them.",
+        refuted="Refuted if both rise alike over negative strengths.",
+    ),
+    FigureSpec(
+        "offsets",
+        offsets,
+        message="A head can attend to any offset through sinusoidal positions.",
+        refuted="Mean attention by offset; refuted if the brightest cell of a row is off the "
+        "diagonal.",
+    ),
+)

@@ -11,6 +11,7 @@ from circuitax.figures.marks import spread, zero_line
 from circuitax.figures.palette import BLACK, GREY, LAYER_COLOURS, ORANGE, SEQUENTIAL
 from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
+from circuitax.records.record import Record
 from experiments.induction.shared.figure_arcs import arcs, clearest, lettered
 from experiments.induction.shared.head_roles import example_member
 
@@ -24,8 +25,9 @@ REPEATS = {
 CORNER = 0.9
 
 
-def composition(data: xr.Dataset) -> Figure:
+def composition(record: Record) -> Figure:
     """Composition z of every pair in one seed, by kind, and of one marked pair in all seeds."""
+    data = record.data
     member = example_member(data)
     one = data.isel(member=member)
     figure, axes = new_figure(1, 4, height=2.1, width_ratios=(1, 1, 1, 1.25))
@@ -50,8 +52,9 @@ def composition(data: xr.Dataset) -> Figure:
     return figure
 
 
-def patterns(data: xr.Dataset) -> Figure:
+def patterns(record: Record) -> Figure:
     """Attention of two heads on one text of repeated random tokens, as arcs and as squares."""
+    data = record.data
     one = data.isel(member=example_member(data))
     text = one.text.values
     repeat = int(np.argmax(text[1:] == text[0])) + 1
@@ -83,8 +86,9 @@ def patterns(data: xr.Dataset) -> Figure:
     return figure
 
 
-def eigenvalues(data: xr.Dataset) -> Figure:
+def eigenvalues(record: Record) -> Figure:
     """Copying of each head of layer 1 against its matching with its seed's previous-token head."""
+    data = record.data
     alive = members_where(data)
     figure, axes = new_figure(1, 2, height=2.8, sharey=True, sharex=True)
     for ax, suffix, title in zip(
@@ -127,7 +131,7 @@ def eigenvalues(data: xr.Dataset) -> Figure:
     return figure
 
 
-def repeats(columns: Mapping[str, xr.Dataset]) -> Figure:
+def repeats_of(columns: Mapping[str, xr.Dataset]) -> Figure:
     """Attention, value-weighted attention and logit effect at repeats, one dot for each head.
 
     Args:

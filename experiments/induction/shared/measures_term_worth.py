@@ -63,6 +63,14 @@ def term_worth(members: xr.Dataset) -> TermWorth:
     )
 
 
+def even_attention(n_ctx: int) -> float:
+    """The attention of a head that attends to all tokens so far alike to any one of them.
+
+    ``mean_t 1/(t + 1)`` over the second half of the context, where attention is tabled.
+    """
+    return float((1 / (1 + np.arange(n_ctx // 2, n_ctx))).mean())
+
+
 def local_attention(members: xr.Dataset, first: int = 0) -> xr.DataArray:
     """Attention of first-layer heads to the present and the previous token, over uniform attention.
 

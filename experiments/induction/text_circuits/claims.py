@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.papers import Paper
 
 HEADS = ClaimSource(
     "framework paper, two-layer models",
-    kind="shape",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
     selection="all seeds that stayed finite; each its own data",
     n=6,
     why="a relation, or a threshold far from it: the corpus changes with the Python version",
@@ -21,7 +23,11 @@ HEADS = ClaimSource(
 )
 TERMS = replace(HEADS, source="framework paper, term importance analysis")
 ABLATIONS = replace(
-    HEADS, source="induction-heads paper, two kinds of ablation", origin="ours", link=""
+    HEADS,
+    source="induction-heads paper, two kinds of ablation",
+    cites=(Paper.INDUCTION,),
+    origin="ours",
+    link="",
 )
 DIAGRAM = replace(
     HEADS, source="circuitax; framework paper's composition diagram", origin="ours", link=""
@@ -151,6 +157,7 @@ CLAIMS = (
         explanation="the best of eight seeds has 0.399 after 13 million tokens; with a vocabulary "
         "of 512 one of eight had 0.41, and the mean rose from 0.36 to 0.37 between 3.3 and 13 "
         "million",
+        null=Null("random", "a head that attends to all earlier tokens alike"),
     ),
     HEADS.claim(
         "text-k-composition",
@@ -201,6 +208,7 @@ CLAIMS = (
         at_least(0.5),
         origin="ours",
         link="",
+        null=Null(OFF_RECORD, "heads before training: needs their share of variance"),
     ),
     ABLATIONS.claim(
         "text-patterns-react",

@@ -20,9 +20,6 @@ from experiments.induction.shared.two_layers import AXES, circuit_data, n_ctx_fo
 from experiments.induction.shared.weight_readings import weight_readings
 from experiments.induction.shared.window_readings import order_losses, window_readings
 
-BUDGET_SECONDS = 25
-PAPER_SECONDS = 8_500  # by its work against quick scale; not run
-requires = ("text_models",)
 MODEL = "layers-2"
 
 

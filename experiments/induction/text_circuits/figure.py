@@ -1,19 +1,4 @@
-"""Two layers on real text, before any induction head: local heads, useful one at a time.
-
-terms         Single heads save more loss than virtual heads, and those of layer 1 save most of it.
-              Loss with paths of each order, and with the order-1 terms of each layer. Refuted if
-              virtual heads take off more than single ones, or if the terms of layer 0 save as much
-              with those of layer 1 as without.
-distance      Most heads of both layers attend most to the previous token, but none to it alone.
-              Attention by distance, every head of every seed. Refuted if attention is uniform, or
-              if a head of layer 0 gives most of it to the token before.
-composition   Training lowers most composition below chance, and moves heads of layer 1 towards
-              copying. Composition of all pairs against its null, and OV eigenvalues, before and
-              after training. Refuted if K-composition lies above 0, or eigenvalue scores stay at 0.
-training      Single heads lower the loss from the first steps on, and virtual heads little at any
-              step. Loss with paths of each order, OV eigenvalue scores and composition at every
-              step kept. Refuted if virtual heads lower it before single ones do.
-"""
+"""Two layers on real text, before any induction head: local heads, useful one at a time."""
 
 import xarray as xr
 from matplotlib.axes import Axes
@@ -21,26 +6,16 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, spread, zero_line
 from circuitax.figures.palette import BLACK, KIND_COLOURS, ORDER_COLOURS
-from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.induction.shared.figure_term_panels import LAYERS, distance, terms
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The four figures of the experiment."""
-    alive = members_where(record.data)
-    return {
-        "terms": terms(alive),
-        "distance": distance(alive),
-        "composition": composition(alive),
-        "training": training(alive),
-    }
-
-
-def composition(data: xr.Dataset) -> Figure:
+def composition(record: Record) -> Figure:
     """z of all pairs by kind, and OV eigenvalue scores by layer; open before, full after."""
+    data = members_where(record.data)
     figure, axes = new_figure(1, 2, height=2.6, width_ratios=(1.5, 1))
     composing, copying = axes[0]
     z, z_before = data.composition_z, data.composition_z_at_init
@@ -64,8 +39,9 @@ def composition(data: xr.Dataset) -> Figure:
     return figure
 
 
-def training(data: xr.Dataset) -> Figure:
+def training(record: Record) -> Figure:
     """Means over seeds with intervals at every step kept."""
+    data = members_where(record.data)
     figure, axes = new_figure(1, 3, height=2.5)
     losses, copying, composing = axes[0]
     for i, (colour, most) in enumerate(zip(ORDER_COLOURS, ("0", "≤ 1", "≤ 2"), strict=False)):
@@ -126,3 +102,43 @@ def _dots(ax: Axes, x: int, before: xr.DataArray, after: xr.DataArray, colour: s
             markeredgewidth=0.5,
             alpha=0.7,
         )
+
+
+FIGURES = (
+    FigureSpec(
+        "terms",
+        terms,
+        message="Single heads save more loss than virtual heads, and those of layer 1 save most "
+        "of it.",
+        caption="Loss with paths of each order, and with the order-1 terms of each layer.",
+        refuted="Refuted if virtual heads take off more than single ones, or if the terms of "
+        "layer 0 save as much with those of layer 1 as without.",
+    ),
+    FigureSpec(
+        "distance",
+        distance,
+        message="Most heads of both layers attend most to the previous token, but none to it "
+        "alone.",
+        caption="Attention by distance, every head of every seed.",
+        refuted="Refuted if attention is uniform, or if a head of layer 0 gives most of it to the "
+        "token before.",
+    ),
+    FigureSpec(
+        "composition",
+        composition,
+        message="Training lowers most composition below chance, and moves heads of layer 1 "
+        "towards copying.",
+        caption="Composition of all pairs against its null, and OV eigenvalues, before and after "
+        "training.",
+        refuted="Refuted if K-composition lies above 0, or eigenvalue scores stay at 0.",
+    ),
+    FigureSpec(
+        "training",
+        training,
+        message="Single heads lower the loss from the first steps on, and virtual heads little at "
+        "any step.",
+        caption="Loss with paths of each order, OV eigenvalue scores and composition at every "
+        "step kept.",
+        refuted="Refuted if virtual heads lower it before single ones do.",
+    ),
+)

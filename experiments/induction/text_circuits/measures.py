@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.estimate import mean_estimate, mean_estimates
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.null_samples import exchanged
@@ -12,7 +12,11 @@ from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.shared_exam import over_seeds_only, widened
 from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE
-from experiments.induction.shared.measures_term_worth import local_attention, term_worth
+from experiments.induction.shared.measures_term_worth import (
+    even_attention,
+    local_attention,
+    term_worth,
+)
 
 # Claims on a difference within each model; its sides are exchanged for their null.
 DIFFERENCES = (
@@ -56,12 +60,23 @@ def nulls(record: Record) -> Nulls:
     local = [mean_estimate(local_attention(members, first)) for first in others]
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
+        "random": {"text-previous-head": [even_attention(int(record.data.n_ctx))]},
         "mismatched": {"text-local": local or [None]},
         "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
         "false world": {"text-layer-0-nearly-redundant": [1.0]},
     }
 
 
+@measures(
+    "text-order-*",
+    "text-layer-*",
+    "text-composition-below-null",
+    "text-copying-rises",
+    "text-local",
+    "text-patterns-react",
+    "text-positional",
+    "text-previous-head",
+)
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     worth = term_worth(members)
@@ -88,6 +103,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     }
 
 
+@measures("text-corner", "text-k-composition")
 def _circuits(members: xr.Dataset) -> Measured:
     """Claims about heads that a seed may not have."""
     before = members.attention.isel(layer=0, offset=1)

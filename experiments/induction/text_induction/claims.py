@@ -5,16 +5,18 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "induction-heads paper",
-    kind="shape",
+    cites=(Paper.INDUCTION,),
+    kind="relation",
     n=8,
     selection="all seeds that stayed finite; each its own data",
     origin="published",
     link=papers.INDUCTION,
 )
-OURS = replace(PAPER, source="circuitax, on the default corpus", origin="ours", link="")
+OURS = replace(PAPER, source="circuitax, on the default corpus", cites=(), origin="ours", link="")
 PILOTS = "; threshold from pilots with another root key"
 UNIFORM = f"uniform attention gives about 0.03{PILOTS}"
 
@@ -42,6 +44,7 @@ CLAIMS = (
         explanation="none does within 13 million tokens, windows of 64 and a vocabulary of 512; "
         "nor does plain text keep all of a head that a primer has made (`text-induction-stays`), "
         "so that more of the same text may not be the remedy",
+        null=Null("untrained", "heads before training"),
     ),
     PAPER.claim(
         "text-induction-one-layer",
@@ -60,6 +63,7 @@ CLAIMS = (
         f"a relation to none at all{PILOTS}",
         explanation="it fades: a million tokens of plain text left 0.77 [0.75, 0.78] of it (quick "
         "scale), twelve million half as much",
+        null=Null("mismatched", "models that never had the head, over the end of the primer"),
     ),
     PAPER.claim(
         "text-induction-repeats",

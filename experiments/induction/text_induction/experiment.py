@@ -45,10 +45,6 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, Source
 from circuitax.training.optim import OptimSpec
 
-BUDGET_SECONDS = 180
-EVENING_SECONDS = 1_200  # 3,200 were measured beside other programs
-PAPER_SECONDS = 2_800_000  # by its work against quick scale; not run
-
 # Layers, and whether training begins with windows that repeat themselves.
 ARMS = {
     "2 layers": (2, False),

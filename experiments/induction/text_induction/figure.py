@@ -1,16 +1,10 @@
-"""Real text alone gives no induction head cheaply; a primer does, and text wears it down slowly.
-
-training   Prefix matching rises during the primer and fades slowly on plain text, where the loss on
-           repeated pairs stays lower than without a primer. Refuted if an orange curve of the upper
-           left or the lower left panel falls or rises back to the blue one.
-heads      Predictions of repeated pairs depend on the prefix-matching head. Refuted if heads far to
-           the right cost nothing to remove.
-"""
+"""Real text alone gives no induction head cheaply; a primer does, and text wears it down slowly."""
 
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve
-from circuitax.figures.style import BLACK, BLUE, GREY, ORANGE, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import BLACK, BLUE, GREY, ORANGE, letter_panels, new_figure
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
@@ -25,12 +19,6 @@ CURVES = {
     "loss_repeated": "loss on repeated pairs, nats",
     "loss_new": "loss on other tokens, nats",
 }
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """Both figures of the experiment."""
-    return {"training": training(record), "heads": heads(record)}
 
 
 def training(record: Record) -> Figure:
@@ -100,3 +88,21 @@ def heads(record: Record) -> Figure:
     )
     letter_panels(axes[0])
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "training",
+        training,
+        message="Prefix matching rises during the primer and fades slowly on plain text, where "
+        "the loss on repeated pairs stays lower than without a primer.",
+        refuted="Refuted if an orange curve of the upper left or the lower left panel falls or "
+        "rises back to the blue one.",
+    ),
+    FigureSpec(
+        "heads",
+        heads,
+        message="Predictions of repeated pairs depend on the prefix-matching head.",
+        refuted="Refuted if heads far to the right cost nothing to remove.",
+    ),
+)

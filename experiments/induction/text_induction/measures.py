@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.null_samples import exchanged, regrouped
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -35,6 +35,7 @@ def measure(record: Record) -> Measured:
     return Measured(widened(estimates(record.data), OF_WINDOWS), {}, not_run)
 
 
+@measures("text-*")
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means over seeds for each claim, and the price of the primer in held-out nats."""
     best = data.prefix.max(["layer", "head"])
@@ -71,10 +72,18 @@ def nulls(record: Record) -> Nulls:
     ):
         return {}
     best = primed.prefix.max(["layer", "head"])
+    never = plain.prefix.max(["layer", "head"])
+    ends = float(best.sel(step=int(data.primer)).mean())
     repeated = (part.loss_repeated.isel(step=-1) for part in (plain, primed))
     return {
-        "untrained": {"text-induction-primed": [mean_estimate(best.isel(step=0))]},
-        "mismatched": {"text-induction-one-layer": [mean_estimate(best.isel(step=-1))]},
+        "untrained": {
+            "text-induction-primed": [mean_estimate(best.isel(step=0))],
+            "text-induction-plain": [mean_estimate(never.isel(step=0))],
+        },
+        "mismatched": {
+            "text-induction-one-layer": [mean_estimate(best.isel(step=-1))],
+            "text-induction-stays": [mean_estimate((never.isel(step=-1) / ends).values)],
+        },
         "permuted": {"text-induction-repeats": regrouped(*repeated)}
         | exchanged({"text-induction-ablation": _margin(primed)}),
     }

@@ -13,6 +13,7 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 # Eigenvalue scores from here on are in the top right corner of the scatter.
 CORNER = 0.7
@@ -20,7 +21,8 @@ OTHER = "; of models trained on web text alone, a thousand times as long: nats a
 PILOT = "threshold far from a pilot with another key, and from random heads"
 HEADS = ClaimSource(
     "framework paper, two-layer models",
-    kind="shape",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
     selection="primed seeds that stayed finite and have an induction head (score over 0.4)",
     n=8,
     why="a relation: the corpus changes with the Python version",
@@ -32,6 +34,7 @@ TERMS = replace(HEADS, source="framework paper, term importance analysis")
 OURS = replace(
     HEADS,
     source="Ours, with the two kinds of ablation of the induction-heads paper",
+    cites=(Paper.INDUCTION,),
     origin="ours",
     link="",
 )

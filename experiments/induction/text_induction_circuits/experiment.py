@@ -26,9 +26,6 @@ from experiments.induction.shared.two_layers import HEADS, circuit_data, n_ctx_f
 from experiments.induction.shared.weight_readings import weight_readings
 from experiments.induction.shared.window_readings import window_readings
 
-BUDGET_SECONDS = 30
-PAPER_SECONDS = 4_500  # by its work against quick scale; not run
-requires = ("text_induction",)
 ARM = "2 layers, primed"
 
 

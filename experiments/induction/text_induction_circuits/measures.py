@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import mean_estimate, mean_estimates
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.null_samples import exchanged
@@ -58,6 +58,20 @@ def nulls(record: Record) -> Nulls:
     }
 
 
+@measures(
+    "primed-composition-*",
+    "primed-layer-*",
+    "primed-k-*",
+    "primed-attends",
+    "primed-copying",
+    "primed-matching",
+    "primed-matching-by-writer",
+    "primed-order-1-above-2",
+    "primed-previous",
+    "primed-previous-through-patterns",
+    "primed-raises",
+    "primed-stripes",
+)
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     previous, induction = members.previous_head, members.induction_head

@@ -10,27 +10,35 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 from experiments.induction.shared.head_roles import FOUND, MOST
 
 OTHER = "; of web text, where these are random tokens that repeat: nats are not compared"
 FRAMEWORK = ClaimSource(
     "framework paper, two-layer models",
-    kind="shape",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
     selection=FOUND,
     n=8,
     origin="published",
     link=papers.FRAMEWORK,
 )
 TERMS = replace(FRAMEWORK, source="framework paper, term importance analysis")
-INDUCTION = replace(FRAMEWORK, source="induction-heads paper", link=papers.INDUCTION)
+INDUCTION = replace(
+    FRAMEWORK, source="induction-heads paper", cites=(Paper.INDUCTION,), link=papers.INDUCTION
+)
 OURS = replace(
     FRAMEWORK,
     source="Ours, with the two kinds of ablation of the induction-heads paper",
+    cites=(Paper.INDUCTION,),
     origin="ours",
     link="",
 )
 IDENTITY = ClaimSource(
-    "induction-heads paper; section 1.6 of our reference", kind="identity", origin="theorem"
+    "induction-heads paper; section 1.6 of our reference",
+    cites=(Paper.INDUCTION,),
+    kind="identity",
+    origin="theorem",
 )
 BEFORE = Null("untrained", "the same heads of the same models before training")
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")

@@ -33,9 +33,6 @@ from experiments.induction.shared.two_layers import circuit_data
 from experiments.induction.shared.weight_readings import weight_readings
 from experiments.induction.two_layer_circuits.text_readings import text_readings
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 300
-PAPER_SECONDS = 4_300  # by its work against quick scale; not run
 # The name by which the models are kept.
 MODEL = "two-layers"
 

@@ -1,23 +1,4 @@
-"""Two layers: previous-token heads feed induction heads, by K-composition.
-
-composition   One head stands out: the previous-token head feeds the keys of layer 1.
-              The z-scores of all pairs of heads; the pair with the best induction head is marked.
-              Refuted if the largest z of the K panel is outside the previous-token head's column.
-patterns      One head attends to the previous token; the other to the token after the earlier copy.
-              Both on random tokens, repeated, each named by a letter; arcs are as thick as the
-              attention. Refuted without two stripes: one beside the diagonal, one a period away.
-repeats       Heads of layer 1 attend to the token after the earlier copy and raise the right token;
-              heads of layer 0 do neither. Every head of every seed on repeats: how often its
-              attention is largest there, the share of its moved value from there, its effect on the
-              right logit. Refuted if heads of layer 0 do any of this, or induction heads do not.
-eigenvalues   After training, induction heads copy, and match through the output of the
-              previous-token head. Copying against matching by the composed circuit; crosses:
-              composed with another head. Refuted if induction heads are not in the upper right
-              corner, or lie where they lay before training.
-terms         Single heads of layer 1 predict repeats, and need K-composition to find them. Loss by
-              order and by layer, without Q- or K-composition in the second layer's scores, and the
-              cost of removing each head, with patterns frozen or not.
-"""
+"""Two layers: previous-token heads feed induction heads, by K-composition."""
 
 import numpy as np
 import xarray as xr
@@ -26,35 +7,28 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line
 from circuitax.figures.palette import GREEN, PINK
-from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 from experiments.induction.shared.figure_head_panels import (
     composition,
     eigenvalues,
     patterns,
-    repeats,
+    repeats_of,
 )
 from experiments.induction.shared.figure_term_panels import ORDERS, SELECTIONS, loss_bars
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The five figures of the experiment."""
-    data = record.data
-    alive = members_where(data).assign_coords(layer=range(2))
-    layers = {f"layer {i}": alive.sel(layer=[i]) for i in range(2)}
-    return {
-        "composition": composition(data),
-        "patterns": patterns(data),
-        "repeats": repeats(layers),
-        "eigenvalues": eigenvalues(data),
-        "terms": terms(members_where(data, "has_induction", otherwise="alive")),
-    }
+def repeats(record: Record) -> Figure:
+    """Attention, value-weighted attention and logit effect at repeats, one dot for each head."""
+    alive = members_where(record.data).assign_coords(layer=range(2))
+    return repeats_of({f"layer {i}": alive.sel(layer=[i]) for i in range(2)})
 
 
-def terms(members: xr.Dataset) -> Figure:
+def terms(record: Record) -> Figure:
     """Loss on repeats: by order, by layer of order 1, by composition, and without each head."""
+    members = members_where(members_where(record.data), "has_induction", otherwise="alive")
     figure, axes = new_figure(2, 2, height=4.6)
     (by_order, by_layer), (by_score, removed) = axes
     composed = ("all", "no Q", "no K", "neither")
@@ -85,3 +59,51 @@ def _removals(ax: Axes, members: xr.Dataset) -> None:
     ax.set_xticks((0, 1), ("previous-token", "induction"))
     ax.set(title="head removed", ylabel="nats lost on repeats")
     ax.legend()
+
+
+FIGURES = (
+    FigureSpec(
+        "composition",
+        composition,
+        message="One head stands out: the previous-token head feeds the keys of layer 1.",
+        caption="The z-scores of all pairs of heads; the pair with the best induction head is "
+        "marked.",
+        refuted="Refuted if the largest z of the K panel is outside the previous-token head's "
+        "column.",
+    ),
+    FigureSpec(
+        "patterns",
+        patterns,
+        message="One head attends to the previous token; the other to the token after the earlier "
+        "copy.",
+        caption="Both on random tokens, repeated, each named by a letter; arcs are as thick as "
+        "the attention.",
+        refuted="Refuted without two stripes: one beside the diagonal, one a period away.",
+    ),
+    FigureSpec(
+        "repeats",
+        repeats,
+        message="Heads of layer 1 attend to the token after the earlier copy and raise the right "
+        "token; heads of layer 0 do neither.",
+        caption="Every head of every seed on repeats: how often its attention is largest there, "
+        "the share of its moved value from there, its effect on the right logit.",
+        refuted="Refuted if heads of layer 0 do any of this, or induction heads do not.",
+    ),
+    FigureSpec(
+        "eigenvalues",
+        eigenvalues,
+        message="After training, induction heads copy, and match through the output of the "
+        "previous-token head.",
+        caption="Copying against matching by the composed circuit; crosses: composed with another "
+        "head.",
+        refuted="Refuted if induction heads are not in the upper right corner, or lie where they "
+        "lay before training.",
+    ),
+    FigureSpec(
+        "terms",
+        terms,
+        message="Single heads of layer 1 predict repeats, and need K-composition to find them.",
+        caption="Loss by order and by layer, without Q- or K-composition in the second layer's "
+        "scores, and the cost of removing each head, with patterns frozen or not.",
+    ),
+)

@@ -11,7 +11,7 @@ from circuitax.records.estimate import (
     mean_estimates,
     share_estimate,
 )
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.null_samples import exchanged
@@ -99,6 +99,18 @@ def _costs_shuffled(members: xr.Dataset) -> list[Estimate | None]:
     return found
 
 
+@measures(
+    "composition-*",
+    "induction-*",
+    "layer-*",
+    "copying-corner",
+    "k-above-v",
+    "k-composition-pays",
+    "k-composition-z",
+    "matching-corner",
+    "order-1-above-2",
+    "previous-through-patterns",
+)
 def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     previous, induction = members.previous_head, members.induction_head

@@ -1,6 +1,11 @@
-"""A model without layers is the bigram table: Remark 21 of the project's source note, S0.
+"""A model without layers learns the bigram table; the direct path of a one-layer model does not."""
 
-A one-layer direct path is not.
-"""
+from circuitax.config.catalogue import Experiment
 
-PLACE = 40
+EXPERIMENT = Experiment(
+    place=40,
+    requires=("text_models",),
+    budget_seconds=35,
+    evening_seconds=140,
+    paper_seconds=150_000,  # by its work against quick scale; not run
+)

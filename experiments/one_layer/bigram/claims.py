@@ -7,15 +7,23 @@ docs/errata.md. The table is the smoothed bigram table of the text.
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 FINITE = "all seeds that stayed finite"
 RELATION = "a relation: the corpus changes with the Python version"
 REMARK = ClaimSource(
-    "S0 Remark 21", kind="shape", n=5, selection=FINITE, origin="published", link=papers.STRUCTURES
+    "S0 Remark 21",
+    cites=(Paper.S0,),
+    kind="relation",
+    n=5,
+    selection=FINITE,
+    origin="published",
+    link=papers.STRUCTURES,
 )
 THEOREM = ClaimSource(
     "S0 Theorem 25, erratum E24",
-    kind="shape",
+    cites=(Paper.S0,),
+    kind="relation",
     n=5,
     selection=FINITE,
     why=RELATION,

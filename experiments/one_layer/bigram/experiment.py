@@ -34,10 +34,6 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.optim import OptimSpec
 from experiments.one_layer.bigram.full_batch import FullBatchBigrams, Joint
 
-BUDGET_SECONDS = 35
-EVENING_SECONDS = 140
-PAPER_SECONDS = 150_000  # by its work against quick scale; not run
-requires = ("text_models",)
 # Tokens met less often in the held-out windows have no mean prediction worth comparing.
 FEWEST = 20
 PAIRS_DRAWN = 4000

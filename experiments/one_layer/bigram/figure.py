@@ -1,34 +1,13 @@
-"""A zero-layer transformer is a low-rank bigram table; a one-layer direct path is not one at all.
-
-widths   Wider models are nearer to the bigram table. Their divergence (a) and loss (b), beside
-         those of tables of the same rank and of the table itself. Refuted if the curve levels off
-         above the dotted line of the SVD.
-pairs    At full width frequent pairs have the table's probability; narrow models miss even these.
-         Refuted if the right panel leaves the diagonal where pairs are frequent.
-paths    Heads take over part of the bigrams: the direct path alone is further from the table.
-         Refuted if the direct path is as near as the zero-layer model.
-"""
+"""A zero-layer transformer is a low-rank bigram table; a one-layer direct path is none at all."""
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import (
-    COLUMN,
-    headline,
-    letter_panels,
-    new_figure,
-    sample_note,
-    styled,
-)
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, headline, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    return {"widths": widths(record), "pairs": pairs(record), "paths": paths(record)}
 
 
 def widths(record: Record) -> Figure:
@@ -121,3 +100,29 @@ def paths(record: Record) -> Figure:
     ax.set_ylim(0, 1.15 * float(data.path_kl.max()))
     sample_note(figure, f"dots: {data.path_kl.sizes['seed']} seeds; bars: mean, 95 % interval")
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "widths",
+        widths,
+        message="Wider models are nearer to the bigram table.",
+        caption="Their divergence (a) and loss (b), beside those of tables of the same rank and "
+        "of the table itself.",
+        refuted="Refuted if the curve levels off above the dotted line of the SVD.",
+    ),
+    FigureSpec(
+        "pairs",
+        pairs,
+        message="At full width frequent pairs have the table's probability; narrow models miss "
+        "even these.",
+        refuted="Refuted if the right panel leaves the diagonal where pairs are frequent.",
+    ),
+    FigureSpec(
+        "paths",
+        paths,
+        message="Heads take over part of the bigrams: the direct path alone is further from the "
+        "table.",
+        refuted="Refuted if the direct path is as near as the zero-layer model.",
+    ),
+)

@@ -5,6 +5,7 @@ doubling gained 0.007, 0.041 and 0.055 nats, and two layers ended 0.014 nats bel
 """
 
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
 
 OURS = ClaimSource(
     "circuitax",
@@ -25,27 +26,31 @@ CLAIMS = (
         "english-enough-0",
         "no layers: the last doubling of tokens gains little, in held-out nats",
         LIMIT,
+        null=Null("mismatched", "the first doubling of tokens"),
     ),
     OURS.claim(
         "english-enough-1",
         "one layer: the last doubling of tokens gains little, in held-out nats",
         LIMIT,
         explanation=SHORT,
+        null=Null("mismatched", "the first doubling of tokens"),
     ),
     OURS.claim(
         "english-enough-2",
         "two layers: the last doubling of tokens gains little, in held-out nats",
         LIMIT,
         explanation=SHORT,
+        null=Null("mismatched", "the first doubling of tokens"),
     ),
     OURS.claim(
         "english-below-trigram",
         "two layers end below a table of three tokens (Kneser-Ney): nats, the table's less theirs",
         at_least(0),
         "a relation",
-        kind="shape",
+        kind="relation",
         selection="all seeds that stayed finite; each its own data",
         explanation="they are still falling, and the law of their ends reaches the table with four "
         "times the tokens; perhaps the text, whose phrases return often, suits a table of counts",
+        null=Null("untrained", "two layers before training"),
     ),
 )

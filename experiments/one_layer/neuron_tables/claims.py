@@ -6,11 +6,13 @@ keys are the tokens it reads, its values the tokens it raises.
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 
 MEMORY = ClaimSource(
     "S2, feed-forward layers (Geva et al. 2021); S1 section 5",
-    kind="shape",
+    cites=(Paper.S1, Paper.S2, Paper.GEVA_2021),
+    kind="relation",
     n=3,
     selection="all seeds that stayed finite, all units of all layers; seeds are the replicates",
     origin="published",
@@ -37,6 +39,7 @@ CLAIMS = (
         kind="number",
         origin="ours",
         link="",
+        null=Null(PRINTED_NUMBER, "what trained units have at least", 1.5),
     ),
     MEMORY.claim(
         "neuron-values-rise",

@@ -30,10 +30,6 @@ from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
-BUDGET_SECONDS = 20
-PAPER_SECONDS = 60  # by its work against quick scale; not run
-requires = ("text_models",)
-
 
 @dataclass(frozen=True)
 class Spec:

@@ -1,11 +1,4 @@
-"""Neurons as a memory: keys, values, and the rate at which values come next.
-
-units   Each unit fires on some tokens and raises others, which often come next. The units that move
-        the logits most, in each layer of the first seed: keys read from weights, tokens they fire
-        on, tokens they raise, and how often these come next.
-true    The tokens that a unit raises come next more often where it fires. Refuted if the trained
-        units lie on the diagonal, as those of a random model do.
-"""
+"""Neurons as a memory: keys, values, and the rate at which values come next."""
 
 import numpy as np
 import xarray as xr
@@ -14,21 +7,17 @@ from matplotlib.figure import Figure
 
 from circuitax.display.visible import visible
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
 SHOWN = 5  # tokens of a list
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"units": units(record.data), "true": come_true(record.data)}
-
-
-def units(data: xr.Dataset) -> Figure:
+def units(record: Record) -> Figure:
     """One row for each unit: three lists of tokens, and two bars."""
+    data = record.data
     first = data.isel(member=0)
     n_layers, n_units = first.sizes["layer"], first.sizes["place"]
     n_rows = n_layers * n_units
@@ -76,8 +65,9 @@ def units(data: xr.Dataset) -> Figure:
     return figure
 
 
-def come_true(data: xr.Dataset) -> Figure:
+def come_true(record: Record) -> Figure:
     """Every unit of every seed: share of its values among next tokens, firing against not."""
+    data = record.data
     alive = members_where(data)
     figure, axes = new_figure(1, 2, height=2.9, sharex=True, sharey=True)
     for ax, when, title in zip(
@@ -122,3 +112,20 @@ def _list(ax: Axes, x: float, row: float, tokens: list[str]) -> None:
             family="monospace",
             parse_math=False,
         )
+
+
+FIGURES = (
+    FigureSpec(
+        "units",
+        units,
+        message="Each unit fires on some tokens and raises others, which often come next.",
+        caption="The units that move the logits most, in each layer of the first seed: keys read "
+        "from weights, tokens they fire on, tokens they raise, and how often these come next.",
+    ),
+    FigureSpec(
+        "true",
+        come_true,
+        message="The tokens that a unit raises come next more often where it fires.",
+        refuted="Refuted if the trained units lie on the diagonal, as those of a random model do.",
+    ),
+)

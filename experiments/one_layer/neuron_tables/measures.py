@@ -3,7 +3,7 @@
 import xarray as xr
 
 from circuitax.records.estimate import Estimate, mean_estimate, mean_estimates
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
@@ -31,6 +31,7 @@ def nulls(record: Record) -> Nulls:
     }
 
 
+@measures("neuron-keys-rise", "neuron-values-rise")
 def _rises(alive: xr.Dataset) -> dict[str, xr.DataArray]:
     """Differences of each seed, after training minus before."""
     shared = (alive.shared - alive.shared_at_init).isel(layer=0).mean("unit") / alive.chance
@@ -40,6 +41,7 @@ def _rises(alive: xr.Dataset) -> dict[str, xr.DataArray]:
     }
 
 
+@measures("neuron-keys", "neuron-lift", "neuron-lift-null")
 def _at(alive: xr.Dataset, when: str, end: str) -> dict[str, Estimate]:
     """Estimates at one end of training; keys are compared layer by layer."""
     units = ("layer", "unit")

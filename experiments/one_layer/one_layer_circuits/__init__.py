@@ -1,3 +1,11 @@
-"""One layer: skip-trigrams read from real-text weights, copying, positions, bugs, additivity."""
+"""One layer on real text: skip-trigrams read from weights, copying, positions, bugs, additivity."""
 
-PLACE = 50
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=50,
+    requires=("text_models",),
+    budget_seconds=80,
+    evening_seconds=960,  # 1,600 were measured beside other programs
+    paper_seconds=650_000,  # by its work against quick scale; not run
+)

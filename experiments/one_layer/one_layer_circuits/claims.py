@@ -11,22 +11,34 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import OFF_RECORD, PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 
 FRAMEWORK = ClaimSource(
     "framework paper",
-    kind="shape",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
     n=6,
     selection="all seeds that stayed finite; every head counts, seeds are the replicates",
     origin="published",
     link=papers.FRAMEWORK,
 )
-ON_TEXT = ClaimSource("S4; Shlegeris 2023 (E11)", kind="shape", n=5, origin="correction")
-ENSEMBLE = replace(ON_TEXT, source="S0 Theorem 25")
-UNLESS = ClaimSource(
-    "S0 Theorem 25; S4; Shlegeris 2023 (E11)", kind="shape", n=8, origin="correction"
+ON_TEXT = ClaimSource(
+    "S4; Shlegeris 2023 (E11)",
+    cites=(Paper.S4, Paper.SHLEGERIS_2023),
+    kind="relation",
+    n=5,
+    origin="correction",
 )
-LOGISTIC = ClaimSource("S0 Theorem 25; S4 (E11)", n=8, origin="ours")
+ENSEMBLE = replace(ON_TEXT, source="S0 Theorem 25", cites=(Paper.S0,))
+UNLESS = ClaimSource(
+    "S0 Theorem 25; S4; Shlegeris 2023 (E11)",
+    cites=(Paper.S0, Paper.S4, Paper.SHLEGERIS_2023),
+    kind="relation",
+    n=8,
+    origin="correction",
+)
+LOGISTIC = ClaimSource("S0 Theorem 25; S4 (E11)", cites=(Paper.S0, Paper.S4), n=8, origin="ours")
 
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
 BEFORE = Null("untrained", "the same heads before training")
@@ -41,6 +53,7 @@ CLAIMS = (
         kind="number",
         origin="ours",
         link="",
+        null=Null(PRINTED_NUMBER, "a head that copies", 1.0),
     ),
     FRAMEWORK.claim(
         "ov-copying-rise",
@@ -90,6 +103,7 @@ CLAIMS = (
         "or more training would bring; the paper leaves the price open. Their prior"
         " was set after a run on seed 0, without it they overfit",
         section="skip-trigram bugs; S4",
+        cites=(Paper.FRAMEWORK, Paper.S4),
         origin="ours",
         link="",
         null=SIDES,
@@ -104,6 +118,10 @@ CLAIMS = (
         "probability; with patterns held other heads act on both alike",
         origin="ours",
         link="",
+        null=Null(
+            OFF_RECORD,
+            "outs that the head does not raise, at the same pairs: needs P(out) of those",
+        ),
     ),
     ON_TEXT.claim(
         "text-additivity-gap",
@@ -116,6 +134,7 @@ CLAIMS = (
         explanation="the sum ends below: without a denominator a source may count more than once, "
         "and it has a factor for each destination token, 1,024 a head; which of the two pays was "
         "not tried. What only a softmax can say (a unless b) is worth less than that on this text",
+        null=Null("permuted", "the softmax and the sum exchanged at random in each pair"),
     ),
     ENSEMBLE.claim(
         "text-ensemble",
@@ -125,6 +144,7 @@ CLAIMS = (
         "more than half; 1.01 in that pilot",
         selection="as text-additivity-gap",
         origin="ours",
+        null=Null("false world", "the sum over sources gains nothing over the bigram table"),
     ),
     UNLESS.claim(
         "additivity-gap",
@@ -135,6 +155,7 @@ CLAIMS = (
         selection="all seeds that stayed finite, whether or not the head learned the rule",
         explanation="seven of sixteen heads end at a worse loss than the best sum, perhaps because "
         "they stop in another minimum: those that learned the rule are in the next row",
+        null=Null("permuted", "the head and the sum exchanged at random in each seed"),
     ),
     UNLESS.claim(
         "additivity-gap-learned",
@@ -144,6 +165,7 @@ CLAIMS = (
         "run on seed 0, where few heads learned the rule",
         selection="seeds whose head learned the rule (P(out) over 0.75 with a alone)",
         origin="ours",
+        null=Null("permuted", "the head and the sum exchanged at random in each seed"),
     ),
     LOGISTIC.claim(
         "additive-loss",
@@ -153,5 +175,6 @@ CLAIMS = (
         "a logistic regression on the presence of a and of b, solved exactly; the "
         "table is fitted to 2,048 texts, which adds a little",
         selection="all seeds",
+        null=Null(PRINTED_NUMBER, "a sum that reaches the optimum", 0.0),
     ),
 )

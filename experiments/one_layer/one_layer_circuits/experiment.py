@@ -34,11 +34,6 @@ from experiments.one_layer.one_layer_circuits.triples import MOST_TOKENS, most_f
 from experiments.one_layer.one_layer_circuits.unless import UnlessTask, additivity_gap
 from experiments.one_layer.shared.held_out import MORE, held_out_windows
 
-BUDGET_SECONDS = 80
-EVENING_SECONDS = 960  # 1,600 were measured beside other programs
-PAPER_SECONDS = 650_000  # by its work against quick scale; not run
-requires = ("text_models",)
-
 Arrays = dict[str, np.ndarray]
 
 

@@ -1,22 +1,4 @@
-"""One layer on real text: copying, attention, and skip-trigrams of its heads.
-
-trigrams     Heads of one layer hold skip-trigrams: a source, the tokens that attend to it, and the
-             tokens that it raises. Table 1 of S0 ("Some Structures in Transformer Architectures")
-             for every head of the first seed. The entries are the largest by a stated rule.
-eigenvalues  Training turns OV eigenvalues towards the positive side: heads learn to copy. All heads
-             and seeds in the complex plane, before and after training. Refuted if the trained ones
-             do not lean to the right.
-scores       After training heads copy, and prefer near tokens. Copying scores and accuracy of
-             heads, and scores by offset, against untrained heads.
-bugs         Heads must raise skip-trigrams that never occur in the text, at a price. The strongest
-             of the first seed, the model's predictions there, and the price for each seed.
-additivity   A sum over sources cannot express the rule "a unless b", which a softmax can; on text
-             it does no worse. Refuted if the sums' curves end above the softmax's, or their bars
-             reach the rule's. Both families have the same weights and factors of positions; the sum
-             has a factor for each destination token where the softmax has its denominator. Both are
-             trained from equal initialisations on the same windows. Dots are of more held-out
-             windows than curves.
-"""
+"""One layer on real text: copying, attention, and skip-trigrams of its heads."""
 
 import numpy as np
 import xarray as xr
@@ -32,7 +14,8 @@ from circuitax.figures.marks import (
     zero_line,
 )
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import headline, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
@@ -40,21 +23,9 @@ from experiments.one_layer.one_layer_circuits.figure_tables import bugs, trigram
 from experiments.one_layer.one_layer_circuits.measures import learned
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The five figures of the experiment."""
-    data = record.data
-    return {
-        "trigrams": trigrams(data),
-        "eigenvalues": eigenvalues(data),
-        "scores": scores(data),
-        "bugs": bugs(data),
-        "additivity": additivity(data),
-    }
-
-
-def eigenvalues(data: xr.Dataset) -> Figure:
+def eigenvalues(record: Record) -> Figure:
     """Angle and size of every eigenvalue, size on a logarithmic radius."""
+    data = record.data
     alive = members_where(data)
     figure = Figure(figsize=(6.75, 3.2))
     for i, (suffix, title) in enumerate((("_at_init", "before training"), ("", "after"))):
@@ -81,8 +52,9 @@ def eigenvalues(data: xr.Dataset) -> Figure:
     return figure
 
 
-def scores(data: xr.Dataset) -> Figure:
+def scores(record: Record) -> Figure:
     """Histogram of copying scores, copying accuracy, and scores by offset."""
+    data = record.data
     alive = members_where(data)
     figure, axes = new_figure(1, 3, height=2.5)
     copying, accuracy, offsets = axes[0]
@@ -125,8 +97,9 @@ def scores(data: xr.Dataset) -> Figure:
     return figure
 
 
-def additivity(data: xr.Dataset) -> Figure:
+def additivity(record: Record) -> Figure:
     """Losses of both families on text, the gap of each pair, and P(out) on "a unless b"."""
+    data = record.data
     figure, axes = new_figure(1, 3, height=2.7, width_ratios=[1.5, 0.6, 1.3])
     curves, gaps, unless = axes[0]
     both = np.isfinite(data.softmax_end) & np.isfinite(data.sum_end)
@@ -211,3 +184,47 @@ def _unless(ax: Axes, data: xr.Dataset) -> None:
         title=f"“a unless b”: {gap:+.3f} nats",
     )
     ax.legend(loc="upper center", ncols=3, fontsize=6, columnspacing=0.8, handlelength=1.2)
+
+
+FIGURES = (
+    FigureSpec(
+        "trigrams",
+        trigrams,
+        message="Heads of one layer hold skip-trigrams: a source, the tokens that attend to it, "
+        "and the tokens that it raises.",
+        caption='Table 1 of S0 ("Some Structures in Transformer Architectures") for every head '
+        "of the first seed. The entries are the largest by a stated rule.",
+    ),
+    FigureSpec(
+        "eigenvalues",
+        eigenvalues,
+        message="Training turns OV eigenvalues towards the positive side: heads learn to copy.",
+        caption="All heads and seeds in the complex plane, before and after training.",
+        refuted="Refuted if the trained ones do not lean to the right.",
+    ),
+    FigureSpec(
+        "scores",
+        scores,
+        message="After training heads copy, and prefer near tokens.",
+        caption="Copying scores and accuracy of heads, and scores by offset, against untrained "
+        "heads.",
+    ),
+    FigureSpec(
+        "bugs",
+        bugs,
+        message="Heads must raise skip-trigrams that never occur in the text, at a price.",
+        caption="The strongest of the first seed, the model's predictions there, and the price "
+        "for each seed.",
+    ),
+    FigureSpec(
+        "additivity",
+        additivity,
+        message='A sum over sources cannot express the rule "a unless b", which a softmax can; '
+        "on text it does no worse.",
+        refuted="Refuted if the sums' curves end above the softmax's, or their bars reach the "
+        "rule's. Both families have the same weights and factors of positions; the sum has a "
+        "factor for each destination token where the softmax has its denominator. Both are "
+        "trained from equal initialisations on the same windows. Dots are of more held-out "
+        "windows than curves.",
+    ),
+)

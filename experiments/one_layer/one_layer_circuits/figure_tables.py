@@ -1,7 +1,6 @@
 """The tables of the one-layer experiment: the largest skip-trigrams, and bugs."""
 
 import numpy as np
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -11,13 +10,15 @@ from circuitax.figures.palette import BLUE, GREY, ORANGE
 from circuitax.figures.style import headline, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
+from circuitax.records.record import Record
 
 
-def trigrams(data: xr.Dataset) -> Figure:
+def trigrams(record: Record) -> Figure:
     """S0's Table 1 for the first seed: the top sources of each head; shades are scores and raises.
 
     Of the most frequent tokens alone. S0 is "Some Structures in Transformer Architectures".
     """
+    data = record.data
     names = [visible(str(name), 8) for name in data.token.values]
     n_heads, n_rows = data.sizes["head"], data.sizes["row"]
     n = data.sizes["entry"]
@@ -77,8 +78,9 @@ def trigrams(data: xr.Dataset) -> Figure:
     return figure
 
 
-def bugs(data: xr.Dataset) -> Figure:
+def bugs(record: Record) -> Figure:
     """The strongest bugs of the first seed, the model's predictions there, and prices by seed."""
+    data = record.data
     first = data.isel(member=0)
     names = [visible(str(name), 8) for name in data.token.values]
     n = first.sizes["bug"]

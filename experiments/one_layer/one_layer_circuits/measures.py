@@ -8,7 +8,7 @@ from circuitax.records.estimate import (
     geometric_estimate,
     mean_estimate,
 )
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.null_samples import exchanged
@@ -73,16 +73,24 @@ def nulls(record: Record) -> Nulls:
     start = record.data.assign(
         {name: record.data[f"{name}_at_init"] for name in ("copying", "top_5")}
     )
+    data = record.data
+    no_gain = data.assign(sum_end=xr.zeros_like(data.sum_end) + data.bigram_loss)
+    pairs = members_where(data, np.isfinite(data.softmax_end) & np.isfinite(data.sum_end))
     differences = {
+        "text-additivity-gap": pairs.sum_end - pairs.softmax_end,
+        "additivity-gap": members_where(data, "gap_alive").gap,
+        "additivity-gap-learned": members_where(data, learned(data)).gap,
         "ov-copying-rise": (alive.copying - alive.copying_at_init).mean("head"),
         "bugs-cost": alive.bug_price,
     }
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
-        "permuted": exchanged(differences),
+        "permuted": exchanged({name: d for name, d in differences.items() if d.size}),
+        "false world": measured_again(measure, [with_data(record, no_gain)]),
     }
 
 
+@measures("text-*")
 def _on_text(data: xr.Dataset) -> dict[str, Estimate]:
     """Last losses of both families, and their difference, seed by seed in order."""
     kept = members_where(data, np.isfinite(data.softmax_end) & np.isfinite(data.sum_end))

@@ -31,6 +31,7 @@ CONVERGED = 0.02
 FLOOR_STYLES = {"unigram": "dotted", "bigram": "dashed", "trigram": "solid"}
 # Samples of text: how many stand beside each other, letters of a page's width, lines of a sample.
 _BESIDE, _LETTERS, _LINES = 3, 116, 9
+_DEPTH = "model.n_layers"
 COLOURS = (*DEPTH_COLOURS[:3], PINK, SKY, YELLOW)  # 0, 1 and 2 layers, then with MLPs
 
 
@@ -137,15 +138,15 @@ def samples(record: Record) -> Figure:
     return figure
 
 
-def sweep(record: Record) -> dict[str, Figure]:
-    """The last losses of a collected sweep over one size, such as the width, and over depth.
+def is_of_one_size(record: Record) -> bool:
+    """Whether a sweep is over one field, such as the width, beside ``model.n_layers``."""
+    return len(set(record.notes["axes"]) - {_DEPTH}) == 1
 
-    Nothing for sweeps over several fields beside ``model.n_layers``.
-    """
+
+def sweep(record: Record) -> Figure:
+    """The last losses of a collected sweep over one size, such as the width, and over depth."""
     names = axis_names(set(record.notes["axes"]))
-    depth = names.pop("model.n_layers", None)
-    if len(names) != 1:
-        return {}
+    depth = names.pop(_DEPTH, None)
     ((path, width),) = names.items()
     losses = {
         end: _last_losses(record.data, end, depth).transpose("model", width)
@@ -171,7 +172,7 @@ def sweep(record: Record) -> dict[str, Figure]:
     for ax in axes[0]:
         ax.legend()
     letter_panels(axes[0])
-    return {"sweep": figure}
+    return figure
 
 
 def _last_losses(data: xr.Dataset, end: str, depth: str | None) -> xr.DataArray:

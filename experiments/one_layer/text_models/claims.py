@@ -8,10 +8,12 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 FRAMEWORK = ClaimSource(
     "framework paper, zero-layer and one-layer models",
-    kind="shape",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
     n=5,
     why="a relation: the corpus changes with the Python version",
     selection="all seeds that stayed finite; each its own data",
@@ -22,6 +24,7 @@ FRAMEWORK = ClaimSource(
 
 BIGRAM = ClaimSource(
     "S0 Remark 21",
+    cites=(Paper.S0,),
     kind="number",
     n=5,
     selection="all seeds that stayed finite; each its own data",
@@ -46,7 +49,7 @@ CLAIMS = (
         printed="no layers give bigrams, one layer skip-trigrams as well; no loss",
         null=DEPTHS,
     ),
-    replace(BIGRAM, source="circuitax", kind="shape").claim(
+    replace(BIGRAM, source="circuitax", cites=(), kind="relation").claim(
         "text-two-layers",
         "two layers beat one: difference of mean held-out loss, nats",
         at_least(0),

@@ -9,10 +9,6 @@ from circuitax.records.record import Record
 from experiments.one_layer.shared.family_spec import FamilySpec
 from experiments.one_layer.shared.text_family import train_family
 
-BUDGET_SECONDS = 170
-EVENING_SECONDS = 4_100  # 4,620 were measured beside other programs
-PAPER_SECONDS = 3_300_000  # by its work against quick scale; not run
-
 
 @dataclass(frozen=True)
 class Spec(FamilySpec):

@@ -10,14 +10,20 @@ were judged on key 80 with a vocabulary of 512, and are on key 81 with one of 1,
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, between
+from circuitax.records.nulls import Null
 
 OURS = ClaimSource(
     "our own statement, the recipe of text_models",
     n=3,
     selection="all seeds that stayed finite at the rate in question; differences within seeds",
     origin="ours",
+    null=Null("random", "seeds shuffled between both sides, their means made equal"),
 )
-RELATION = replace(OURS, kind="shape")
+OTHER = Null("mismatched", "another optimizer in the place of AdamW")
+RATE = Null("random", "any other rate that was tried in the place of the one in use")
+FLAT = Null("false world", "a factor of two costs what it does with plain momentum")
+DIAL = Null("mismatched", "another dial in the place of this one")
+RELATION = replace(OURS, kind="relation")
 DEPTHS = {0: "no layers", 1: "one layer", 2: "two layers"}
 TRANSFORMERS = {layers: words for layers, words in DEPTHS.items() if layers}
 LARGER_RATES = (
@@ -35,6 +41,7 @@ CLAIMS = (
             at_most(0.02),
             "a twentieth of what a layer is worth; it was best of three or four on one seed",
             explanation=LARGER_RATES if layers == 1 else "",
+            null=RATE,
         )
         for layers, words in DEPTHS.items()
     ),
@@ -45,6 +52,7 @@ CLAIMS = (
             "by a parabola in its logarithm, nats",
             at_most(0.06),
             "0.04 with one and two layers, 0.004 with none, where rates were chosen",
+            null=FLAT,
         )
         for layers, words in DEPTHS.items()
     ),
@@ -64,6 +72,7 @@ CLAIMS = (
             "best, nats",
             between(-0.02, 0.02),
             "as for rates",
+            null=OTHER,
         )
         for layers, words in TRANSFORMERS.items()
     ),
@@ -80,6 +89,7 @@ CLAIMS = (
         "nats",
         at_most(0.02),
         "as for rates",
+        null=DIAL,
     ),
     OURS.claim(
         "recipe-init",
@@ -87,6 +97,7 @@ CLAIMS = (
         "any value at any depth, nats",
         at_most(0.02),
         "as for rates",
+        null=DIAL,
     ),
     RELATION.claim(
         "recipe-batch",

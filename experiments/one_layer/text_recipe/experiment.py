@@ -34,10 +34,6 @@ from circuitax.training.optim import Optimizer, OptimSpec
 from experiments.one_layer.text_recipe.best import best_index, nearest
 from experiments.one_layer.text_recipe.ends import Bench, end_losses
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 1_700  # by speeds of a pilot; 2,386 were measured beside other programs
-PAPER_SECONDS = 5_000_000  # by its work against quick scale; not run
-
 
 class Setting(NamedTuple):
     """Settings varied one at a time: steps of warm-up, windows a step, d_model, factor on maps."""

@@ -1,12 +1,4 @@
-"""Distance of the text models' recipe from its best, and the effect of each setting.
-
-rates    Held-out loss against the learning rate, at each depth and for each optimizer, after
-         equally many tokens. The rates in use (circles) lie near the best of Adam's (stars), where
-         the curves are flat. Refuted for a depth whose circle lies visibly above Adam's star.
-sweeps   Warm-up, batch, width and initialisation, one at a time around the recipe, at equal tokens:
-         at the best rate of each value (solid) and at the recipe's (dashed). Refuted for a setting
-         if a solid line falls clearly below zero away from the recipe.
-"""
+"""Distance of the text models' recipe from its best, and the effect of each setting."""
 
 from typing import Any
 
@@ -16,7 +8,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, zero_line
 from circuitax.figures.palette import BLACK, BLUE, DEPTH_COLOURS, GREEN, ORANGE, PINK
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.one_layer.text_recipe.best import best_index
 from experiments.one_layer.text_recipe.measures import (
@@ -44,13 +37,6 @@ AXES = {
 WORDS = {"warmup": "warm-up", "batch": "batch", "width": "width", "init": "initialisation"}
 MARKS = "os^Dv"  # of models of 0, 1, 2, ... layers
 ROOM = 0.08  # nats above the highest of the optima, and between best and frame
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """Losses against rates; and the other varied settings, if any."""
-    found = {"rates": rates(record)}
-    return found | ({"sweeps": sweeps(record)} if _varied(record) else {})
 
 
 def rates(record: Record) -> Figure:
@@ -192,3 +178,25 @@ def _varied(record: Record) -> list[str]:
 def _label(name: str) -> str:
     n = name.removeprefix("layers-")
     return "1 layer" if n == "1" else f"{n} layers"
+
+
+FIGURES = (
+    FigureSpec(
+        "rates",
+        rates,
+        message="Held-out loss against the learning rate, at each depth and for each optimizer, "
+        "after equally many tokens.",
+        caption="The rates in use (circles) lie near the best of Adam's (stars), where the curves "
+        "are flat.",
+        refuted="Refuted for a depth whose circle lies visibly above Adam's star.",
+    ),
+    FigureSpec(
+        "sweeps",
+        sweeps,
+        message="Warm-up, batch, width and initialisation, one at a time around the recipe, at "
+        "equal tokens: at the best rate of each value (solid) and at the recipe's (dashed).",
+        refuted="Refuted for a setting if a solid line falls clearly below zero away from the "
+        "recipe.",
+        where=lambda record: bool(_varied(record)),
+    ),
+)

@@ -4,8 +4,10 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import geometric_estimate, mean_estimate
+from circuitax.records.estimate import Estimate, geometric_estimate, mean_estimate
 from circuitax.records.measured import Measured
+from circuitax.records.null_samples import regrouped
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.shared_exam import over_seeds_only, widened
 from experiments.one_layer.text_recipe.best import Best, best_index, best_rate
@@ -33,7 +35,7 @@ def measure(record: Record) -> Measured:
     recipe = optimizers[0]
     for name in names:
         layers = name.removeprefix("layers-")
-        above = above_best(data, name)
+        (above,) = above_best(data, name)
         if np.isfinite(above).all():
             found[f"recipe-rate-{layers}"] = mean_estimate(above)
         if best[name, recipe].inside:
@@ -56,6 +58,56 @@ def measure(record: Record) -> Measured:
     return Measured(found, {}, unmet_rest(CLAIMS, found, why))
 
 
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: other rates, optimizers and dials, and sides that are alike."""
+    data, found = record.data, measure(record).estimates
+    names, optimizers = (list(map(str, data[axis].values)) for axis in ("model", "optimizer"))
+    recipe = optimizers[0]
+    random: dict[str, Draws] = {}
+    mismatched: dict[str, Draws] = {}
+    false: dict[str, Draws] = {}
+    for name in names:
+        layers = name.removeprefix("layers-")
+        if others := above_best(data, name, used=False):
+            random[f"recipe-rate-{layers}"] = [mean_estimate(one) for one in others]
+        own = best_of(data, name, recipe)
+        for other in optimizers[1:]:
+            losses = best_of(data, name, other).loss
+            if min(len(losses), len(own.loss)) > 1 and np.isfinite([*losses, *own.loss]).all():
+                random[f"recipe-{other}-{layers}"] = regrouped(losses, own.loss)
+        of_sgd = best_of(data, name, "sgd") if "sgd" in optimizers else own
+        false[f"recipe-flat-{layers}"] = [
+            mean_estimate(of_sgd.curvature) if of_sgd.inside else None
+        ]
+        mismatched[f"recipe-adamw-{layers}"] = [
+            found.get(f"recipe-{other}-{layers}") for other in optimizers[1:] if other != "adamw"
+        ] or [None]
+    sweeps = [str(sweep) for sweep in data.sweep.values]
+    for sweep in sweeps:
+        mismatched[f"recipe-{sweep}"] = [
+            found.get(f"recipe-{other}") for other in sweeps if other != sweep
+        ] or [None]
+        random[f"recipe-{sweep}"] = _alike(data, names, sweep)
+    return {"random": random, "mismatched": mismatched, "false world": false}
+
+
+def _alike(data: xr.Dataset, names: list[str], sweep: str) -> Draws:
+    """The most of all gains where no value of a dial gains, all differences drawn together."""
+    drawn: list[list[Estimate]] = []
+    for name in names:
+        values, losses = sweep_losses(data, name, sweep)
+        at_best = [rows[best_index(rows)] for rows in losses]
+        recipe = int(
+            np.flatnonzero(np.isclose(values, float(data.recipe_value.sel(sweep=sweep))))[0]
+        )
+        drawn += [
+            regrouped(row, at_best[recipe], seed=len(drawn) + i)
+            for i, row in enumerate(at_best)
+            if i != recipe and len(row) > 1
+        ]
+    return [max(draws, key=lambda gain: gain.value) for draws in zip(*drawn, strict=True)] or [None]
+
+
 def best_of(data: xr.Dataset, model: str, optimizer: str) -> Best:
     """The minimum between the tried rates; over seeds that never diverged."""
     rates, losses = curve(data, model, optimizer)
@@ -70,11 +122,19 @@ def curve(data: xr.Dataset, model: str, optimizer: str) -> tuple[np.ndarray, np.
     return rates[tried], losses[tried]
 
 
-def above_best(data: xr.Dataset, model: str) -> np.ndarray:
-    """Loss at the rate in use less that at the best rate tried, by seed."""
+def above_best(data: xr.Dataset, model: str, used: bool = True) -> list[np.ndarray]:
+    """Loss at the rate in use less that at the best rate tried, by seed.
+
+    Args:
+        data: Data of a record.
+        model: Name of the model.
+        used: False for those of each other rate at which no seed diverged.
+    """
     rates, losses = curve(data, model, str(data.optimizer.values[0]))
-    (used,) = np.flatnonzero(np.isclose(rates, float(data.recipe_rate.sel(model=model))))
-    return np.asarray(losses[used] - losses[best_index(losses)])
+    own = np.isclose(rates, float(data.recipe_rate.sel(model=model)))
+    above = losses - losses[best_index(losses)]
+    kept = own if used else ~own & np.isfinite(above).all(axis=1)
+    return list(above[kept])
 
 
 def sweep_losses(data: xr.Dataset, model: str, sweep: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,3 +1,9 @@
-"""Identities and nulls of circuits: paths, scores, spectra and ablations on random models."""
+"""Identities of circuits on random models, and what scores are before any training."""
 
-PLACE = 10
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=10,
+    budget_seconds=30,
+    paper_seconds=60,
+)

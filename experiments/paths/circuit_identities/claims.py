@@ -9,19 +9,28 @@ heads that copy.
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 
 RANDOM = "all seeds and all heads or pairs of each; seeds are the replicates"
 EXACT = ClaimSource(
     "framework paper",
+    cites=(Paper.FRAMEWORK,),
     kind="identity",
     selection="every model, 0 to 4 layers, bare or with frozen norms",
     why="float64 rounding; a wrong term is of order 1",
     origin="theorem",
 )
-ABLATION = replace(EXACT, source="induction-heads paper")
-NULL = ClaimSource("reference page 1.6; framework paper", n=8, selection=RANDOM, origin="ours")
-SPREAD = replace(NULL, source="reference page 1.2 (derived)")
-COPYING_SPREAD = replace(NULL, source="reference page 1.3 (F9, derived)")
+ABLATION = replace(EXACT, source="induction-heads paper", cites=(Paper.INDUCTION,))
+NULL = ClaimSource(
+    "reference page 1.6; framework paper",
+    cites=(Paper.FRAMEWORK,),
+    n=8,
+    selection=RANDOM,
+    origin="ours",
+)
+SPREAD = replace(NULL, source="reference page 1.2 (derived)", cites=())
+COPYING_SPREAD = replace(NULL, source="reference page 1.3 (F9, derived)", cites=())
 CLAIMS = (
     EXACT.claim(
         "identity-paths",
@@ -124,6 +133,11 @@ CLAIMS = (
         "within 2 % at d_model = 768",
         section="composition scores (E16)",
         origin="correction",
+        null=Null(
+            PRINTED_NUMBER,
+            "a score that is 0 where nothing composes, as the sources have it",
+            0.0,
+        ),
     ),
     SPREAD.claim(
         "random-composition-spread",
@@ -132,6 +146,7 @@ CLAIMS = (
         near(1, 0.1),
         "144 pairs a seed estimate a deviation to 6 %, eight seeds to 2 %; without the factor "
         "1 + d_head/d_model = 1.083 the value was 1.119, of the kind farthest from 1",
+        null=Null(PRINTED_NUMBER, "no spread", 0.0),
     ),
     NULL.claim(
         "random-copying",
@@ -139,11 +154,13 @@ CLAIMS = (
         near(0, 0.03),
         "0 ± 0.03 at d_head = 64",
         section="OV eigenvalues",
+        null=Null(PRINTED_NUMBER, "a head that copies", 1.0),
     ),
     COPYING_SPREAD.claim(
         "random-copying-spread",
         "Standard deviation of the score over heads: 0.1 is beyond three",
         at_most(0.033),
         "0.023 for Ginibre",
+        null=Null("false world", "scores lie anywhere between -1 and 1 alike"),
     ),
 )

@@ -36,8 +36,6 @@ from experiments.paths.circuit_identities.readings import (
     of_spectra,
 )
 
-BUDGET_SECONDS = 30
-PAPER_SECONDS = 60
 CHECKS = ("paths", "orders", "direct", "runs", "kronecker", "ablation")
 SPECTRAL = ("eigenvalues", "trace", "norm", "cycled")
 

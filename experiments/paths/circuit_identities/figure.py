@@ -1,18 +1,12 @@
-"""Decompositions of random models close up to rounding, and random heads already compose.
-
-closing   Every identity holds up to rounding, at every depth. The greatest error of each. Refuted
-          by a mark above its line.
-nulls     Before training heads compose as random matrices do, and their OV scores lie around 0.
-          Refuted if composition does not centre on 1/√d_model, or if OV scores leave 0.
-"""
+"""Decompositions of random models close up to rounding, and random heads already compose."""
 
 import numpy as np
-import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, tilted_labels
 from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREY, KIND_COLOURS
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.record import Record
 
 LABELS = {
@@ -27,14 +21,9 @@ LOOKS = list(zip(COLOURS, "os^vDP", strict=True))
 FLOOR = 1e-17  # where an error of exactly 0 is drawn
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"closing": closing(record.data), "nulls": nulls(record.data)}
-
-
-def closing(data: xr.Dataset) -> Figure:
+def closing(record: Record) -> Figure:
     """Greatest relative error over seeds: of paths by depth, of scores and spectra beside them."""
+    data = record.data
     figure, axes = new_figure(1, 2, height=2.9, width_ratios=(1.7, 1), sharey=True)
     by_depth, others = axes[0]
     worst = data.path_error.max("member")
@@ -83,8 +72,9 @@ def closing(data: xr.Dataset) -> Figure:
     return figure
 
 
-def nulls(data: xr.Dataset) -> Figure:
+def nulls(record: Record) -> Figure:
     """Histograms over all pairs and heads of all seeds."""
+    data = record.data
     figure, axes = new_figure(1, 2, height=2.4)
     composing, copying = axes[0]
     root = np.sqrt(float(data.random_d_model))
@@ -110,3 +100,21 @@ def nulls(data: xr.Dataset) -> Figure:
     copying.set(xlabel="OV eigenvalue score", ylabel=f"heads, of {values.size}")
     letter_panels(axes[0])
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "closing",
+        closing,
+        message="Every identity holds up to rounding, at every depth.",
+        caption="The greatest error of each.",
+        refuted="Refuted by a mark above its line.",
+    ),
+    FigureSpec(
+        "nulls",
+        nulls,
+        message="Before training heads compose as random matrices do, and their OV scores lie "
+        "around 0.",
+        refuted="Refuted if composition does not centre on 1/√d_model, or if OV scores leave 0.",
+    ),
+)

@@ -4,7 +4,8 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.estimate import Estimate, exact, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.paths.circuit_identities.claims import CLAIMS
 
@@ -39,6 +40,12 @@ def measure(record: Record) -> Measured:
     return Measured(measured, {}, not_run)
 
 
+def nulls(record: Record) -> Nulls:
+    """The spread of scores that lie anywhere between -1 and 1 alike."""
+    return {"false world": {"random-copying-spread": [3**-0.5]}}
+
+
+@measures("random-*")
 def _moments(data: xr.Dataset, d_head: int) -> dict[str, Estimate]:
     """Mean and spread of composition and copying scores, in units of the prediction."""
     pairs, root = ["writer", "reader"], np.sqrt(float(data.random_d_model))

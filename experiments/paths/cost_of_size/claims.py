@@ -4,10 +4,11 @@ An exponent is the slope of log cost over log size at the three largest sizes.
 """
 
 from circuitax.records.claims import ClaimSource, at_most, between
+from circuitax.records.nulls import Null
 
 OURS = ClaimSource(
     "our own statement",
-    kind="shape",
+    kind="relation",
     n=3,
     selection="the three largest sizes, all rounds",
     why="a tenth is left for what does not grow, and for noise",
@@ -20,11 +21,13 @@ CLAIMS = (
         "of processor time",
         at_most(2.0),
         "the Grams grow as the heads and the pairs as their square, so it lies between",
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-heads-memory",
         "Their memory grows as the weights do: exponent",
         at_most(1.1),
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-vocabulary",
@@ -33,11 +36,13 @@ CLAIMS = (
         between(1.8, 2.2),
         explanation="the measured value lies at the limit itself, so that more sizes "
         "and rounds narrow the interval without deciding",
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-vocabulary-memory",
         "No V × V matrix is held: exponent of memory",
         at_most(1.1),
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-paths",
@@ -45,17 +50,20 @@ CLAIMS = (
         "is what meeting in the middle costs: exponent of processor time",
         at_most(0.5),
         "a relation",
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-members",
         "Toy models trained together cost no more each when they are more: exponent of processor "
         "time",
         at_most(1.1),
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-members-memory",
         "Their memory grows as their number: exponent",
         at_most(1.1),
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-points",
@@ -64,20 +72,24 @@ CLAIMS = (
         between(1.8, 2.2),
         explanation="the measured value lies at the limit itself, so that more sizes "
         "and rounds narrow the interval without deciding",
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-points-memory",
         "No matrix of all pairs is held: exponent of memory",
         at_most(1.1),
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-dimensions",
         "It costs at most in proportion to the dimension: exponent of processor time",
         at_most(1.1),
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-dimensions-memory",
         "Its memory grows at most in proportion to the dimension: exponent",
         at_most(1.1),
+        null=Null("false world", "cost grows by one more power of the size"),
     ),
 )

@@ -33,10 +33,6 @@ from experiments.paths.cost_of_size.works import (
     processor_seconds,
 )
 
-BUDGET_SECONDS = 30
-EVENING_SECONDS = 75
-PAPER_SECONDS = 1_200  # by its work against quick scale; not run
-ALONE = True  # what it measures is time
 # The least that each size may be.
 LEAST = {
     "heads": 2,

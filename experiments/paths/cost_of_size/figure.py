@@ -1,16 +1,12 @@
-"""Figures of cost_of_size, drawn from its record alone.
-
-growth   Growth of processor time and memory with size in six computations, and the limits of one
-         machine. Processor time and memory against size n, and the size at which a machine of two
-         cores and 16 GB ends within a day. Refuted if its headline counts a claim that fails.
-"""
+"""Figures of cost_of_size, drawn from its record alone."""
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars
 from circuitax.figures.palette import BLACK, BLUE, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import headline, letter_panels, new_figure, sample_note
 from circuitax.records.claims import FAILS, HOLDS, UNDECIDED
 from circuitax.records.estimate import Estimate
 from circuitax.records.record import Record
@@ -35,8 +31,7 @@ COSTS = {
 }
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
+def growth(record: Record) -> Figure:
     """One panel for each thing that grows, time and memory on one logarithmic axis."""
     found = measure(record).estimates
     allowed = {claim.quantity: claim.expected.high for claim in CLAIMS}
@@ -76,7 +71,7 @@ def draw(record: Record) -> dict[str, Figure]:
     headline(figure, _message(found))
     words = f"{record.data.sizes['round']} rounds; bars from least to greatest"
     sample_note(figure, f"{words}; exponents at the {LARGEST} largest sizes")
-    return {"growth": figure}
+    return figure
 
 
 def _message(found: dict[str, Estimate]) -> str:
@@ -104,3 +99,16 @@ def _short(size: float) -> str:
         if unit <= size < 1000 * unit:
             return f"{float(f'{size / unit:.2g}'):g}{name}"
     return f"{size:.0f}" if size < 1000 else f"$10^{{{np.log10(size):.0f}}}$"
+
+
+FIGURES = (
+    FigureSpec(
+        "growth",
+        growth,
+        message="Growth of processor time and memory with size in six computations, and the "
+        "limits of one machine.",
+        caption="Processor time and memory against size n, and the size at which a machine of two "
+        "cores and 16 GB ends within a day.",
+        refuted="Refuted if its headline counts a claim that fails.",
+    ),
+)

@@ -5,6 +5,8 @@ import xarray as xr
 
 from circuitax.records.estimate import Estimate, exact
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.slope import slope_estimate
 
@@ -21,6 +23,13 @@ def measure(record: Record) -> Measured:
         found[f"cost-{name}"] = exponent(record.data, name, "seconds")
         found[f"cost-{name}-memory"] = exponent(record.data, name, "megabytes")
     return Measured(found, {})
+
+
+def nulls(record: Record) -> Nulls:
+    """Exponents of costs that grow by one more power of the size."""
+    data = record.data
+    dearer = data.assign({name: data[name] * data["size"] for name in ("seconds", "megabytes")})
+    return {"false world": measured_again(measure, [with_data(record, dearer)])}
 
 
 def exponent(data: xr.Dataset, name: str, cost: str) -> Estimate:

@@ -1,3 +1,10 @@
-"""Paths multiply with depth; the loss comes from the shortest ones: counts, terms, nats, proof."""
+"""The number of paths multiplies with depth, but the shortest paths explain most of the loss."""
 
-PLACE = 20
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=20,
+    budget_seconds=60,
+    evening_seconds=270,
+    paper_seconds=22_000,  # by its work against quick scale; not run
+)

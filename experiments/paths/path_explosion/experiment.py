@@ -41,10 +41,6 @@ from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
 from experiments.paths.path_explosion.path_ledger import rank, ranks
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 270
-PAPER_SECONDS = 22_000  # by its work against quick scale; not run
-
 
 @dataclass(frozen=True)
 class Spec:

@@ -1,19 +1,4 @@
-"""Paths multiply with depth, and the loss comes from the shortest.
-
-depth      Deeper models look up more steps of a map: one layer one step, further layers further
-           steps. Loss on the answers to questions about one, two and three steps. Refuted if one
-           layer answers them all, or six answer no more than one.
-orders     The number of paths grows with depth, but the shortest save most of the loss. Number of
-           paths of each order, and the loss on answers with all paths up to it. Refuted if the loss
-           still falls where the counts are highest.
-sizes      Beyond two heads longer paths add smaller logits; every layer lowers the loss. Size of
-           the logits of each order, and the layers that the loss depends on. A model may be full of
-           large terms that cancel: then sizes grow where the saved loss does not.
-ledger     The ledger finds the largest of thousands of paths, and bounds all others. Every path of
-           the deepest models by size, the twenty that the ledger proves largest, and its bound on
-           the rest; the twenty of one model by name. Refuted if a path outside the twenty is larger
-           than one inside.
-"""
+"""Paths multiply with depth, and the loss comes from the shortest."""
 
 import numpy as np
 import xarray as xr
@@ -40,24 +25,14 @@ from circuitax.figures.palette import (
     PINK,
     SKY,
 )
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.record import Record
 
 DEPTHS = (*DEPTH_COLOURS[1:], BLACK, BLACK, BLACK)
 ORDERS = (*ORDER_COLOURS, PINK, BLACK, BLACK, BLACK, BLACK)
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The four figures of the experiment."""
-    return {
-        "depth": depth(record),
-        "orders": orders(record),
-        "sizes": sizes(record),
-        "ledger": ledger(record),
-    }
 
 
 def depth(record: Record) -> Figure:
@@ -214,3 +189,38 @@ def _label_orders(axes: list[Axes]) -> None:
     for ax in axes:
         ax.set_xlabel("order: heads on a path")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+FIGURES = (
+    FigureSpec(
+        "depth",
+        depth,
+        message="Deeper models look up more steps of a map: one layer one step, further layers "
+        "further steps.",
+        caption="Loss on the answers to questions about one, two and three steps.",
+        refuted="Refuted if one layer answers them all, or six answer no more than one.",
+    ),
+    FigureSpec(
+        "orders",
+        orders,
+        message="The number of paths grows with depth, but the shortest save most of the loss.",
+        caption="Number of paths of each order, and the loss on answers with all paths up to it.",
+        refuted="Refuted if the loss still falls where the counts are highest.",
+    ),
+    FigureSpec(
+        "sizes",
+        sizes,
+        message="Beyond two heads longer paths add smaller logits; every layer lowers the loss.",
+        caption="Size of the logits of each order, and the layers that the loss depends on. A "
+        "model may be full of large terms that cancel: then sizes grow where the saved loss does "
+        "not.",
+    ),
+    FigureSpec(
+        "ledger",
+        ledger,
+        message="The ledger finds the largest of thousands of paths, and bounds all others.",
+        caption="Every path of the deepest models by size, the twenty that the ledger proves "
+        "largest, and its bound on the rest; the twenty of one model by name.",
+        refuted="Refuted if a path outside the twenty is larger than one inside.",
+    ),
+)

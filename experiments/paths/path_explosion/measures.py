@@ -35,7 +35,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: orders, depths and numbers of steps exchanged."""
+    """Draws of the nulls: orders, depths and numbers of steps exchanged; all paths alike."""
     data = record.data
     one, two, deepest = (members_where(data.isel(depth=i)) for i in (0, 1, -1))
     if not min(part.sizes["member"] for part in (one, two, deepest)):
@@ -48,4 +48,11 @@ def nulls(record: Record) -> Nulls:
         "third-step-needs-depth": of_two.sel(steps=3) - of_two.sel(steps=2),
     }
     depths = regrouped(one.loss.isel(order=1), deepest.loss.isel(order=-1))
-    return {"permuted": exchanged(differences) | {"depth-pays": depths}}
+    n_paths = data["count"].isel(depth=-1).values
+    return {
+        "permuted": exchanged(differences) | {"depth-pays": depths},
+        "false world": {
+            "most-paths-least-loss": [n_paths[3:].sum() / n_paths.sum()],
+            "ledger-cost": [1.0],
+        },
+    }

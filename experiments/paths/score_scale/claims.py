@@ -6,10 +6,12 @@ S1 and S2 are notes on linear algebra and on attention (docs/coverage.md); d_k i
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPERS = ClaimSource(
     "S1 and S2, scaling of scores",
-    kind="shape",
+    cites=(Paper.S1, Paper.S2),
+    kind="relation",
     n=8,
     selection="all seeds that stayed finite; each its own data",
     origin="published",

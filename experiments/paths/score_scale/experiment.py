@@ -30,9 +30,6 @@ from circuitax.training.language import NextToken, text_losses
 from circuitax.training.optim import OptimSpec
 from experiments.paths.score_scale.saturation import jacobian_norm, row_entropy
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 450  # 880 were measured beside other programs
-PAPER_SECONDS = 8_400  # by its work against quick scale; not run
 SCALES = ("1/sqrt(d_k)", "1")
 
 

@@ -1,11 +1,4 @@
-"""Without 1/sqrt(d_k) wide heads start saturated; the scale keeps every width alike.
-
-widths   With the scale, variance, entropy and Jacobian do not change with width before training;
-         without it they diverge, before and after. Refuted if the solid and dashed curves of a
-         panel are parallel.
-losses   Without the scale wide heads learn less. The loss of each width along training, and at its
-         end. Refuted, as a reason to scale, if the dashed curves end where the solid ones do.
-"""
+"""Without 1/sqrt(d_k) wide heads start saturated; the scale keeps every width alike."""
 
 import numpy as np
 import xarray as xr
@@ -14,7 +7,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
 from circuitax.figures.palette import BLACK, BLUE, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
 
 LINES = {"1/sqrt(d_k)": ("-", "o", r"scaled by $1/\sqrt{d_k}$"), "1": ("--", "s", "not scaled")}
@@ -24,12 +18,6 @@ PANELS = {
     "entropy": "attention entropy, nats",
     "jacobian": "softmax Jacobian, norm",
 }
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"widths": widths(record), "losses": losses(record)}
 
 
 def widths(record: Record) -> Figure:
@@ -91,3 +79,21 @@ def _width_axis(ax: Axes, data: xr.Dataset) -> None:
     ax.set_xticks(data.width.values, [str(w) for w in data.width.values])
     ax.minorticks_off()
     ax.set_xlabel(r"width of a head, $d_k$")
+
+
+FIGURES = (
+    FigureSpec(
+        "widths",
+        widths,
+        message="With the scale, variance, entropy and Jacobian do not change with width before "
+        "training; without it they diverge, before and after.",
+        refuted="Refuted if the solid and dashed curves of a panel are parallel.",
+    ),
+    FigureSpec(
+        "losses",
+        losses,
+        message="Without the scale wide heads learn less.",
+        caption="The loss of each width along training, and at its end.",
+        refuted="Refuted, as a reason to scale, if the dashed curves end where the solid ones do.",
+    ),
+)

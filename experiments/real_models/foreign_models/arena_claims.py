@@ -1,13 +1,16 @@
 """The claims about ARENA's monthly problems: palindromes, first unique letters, running signs."""
 
+import math
 from dataclasses import replace
 
 from circuitax.records.claims import at_least, at_most, near
+from circuitax.records.nulls import OFF_RECORD, Null
 from experiments.real_models.foreign_models.claim_sources import (
     PALINDROME,
     REFERENCE_WHY,
     SIGN,
     UNIQUE,
+    answered,
     closes,
     table,
 )
@@ -16,10 +19,18 @@ from experiments.real_models.foreign_models.sources import REFERENCE
 ARENA_CLAIMS = (
     # July
     PALINDROME.claim(
-        "palindrome-loss", "cross-entropy at the end", near(0.008, 5e-4), printed="0.008"
+        "palindrome-loss",
+        "cross-entropy at the end",
+        near(0.008, 5e-4),
+        printed="0.008",
+        null=answered("a coin: ln 2", math.log(2)),
     ),
     PALINDROME.claim(
-        "palindrome-lead", "lead of the right answer", near(7.489, 5e-4), printed="7.489"
+        "palindrome-lead",
+        "lead of the right answer",
+        near(7.489, 5e-4),
+        printed="7.489",
+        null=answered("a coin has no lead", 0.0),
     ),
     PALINDROME.claim(
         "palindrome-accuracy",
@@ -28,6 +39,7 @@ ARENA_CLAIMS = (
         n=5000,
         selection="5,000 texts, seed 43",
         printed="0.997",
+        null=answered("a coin", 0.5),
     ),
     table(
         PALINDROME,
@@ -48,6 +60,7 @@ ARENA_CLAIMS = (
         near(0.715, 2e-3),
         REFERENCE_WHY,
         quantity="palindrome-zero-gap",
+        null=answered("folding makes no difference", 0.0),
     ),
     table(
         PALINDROME,
@@ -81,8 +94,13 @@ ARENA_CLAIMS = (
         "ones (17, 19 left out)",
         at_least(2),
         "twice as much",
-        kind="shape",
+        kind="relation",
         printed="head 1.0 looks from the end token to broken positions; no number",
+        null=Null(
+            OFF_RECORD,
+            "the pairs that are broken are shuffled: needs head 1.0's attention at each "
+            "position of each text",
+        ),
     ),
     table(
         PALINDROME,
@@ -102,20 +120,22 @@ ARENA_CLAIMS = (
         "a palindrome broken at 17 or 19 is still called one: share",
         at_least(0.99),
         "blind there",
-        kind="shape",
+        kind="relation",
         n=1000,
         selection="1,000 random palindromes, one pair broken",
         printed="2 of 2,500 texts, broken only at 17 or 19, answered wrong, none right",
+        null=Null("permuted", "any two of the ten positions in the place of 17 and 19"),
     ),
     PALINDROME.claim(
         "palindrome-sighted",
         "broken elsewhere it is not: largest share still called one",
         at_most(0.1),
         "one in ten",
-        kind="shape",
+        kind="relation",
         n=1000,
         selection="1,000 random palindromes, one pair broken",
         printed="1 other of 2,500 texts answered wrong",
+        null=Null("permuted", "any two of the ten positions in the place of 17 and 19"),
     ),
     PALINDROME.claim(
         "palindrome-path",
@@ -123,19 +143,37 @@ ARENA_CLAIMS = (
         "path, non-palindromes less palindromes, in logits",
         at_least(1),
         "clearly the largest of nine",
-        kind="shape",
+        kind="relation",
         printed="head 1.0, by way of 0.0, says that it is none; no number",
+        null=Null(
+            OFF_RECORD,
+            "which texts are palindromes is shuffled: needs each path's value in each text; "
+            "nine paths alone are too few to shuffle",
+        ),
     ),
     closes(PALINDROME, "palindrome-closes", "nine paths and the bias"),
     # August
-    UNIQUE.claim("unique-loss", "cross-entropy", near(0.017, 5e-4), printed="0.017"),
+    UNIQUE.claim(
+        "unique-loss",
+        "cross-entropy",
+        near(0.017, 5e-4),
+        printed="0.017",
+        null=answered("each of eleven answers alike: ln 11", math.log(11)),
+    ),
     UNIQUE.claim(
         "unique-probability",
         "mean probability of the right letter",
         near(0.988, 5e-4),
         printed="0.988",
+        null=answered("each of eleven answers alike", 1 / 11),
     ),
-    UNIQUE.claim("unique-least", "least probability of it", near(0.001, 5e-4), printed="0.001"),
+    UNIQUE.claim(
+        "unique-least",
+        "least probability of it",
+        near(0.001, 5e-4),
+        printed="0.001",
+        null=answered("each of eleven answers alike", 1 / 11),
+    ),
     UNIQUE.claim(
         "unique-accuracy",
         "accuracy on unseen texts",
@@ -143,6 +181,7 @@ ARENA_CLAIMS = (
         n=5000,
         selection="5,000 texts of 20 positions, seed 43",
         printed="0.992",
+        null=answered("each of eleven answers alike", 1 / 11),
     ),
     UNIQUE.claim(
         "unique-adversarial",
@@ -152,6 +191,7 @@ ARENA_CLAIMS = (
         n=1,
         selection="the text that the page gives",
         printed="h from position 7, a from position 9",
+        null=answered("each of eleven answers alike", 1 / 11),
     ),
     UNIQUE.claim(
         "unique-copies-0.1",
@@ -159,8 +199,11 @@ ARENA_CLAIMS = (
         "all letters but a, less that of a",
         at_least(0.4),
         "most of it; a gets none",
-        kind="shape",
+        kind="relation",
         printed="head 0.1 looks at earlier copies, of all letters but a; no number",
+        null=Null(
+            "permuted", "attention to copies is shuffled among the heads of layer 0 and the letters"
+        ),
     ),
     UNIQUE.claim(
         "unique-copies-0.2",
@@ -168,8 +211,11 @@ ARENA_CLAIMS = (
         "to another letter's",
         at_least(0.1),
         "clearly more",
-        kind="shape",
+        kind="relation",
         printed="head 0.2 looks at earlier copies of a, b and g; no number",
+        null=Null(
+            "permuted", "attention to copies is shuffled among the heads of layer 0 and the letters"
+        ),
     ),
     UNIQUE.claim(
         "unique-signs",
@@ -181,6 +227,7 @@ ARENA_CLAIMS = (
         printed="boost, suppress; exceptions a, b, g",
         explanation="perhaps the page tells the rule of the strongest paths: the cells that "
         "disagree may belong to letters that another path carries",
+        null=answered("either sign alike", 0.5),
     ),
     table(UNIQUE, "unique-mean-ablation", "loss with each head at its mean", 5.1e-3),
     table(UNIQUE, "unique-zero-ablation", "loss with each head at zero, b_V folded", 5.1e-3),
@@ -201,13 +248,18 @@ ARENA_CLAIMS = (
         "path does, the paths miss the logits by up to",
         near(209, 0.5),
         "three digits",
+        null=answered("the division makes no difference", 0.0),
     ),
     replace(UNIQUE, origin="correction").claim(
         "unique-misses-all",
         "so divided, no text's paths sum to its logits: least miss of a text",
         at_least(1),
         "a logit",
-        kind="shape",
+        kind="relation",
+        null=Null(
+            "false world",
+            "each read is divided by its own norm scale, by which the paths sum to the logits",
+        ),
     ),
     table(
         UNIQUE,
@@ -230,6 +282,7 @@ ARENA_CLAIMS = (
         n=10_000,
         selection="10,000 texts of 20 positions, seed 43",
         printed="1.0000",
+        null=answered("a coin between the two signs", 0.5),
     ),
     table(
         SIGN,
@@ -255,9 +308,14 @@ ARENA_CLAIMS = (
         "without a norm, centring is no identity: largest change of a log-probability",
         near(8.1, 0.05),
         "two digits",
+        null=answered("centring changes nothing", 0.0),
     ),
     replace(SIGN, origin="correction").claim(
-        "sign-shifted", "and of a probability", near(0.073, 5e-4), "two digits"
+        "sign-shifted",
+        "and of a probability",
+        near(0.073, 5e-4),
+        "two digits",
+        null=answered("centring changes nothing", 0.0),
     ),
     replace(SIGN, origin="correction").claim(
         "sign-two-functions",
@@ -265,7 +323,12 @@ ARENA_CLAIMS = (
         "both differences that this leaves",
         at_least(0.003),
         "more than rounding of three digits",
-        kind="shape",
+        kind="relation",
+        null=Null(
+            "false world",
+            "one function alone gives both of the page's losses: each is taken of the function "
+            "that gives it",
+        ),
     ),
     table(
         SIGN,
@@ -280,16 +343,25 @@ ARENA_CLAIMS = (
         "attention is even: largest difference from 1/(t + 1)",
         at_most(1e-3),
         "a tenth of a per cent",
-        kind="shape",
+        kind="relation",
         printed="attention is even; no number",
+        null=Null(
+            OFF_RECORD,
+            "heads whose W_QK is random: needs their attention; the weights before training "
+            "were not published",
+        ),
     ),
     SIGN.claim(
         "sign-follows",
         "what the head writes follows the running mean: correlation",
         at_least(0.9999),
         "a line",
-        kind="shape",
+        kind="relation",
         printed="the head writes the running mean; no number",
+        null=Null(
+            "random",
+            "the head attends evenly and writes a random number for each of the eleven values",
+        ),
     ),
     SIGN.claim(
         "sign-fires",
@@ -297,6 +369,7 @@ ARENA_CLAIMS = (
         near(6, 0),
         "all",
         printed="neurons by side",
+        null=Null("random", "each of the six neurons fires on either side alike"),
     ),
     closes(SIGN, "sign-closes", "head, MLP, embedding and biases"),
 )

@@ -3,11 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from circuitax.records.claims import Claim, ClaimSource, Expected, at_most
+from circuitax.records.nulls import PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 from experiments.real_models.foreign_models.sources import ARENA, PRINTED, PROGRESS, REFERENCE
 
 PALINDROME = ClaimSource(
     "ARENA, monthly problem July 2023",
+    cites=(Paper.ARENA,),
     n=2500,
     selection="2,500 texts, seed 42",
     why="half a unit of the last printed digit",
@@ -35,12 +40,18 @@ BRACKET = replace(
 COPIES = replace(
     UNIQUE,
     source="progress-measures repository, induction run",
+    cites=(Paper.NANDA_2023,),
     n=1280,
     selection="1,280 texts, seed 1000",
     opening="Repeated subsequences: ",
     link=PROGRESS,
 )
 REFERENCE_WHY = "half a unit of the last digit of the reference"
+
+
+def answered(how: str, answer: float) -> Null:
+    """A number, which the answer of one who knows nothing of the model misses."""
+    return Null(PRINTED_NUMBER, how, answer)
 
 
 def table(source: ClaimSource, id: str, statement: str, tol: float, **how: Any) -> Claim:
@@ -50,6 +61,10 @@ def table(source: ClaimSource, id: str, statement: str, tol: float, **how: Any) 
         how = {"printed": _words(numbers)} | how
     else:
         source = replace(source, origin="ours", link="", why=REFERENCE_WHY)
+    each = np.concatenate([np.ravel(row) for row in numbers])
+    apart = float(np.abs(each - each.mean()).max())
+    if apart:
+        how = {"null": answered("every cell is the mean of the table's", apart)} | how
     text = f"{statement}: largest difference from the {_cells(numbers)} numbers"
     return source.claim(id, text, Expected(-tol, tol, f"≤ {tol:g}"), **how)
 

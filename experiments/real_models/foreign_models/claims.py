@@ -5,14 +5,17 @@ what it says, with the number that shows it. ``ours``: reference numbers of an i
 pass on the same weights, where the authors show only a figure. Closing sums are theorems.
 """
 
+import math
 from dataclasses import replace
 
 from circuitax.records.claims import at_least, at_most, near
+from circuitax.records.nulls import OFF_RECORD, Null
 from experiments.real_models.foreign_models.arena_claims import ARENA_CLAIMS
 from experiments.real_models.foreign_models.claim_sources import (
     BRACKET,
     COPIES,
     REFERENCE_WHY,
+    answered,
     closes,
     table,
 )
@@ -25,8 +28,9 @@ CLAIMS = (
         "about one answer in 10,000 is wrong: wrong ones of 5,000",
         at_most(2),
         "0.5 expected; three or more would happen once in 70 times",
-        kind="shape",
+        kind="relation",
         printed="1 in 10,000",
+        null=Null("random", "a coin answers"),
     ),
     BRACKET.claim(
         "bracket-tower",
@@ -35,6 +39,7 @@ CLAIMS = (
         n=1,
         selection="one string",
         printed="99.9856 %",
+        null=answered("a coin", 0.5),
     ),
     BRACKET.claim(
         "bracket-towers",
@@ -42,9 +47,10 @@ CLAIMS = (
         at_least(0.98),
         "98 % printed",
         n=1,
-        kind="shape",
+        kind="relation",
         selection="five strings",
         printed="above 98 % at 24, 26, 28, 30 and 32",
+        null=Null("permuted", "any five of the 18 towers in the place of those listed"),
     ),
     replace(BRACKET, origin="correction").claim(
         "bracket-more-towers",
@@ -52,8 +58,13 @@ CLAIMS = (
         at_least(0.98),
         "98 % as well",
         n=1,
-        kind="shape",
+        kind="relation",
         selection="three strings",
+        null=Null(
+            "false world",
+            "the page lists all: these three have the largest probability of the others that "
+            "it does not list",
+        ),
     ),
     table(
         BRACKET,
@@ -67,8 +78,15 @@ CLAIMS = (
         "the final norm is nearly linear: R² of a linear fit at position 0",
         at_least(0.95),
         "very high",
-        kind="shape",
+        kind="relation",
         printed="very high",
+        explanation="the length of random vectors of 56 dimensions varies by a tenth, so that "
+        "dividing by it is nearly linear whatever the model does",
+        null=Null(
+            "random",
+            "vectors of the stream's dimension are random, all directions alike, and are "
+            "normalised",
+        ),
     ),
     BRACKET.claim(
         "bracket-opposite",
@@ -76,9 +94,12 @@ CLAIMS = (
         at_most(-0.95),
         "close to -1",
         n=1,
-        kind="shape",
+        kind="relation",
         selection="one model",
         printed="close to -1",
+        null=Null(
+            "random", "both vectors are random in the d_head dimensions that a head can write"
+        ),
     ),
     table(
         BRACKET,
@@ -98,8 +119,13 @@ CLAIMS = (
         "other head",
         at_least(1),
         "clearly",
-        kind="shape",
+        kind="relation",
         printed="2.0 brings the total, 2.1 looks for wrong suffixes; no number",
+        null=Null(
+            OFF_RECORD,
+            "how strings fail is shuffled among them: needs both heads' contributions to each "
+            "string; four means alone are too few to shuffle",
+        ),
     ),
     closes(BRACKET, "bracket-closes", "heads, MLPs, embedding and biases"),
     # Progress measures
@@ -111,9 +137,13 @@ CLAIMS = (
         n=20,
         selection="batches 6001 to 6020 of the training stream",
         printed="0.302 over the last 100 steps",
+        null=answered("each of 127 tokens alike: ln 127", math.log(127)),
     ),
     replace(COPIES, origin="ours", link="", why=REFERENCE_WHY).claim(
-        "copies-accuracy", "accuracy at marked positions", near(0.930, 5e-4)
+        "copies-accuracy",
+        "accuracy at marked positions",
+        near(0.930, 5e-4),
+        null=answered("each of 127 tokens alike", 1 / 127),
     ),
     table(
         COPIES,
@@ -129,6 +159,9 @@ CLAIMS = (
         "same file gives a loss of",
         near(1.84, 5e-3),
         "three digits",
+        null=answered(
+            "the second addition changes nothing: the loss of the file as it is meant", 0.302
+        ),
     ),
     table(
         COPIES,
@@ -141,21 +174,35 @@ CLAIMS = (
         "attention of any other head of layer 0 to it",
         at_most(0.12),
         "0.115 is the reference",
-        kind="shape",
+        kind="relation",
+        null=Null(
+            "false world",
+            "another head looks at the token before as much as head 0.2 does",
+        ),
     ),
     replace(COPIES, origin="ours", link="").claim(
         "copies-successors",
         "heads 1.1, 1.2, 1.3 look at the first occurrence's successor from both copies: least",
         at_least(0.6),
         "0.649 is the reference",
-        kind="shape",
+        kind="relation",
+        null=Null(
+            "permuted",
+            "the twelve shares of attention are shuffled among heads of layer 1 and pairs of "
+            "copies",
+        ),
     ),
     replace(COPIES, origin="ours", link="").claim(
         "copies-second",
         "and never at the second's: most",
         at_most(1e-3),
         "0.000 is the reference",
-        kind="shape",
+        kind="relation",
+        null=Null(
+            "permuted",
+            "the twelve shares of attention are shuffled among heads of layer 1 and pairs of "
+            "copies",
+        ),
     ),
     table(COPIES, "copies-composition", "K-composition of 0.2 with heads 1.0 to 1.3", 5.1e-4),
     replace(COPIES, origin="ours", link="").claim(
@@ -163,12 +210,21 @@ CLAIMS = (
         "K-composition of any other head of layer 0 with them: largest",
         at_most(0.115),
         "0.11 is the reference",
-        kind="shape",
+        kind="relation",
         n=1,
         selection="one model",
+        null=Null(
+            "random",
+            "all heads are random matrices of the same shapes; the largest of as many scores",
+        ),
     ),
     table(
-        COPIES, "copies-copying", "copying score of heads 1.0 to 1.3", 5.1e-4, selection="one model"
+        COPIES,
+        "copies-copying",
+        "copying score of heads 1.0 to 1.3",
+        5.1e-4,
+        selection="one model",
+        null=answered("random OV circuits have copying scores about 0, a difference of 1", 1.0),
     ),
     table(COPIES, "copies-mean-ablation", "rise of the loss, each head at its mean", 5.1e-4),
     table(COPIES, "copies-zero-ablation", "rise of the loss, each head at zero", 5.1e-4),
@@ -178,9 +234,14 @@ CLAIMS = (
         "occurrence's successor: share of texts",
         at_least(0.8),
         "most of 16",
-        kind="shape",
+        kind="relation",
         n=16,
         selection="the middle of copy 1, 16 texts",
+        null=Null(
+            "random",
+            "the largest path ends in one of these heads, at any of the earlier positions "
+            "alike, of which there are no fewer than a copy has",
+        ),
     ),
     closes(COPIES, "copies-closes", "25 paths", n=16),
 )

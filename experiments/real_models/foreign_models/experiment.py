@@ -29,9 +29,6 @@ from experiments.real_models.foreign_models import (
 from experiments.real_models.foreign_models.opening import open_model
 from experiments.real_models.foreign_models.sources import MODELS, NEEDED, SIZES
 
-BUDGET_SECONDS = 10  # without weights; about 4 minutes with all of them
-PAPER_SECONDS = 10
-
 READERS = {
     "palindrome": palindrome.read,
     "unique": first_unique.read,

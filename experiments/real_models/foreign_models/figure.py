@@ -1,14 +1,4 @@
-"""Printed numbers beside measured ones, and three mistakes of write-ups from both sides.
-
-agreement  Our measurements agree with the numbers of the authors and of an independent forward
-           pass. Each number, by model. Refuted by a mark off the diagonal.
-mistakes   A wrong norm scale, a value bias not folded, and centring without a norm explain the
-           printed numbers. Left: the residual of each text's logits after all paths, over the right
-           norm scale and as published; refuted if the right ones are not at rounding. Middle: zero
-           ablation on the weights as they are, and with the value bias folded; right: the loss
-           without neurons of the file's function and of its centred twin. Refuted if the printed
-           crosses lie on the other bars.
-"""
+"""Printed numbers beside measured ones, and three mistakes of write-ups from both sides."""
 
 import numpy as np
 import xarray as xr
@@ -16,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREY, ORANGE, SKY
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.real_models.foreign_models.sources import MODELS, PRINTED, REFERENCE
 
@@ -31,17 +22,7 @@ MARKS = "os^vD"
 HEADS = ("0.0", "0.1", "1.0", "1.1")
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """Agreement where any model was at hand, mistakes where all that they need was."""
-    data, at_hand = record.data, record.notes["models"]
-    figures = {"agreement": agreement(data) if at_hand else nothing()}
-    if {"palindrome", "unique", "sign"} <= set(at_hand):
-        figures["mistakes"] = mistakes(data)
-    return figures
-
-
-def nothing() -> Figure:
+def _nothing() -> Figure:
     """The figure of a run without weights."""
     figure, axes = new_figure(height=1.3)
     ax = axes[0, 0]
@@ -53,8 +34,11 @@ def nothing() -> Figure:
     return figure
 
 
-def agreement(data: xr.Dataset) -> Figure:
+def agreement(record: Record) -> Figure:
     """Printed against measured, on an axis that is linear near zero."""
+    if not record.notes["models"]:
+        return _nothing()
+    data = record.data
     figure, axes = new_figure(1, 2, height=2.6)
     for ax, tables, title in zip(
         axes[0],
@@ -89,8 +73,9 @@ def agreement(data: xr.Dataset) -> Figure:
     return figure
 
 
-def mistakes(data: xr.Dataset) -> Figure:
+def mistakes(record: Record) -> Figure:
     """A wrong norm scale, a value bias not folded, and centring without a norm."""
+    data = record.data
     figure, axes = new_figure(1, 3, height=2.8)
     _misses(axes[0, 0], data)
     printed = np.array(PRINTED["palindrome-zero-ablation"])
@@ -162,3 +147,27 @@ def _legend(ax: Axes, left: str, right: str) -> None:
     """Names of the marks of `_pairs`, above the bars."""
     ax.legend(["printed", left, right], fontsize=6, loc="upper left")
     ax.set_ylim(0, 1.45 * ax.get_ylim()[1])
+
+
+FIGURES = (
+    FigureSpec(
+        "agreement",
+        agreement,
+        message="Our measurements agree with the numbers of the authors and of an independent "
+        "forward pass.",
+        caption="Each number, by model.",
+        refuted="Refuted by a mark off the diagonal.",
+    ),
+    FigureSpec(
+        "mistakes",
+        mistakes,
+        message="A wrong norm scale, a value bias not folded, and centring without a norm explain "
+        "the printed numbers.",
+        refuted="Left: the residual of each text's logits after all paths, over the right norm "
+        "scale and as published; refuted if the right ones are not at rounding. Middle: zero "
+        "ablation on the weights as they are, and with the value bias folded; right: the loss "
+        "without neurons of the file's function and of its centred twin. Refuted if the printed "
+        "crosses lie on the other bars.",
+        where=lambda record: {"palindrome", "unique", "sign"} <= set(record.notes["models"]),
+    ),
+)

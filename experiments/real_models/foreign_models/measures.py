@@ -5,11 +5,14 @@ import xarray as xr
 
 from circuitax.records.claims import Claim
 from circuitax.records.estimate import Estimate, exact, mean_estimate, proportion_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
+from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
+from experiments.real_models.foreign_models import nulls as null_draws
 from experiments.real_models.foreign_models.claims import CLAIMS
 from experiments.real_models.foreign_models.sources import FRESH, MODELS, PRINTED, REFERENCE, SIZES
-from experiments.real_models.foreign_models.tasks import TOWERS
+from experiments.real_models.foreign_models.tasks import LISTED, TOWERS, UNLISTED
 
 COMMAND = "python -m experiments.run experiment=foreign_models source=FOLDER"
 TABLES = PRINTED | REFERENCE
@@ -46,6 +49,19 @@ def measure(record: Record) -> Measured:
     return Measured(measured, {}, not_run)
 
 
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: cells of tables shuffled, random models, and no need of corrections."""
+    measured = measure(record).estimates
+    n = {name: found.n for name, found in measured.items()}
+    altered = (with_data(record, data) for data in null_draws.permuted(record.data))
+    false = with_data(record, null_draws.false_world(record.data))
+    return {
+        "permuted": measured_again(measure, altered),
+        "random": null_draws.random(n),
+        "false world": measured_again(measure, [false]),
+    }
+
+
 def share_of_texts(share: float, n: int) -> Estimate:
     """A share of texts, or a mean of their shares of right positions, with Wilson's interval.
 
@@ -64,17 +80,16 @@ def _n(claim: Claim, texts: int, notes: dict) -> int:
 def _values(data: xr.Dataset, task: str) -> dict[str, float]:
     """Every quantity of one model's claims."""
     found: dict[str, float] = {}
-    for name, variable in data.data_vars.items():
-        if not str(name).startswith(f"{task}-"):
-            continue
-        table = TABLES.get(str(name))
+    for name in (str(name) for name in data if str(name).startswith(f"{task}-")):
+        values, table = data[name].values, TABLES.get(name)
         if table is not None:
-            found[str(name)] = float(np.abs(variable.values - np.array(table)).max())
-        elif variable.ndim == 0:
-            found[str(name)] = float(variable)
+            found[name] = float(np.abs(values - np.array(table)).max())
+        elif values.ndim == 0:
+            found[name] = float(values)
     return found | DERIVED[task](data)
 
 
+@measures("palindrome-blind", "palindrome-path", "palindrome-sighted", "palindrome-zero-gap")
 def _palindrome(data: xr.Dataset) -> dict[str, float]:
     called, paths = data["palindrome-called-so"].values, data["palindrome-paths"]
     own = paths.sel(path="0.0 → 1.0")
@@ -87,6 +102,7 @@ def _palindrome(data: xr.Dataset) -> dict[str, float]:
     }
 
 
+@measures("unique-copies-*", "unique-adversarial", "unique-misses", "unique-misses-all")
 def _unique(data: xr.Dataset) -> dict[str, float]:
     copies, letters = data["unique-copies"].values, np.arange(10)
     own, served = np.isin(letters, (0, 1, 6)), letters > 0
@@ -99,22 +115,25 @@ def _unique(data: xr.Dataset) -> dict[str, float]:
     }
 
 
+@measures("sign-two-functions")
 def _sign(data: xr.Dataset) -> dict[str, float]:
     fit = np.abs(data["sign-fit-centred"] - np.array(PRINTED["sign-fit"]))
     silenced = np.abs(data["sign-silenced"] - np.array(PRINTED["sign-silenced-centred"]))
     return {"sign-two-functions": float(min(fit.max(), silenced.max()))}
 
 
+@measures("bracket-more-towers", "bracket-roles", "bracket-towers")
 def _bracket(data: xr.Dataset) -> dict[str, float]:
     towers = dict(zip(TOWERS, data["bracket-each-tower"].values, strict=True))
     total, suffix = data["bracket-by-failure"].values[:2]
     return {
-        "bracket-towers": min(towers[i] for i in (24, 26, 28, 30, 32)),
-        "bracket-more-towers": min(towers[i] for i in (2, 4, 6)),
+        "bracket-towers": min(towers[i] for i in LISTED),
+        "bracket-more-towers": min(towers[i] for i in UNLISTED),
         "bracket-roles": min(total[0] - total[1], suffix[1] - suffix[0]),
     }
 
 
+@measures("copies-second", "copies-successors")
 def _copies(data: xr.Dataset) -> dict[str, float]:
     given = data["copies-successor"].values
     return {"copies-successors": given[:2, 1:].min(), "copies-second": given[2, 1:].max()}

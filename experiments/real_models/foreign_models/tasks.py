@@ -11,6 +11,7 @@ NONE = 10  # first unique: the start token, and the answer "there is none"
 COPY, COPIES, LONG = 16, 3, 85  # repeated subsequences: tokens of a copy, copies, tokens of a text
 OPEN, CLOSE, START, PAD, END = 3, 4, 0, 1, 2  # brackets
 TOWERS = tuple(range(2, 38, 2))  # sizes of the first of two towers
+LISTED, UNLISTED = (24, 26, 28, 30, 32), (2, 4, 6)  # called balanced: by the page, and besides it
 
 
 class Examples(NamedTuple):

@@ -7,11 +7,14 @@ induction heads at 1.4 and 1.10. Claims stand together by what they need.
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import OFF_RECORD, PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 from experiments.real_models.published_weights.sources import PRINTED
 
 PUBLISHED = "the published model; there is one"
 ARENA = ClaimSource(
     "ARENA 1.2, two-layer attention-only model",
+    cites=(Paper.ARENA,),
     selection=PUBLISHED,
     why="to rounding of the printed value",
     origin="published",
@@ -19,17 +22,24 @@ ARENA = ClaimSource(
 )
 NATS = ClaimSource(
     "framework paper, term importance analysis",
+    cites=(Paper.FRAMEWORK,),
     selection="a two-layer model of 12 heads of 64 and about 50,000 tokens",
     why="read from an image; another model of the same sizes, on other text",
     origin="published",
     link=papers.FRAMEWORK,
 )
 FRAMEWORK = ClaimSource(
-    "framework paper", kind="shape", selection=PUBLISHED, origin="published", link=papers.FRAMEWORK
+    "framework paper",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
+    selection=PUBLISHED,
+    origin="published",
+    link=papers.FRAMEWORK,
 )
 SMALL = ClaimSource(
     "framework paper",
-    kind="shape",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
     selection="any one-layer model of about 50,000 tokens",
     origin="published",
     link=papers.FRAMEWORK,
@@ -41,24 +51,28 @@ TWO_LAYERS = (
         "Head 1.4 raises the attended token most: share of tokens",
         near(PRINTED["arena-copying-top-1"], 5e-5),
         printed="30.79 %",
+        null=Null(PRINTED_NUMBER, "any of 50,278 tokens alike", 1 / 50_278),
     ),
     ARENA.claim(
         "arena-copying-top-5",
         "Head 1.4 has it among the five it raises most",
         near(PRINTED["arena-copying-top-5"], 5e-5),
         printed="47.73 %",
+        null=Null(PRINTED_NUMBER, "any of 50,278 tokens alike", 5 / 50_278),
     ),
     ARENA.claim(
         "arena-both-top-1",
         "Heads 1.4 and 1.10 together: share of tokens they raise most",
         near(PRINTED["arena-both-top-1"], 5e-4),
         printed="95.6 %",
+        null=Null(PRINTED_NUMBER, "any of 50,278 tokens alike", 1 / 50_278),
     ),
     ARENA.claim(
         "arena-both-top-5",
         "Heads 1.4 and 1.10 together: among the five",
         near(PRINTED["arena-both-top-5"], 5e-3),
         printed="98 %",
+        null=Null(PRINTED_NUMBER, "any of 50,278 tokens alike", 5 / 50_278),
     ),
     ARENA.claim(
         "arena-previous",
@@ -66,6 +80,7 @@ TWO_LAYERS = (
         near(7, 0),
         "an index",
         printed="head 0.7",
+        null=Null("random", "any of the heads of layer 0 alike"),
     ),
     ARENA.claim(
         "arena-induction",
@@ -73,8 +88,12 @@ TWO_LAYERS = (
         "1.4 and 1.10, and those two if they are not: count",
         at_most(0),
         "a list",
-        kind="shape",
+        kind="relation",
         printed="heads 1.4 and 1.10",
+        null=Null(
+            "permuted",
+            "the heads of each layer are shuffled, and the named ones stay",
+        ),
     ),
     ARENA.claim(
         "arena-induction-score",
@@ -82,22 +101,31 @@ TWO_LAYERS = (
         near(0.68, 0.03),
         "ten random texts",
         printed="0.68",
+        null=Null(PRINTED_NUMBER, "attention to all earlier tokens alike", 0.01),
     ),
     ARENA.claim(
         "arena-without-previous",
         "Without head 0.7 the induction score of 1.4 and 1.10 falls to about 0: the larger of both",
         at_most(0.1),
         "0.68 before",
-        kind="shape",
+        kind="relation",
         printed="0.68 falls to about 0",
+        null=Null(
+            "permuted",
+            "the heads of each layer are shuffled, and the named ones stay",
+        ),
     ),
     ARENA.claim(
         "arena-without-others",
         "Without any other head of layer 0 it changes little: least share that is left",
         at_least(0.75),
         "a quarter is little",
-        kind="shape",
+        kind="relation",
         printed="other heads change it little; no number",
+        null=Null(
+            "permuted",
+            "the heads of each layer are shuffled, and the named ones stay",
+        ),
     ),
     ARENA.claim(
         "arena-k-composition",
@@ -105,8 +133,12 @@ TWO_LAYERS = (
         "largest scores of all pairs they are",
         near(2, 0),
         "a count",
-        kind="shape",
+        kind="relation",
         printed="0.7 stands out with 1.4 and with 1.10; no number",
+        null=Null(
+            "permuted",
+            "the heads of each layer are shuffled, and the named ones stay",
+        ),
     ),
     ARENA.claim(
         "arena-v-composition",
@@ -114,8 +146,12 @@ TWO_LAYERS = (
         " the smaller of their K-compositions with 0.7",
         at_most(0.5),
         "a half",
-        kind="shape",
+        kind="relation",
         printed="very low; no number",
+        null=Null(
+            "permuted",
+            "the heads of each layer are shuffled, and the named ones stay",
+        ),
     ),
     FRAMEWORK.claim(
         "published-corner",
@@ -125,6 +161,10 @@ TWO_LAYERS = (
         "a relation",
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner, and no others; no number",
+        null=Null(
+            "permuted",
+            "the heads of each layer are shuffled, and the named ones stay",
+        ),
     ),
 )
 TEXT = (
@@ -133,18 +173,21 @@ TEXT = (
         "Nats that the direct path saves over uniform guessing (F16)",
         near(1.8, 0.5),
         printed="1.8 nats",
+        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-order-1",
         "Nats that single heads save beyond it (F16)",
         near(5.2, 0.5),
         printed="5.2 nats",
+        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-order-2",
         "Nats that virtual heads save beyond those (F16)",
         near(0.3, 0.2),
         printed="0.3 nats",
+        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-layer-0",
@@ -152,18 +195,21 @@ TEXT = (
         " the second layer (F17)",
         near(0.05, 0.05),
         printed="0.05 nats",
+        null=Null("false world", "nothing is saved"),
     ),
     NATS.claim(
         "published-layer-0-alone",
         "Nats that order-1 terms of the first layer save, given the direct path alone (F17)",
         near(1.3, 0.5),
         printed="1.3 nats",
+        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-layer-1-alone",
         "Nats that order-1 terms of the second layer save, given the direct path alone (F17)",
         near(5.2, 0.5),
         printed="5.2 nats",
+        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-layer-1",
@@ -171,6 +217,7 @@ TEXT = (
         "and the first layer (F17)",
         near(4.0, 0.5),
         printed="4.0 nats",
+        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     FRAMEWORK.claim(
         "published-text-induction",
@@ -179,6 +226,10 @@ TEXT = (
         "a relation",
         section="attention on a paragraph of a novel (F11)",
         printed="induction heads draw lines on pieces of repeated names; no number",
+        null=Null(
+            "permuted",
+            "the heads of each layer are shuffled, and the named ones stay",
+        ),
     ),
 )
 ONE_LAYER = (
@@ -189,6 +240,7 @@ ONE_LAYER = (
         "10 of 12 in the paper; more than half",
         section="OV eigenvalues of a one-layer model (F9)",
         printed="10 of 12 heads",
+        null=Null("permuted", "the signs of the scores are drawn anew"),
     ),
     SMALL.claim(
         "published-copying-pattern",
@@ -198,6 +250,7 @@ ONE_LAYER = (
         "more than half; by chance one in 50,000",
         section="skip-trigrams by pattern (F3)",
         printed="most heads copy, by [b] … [a] → [b] among other patterns; no share",
+        null=Null("random", "any of 50,000 tokens alike"),
     ),
 )
 WORDS = (
@@ -210,6 +263,10 @@ WORDS = (
         section="skip-trigram tables (F2, F4)",
         selection="triples of whole tokens",
         printed="examples, such as back … and → forth; no share",
+        null=Null(
+            OFF_RECORD,
+            "outs shuffled among the triples: needs how each head ranks those of others",
+        ),
     ),
     FRAMEWORK.claim(
         "published-bug",
@@ -220,6 +277,10 @@ WORDS = (
         section="skip-trigram bugs (F7)",
         selection="heads that have both",
         printed="keep … in → mind and at → bay force in → bay and at → mind",
+        null=Null(
+            OFF_RECORD,
+            "outs shuffled among the pairs: needs how each head ranks those of others",
+        ),
     ),
 )
 NEVER = (
@@ -232,6 +293,7 @@ NEVER = (
         kind="number",
         selection="the paper's 12-head model",
         printed="10 of 12 heads",
+        null=Null(PRINTED_NUMBER, "eigenvalues of either sign alike", 0.5),
     ),
     FRAMEWORK.claim(
         "published-larger",
@@ -242,6 +304,10 @@ NEVER = (
         section="induction head of a larger model (F14)",
         selection="the paper's larger model",
         printed="what keys add comes from tokens before the attended one; no number",
+        null=Null(
+            OFF_RECORD,
+            "an untrained model: the paper's larger model was never published",
+        ),
     ),
 )
 CLAIMS = TWO_LAYERS + TEXT + ONE_LAYER + WORDS + NEVER

@@ -46,8 +46,6 @@ from experiments.real_models.published_weights.sources import (
     SKIP_TRIGRAMS,
 )
 
-BUDGET_SECONDS = 10
-PAPER_SECONDS = 600  # by its work against quick scale; not run
 ENDINGS = (".safetensors", ".pth", ".gguf")
 
 

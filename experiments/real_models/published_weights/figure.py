@@ -1,35 +1,20 @@
-"""Published numbers, and measurements of the models at hand.
-
-copying   Copying accuracy of heads, by the highest and the five highest raises: as printed, and as
-          measured where the weights are at hand. Refuted by a cross beside its bar's end.
-heads     Composition of all pairs of heads, and the remaining induction without each head of layer
-          0; drawn only where the weights are at hand. Refuted if other cells of the K panel are as
-          bright as those of the previous-token head with the induction heads.
-"""
+"""Published numbers, and measurements of the models at hand."""
 
 import numpy as np
-import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
 from circuitax.figures.palette import BLUE, GREY, ORANGE, SEQUENTIAL, SKY
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.record import Record
 
 ROWS = ("1.4, first", "1.4, first five", "1.4 + 1.10, first", "1.4 + 1.10, first five")
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """One figure without weights, two with them."""
-    figures = {"copying": copying(record.data)}
-    if "composition" in record.data:
-        figures["heads"] = heads(record.data)
-    return figures
-
-
-def copying(data: xr.Dataset) -> Figure:
+def copying(record: Record) -> Figure:
     """Printed shares as bars, measured ones as crosses."""
+    data = record.data
     figure, axes = new_figure(height=1.9)
     ax = axes[0, 0]
     y = np.arange(len(ROWS))[::-1]
@@ -59,8 +44,9 @@ def copying(data: xr.Dataset) -> Figure:
     return figure
 
 
-def heads(data: xr.Dataset) -> Figure:
+def heads(record: Record) -> Figure:
     """Composition Q, K, V over all pairs, and prefix scores of layer 1 without a head."""
+    data = record.data
     figure, axes = new_figure(1, 4, height=2.2, width_ratios=(1, 1, 1, 1.25))
     top = float(data.composition.max())
     for ax, kind in zip(axes[0], data.kind.values, strict=False):
@@ -87,3 +73,23 @@ def heads(data: xr.Dataset) -> Figure:
         ax.legend(title="dotted: none removed")
     letter_panels(axes[0])
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "copying",
+        copying,
+        message="Copying accuracy of heads, by the highest and the five highest raises: as "
+        "printed, and as measured where the weights are at hand.",
+        refuted="Refuted by a cross beside its bar's end.",
+    ),
+    FigureSpec(
+        "heads",
+        heads,
+        message="Composition of all pairs of heads, and the remaining induction without each head "
+        "of layer 0; drawn only where the weights are at hand.",
+        refuted="Refuted if other cells of the K panel are as bright as those of the "
+        "previous-token head with the induction heads.",
+        where=lambda record: "composition" in record.data,
+    ),
+)

@@ -6,10 +6,13 @@ The record holds the arrays of those parts whose weights, text or tokenizer were
 from collections.abc import Mapping
 
 import numpy as np
+import xarray as xr
 
 from circuitax.records.claims import Claim, unmet_rest
 from circuitax.records.estimate import Estimate, exact
 from circuitax.records.measured import Measured
+from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from experiments.real_models.published_weights.claims import (
     NEVER,
@@ -27,6 +30,9 @@ PREFIX_SCORE = 0.4
 REMOVALS = {"arena-without-previous", "arena-without-others"}
 
 
+DRAWS = 500
+
+
 def measure(record: Record) -> Measured:
     """One number for each claim, without an interval: there is one model of each kind."""
     parts = (_two_layers(record), _text(record), _one_layer(record), _words(record))
@@ -38,6 +44,39 @@ def measure(record: Record) -> Measured:
         unmet |= part.unmet
         not_run |= part.not_run
     return Measured(measured, {n: why for n, why in unmet.items() if n not in not_run}, not_run)
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the nulls: heads shuffled within layers, signs drawn anew, and chance."""
+    data = record.data
+    rngs = [np.random.default_rng(i) for i in range(DRAWS)]
+    permuted: dict[str, Draws] = {}
+    random: dict[str, Draws] = {"published-copying-pattern": [1 / 50_000]}
+    if "prefix" in data:
+        altered = (with_data(record, _heads_shuffled(data, rng)) for rng in rngs)
+        permuted |= measured_again(measure, altered)
+        random["arena-previous"] = np.arange(data.sizes["head"], dtype=float)
+    if "one_layer_copying" in data:
+        scores = data.one_layer_copying.values
+        signs = (rng.choice([-1.0, 1.0], size=scores.shape) for rng in rngs)
+        permuted["published-most-copy"] = [float((sign * scores > 0.1).mean()) for sign in signs]
+    false: dict[str, Draws] = {"published-layer-0": [0.0]}
+    return {"permuted": permuted, "random": random, "false world": false}
+
+
+def _heads_shuffled(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The data with the heads of each layer in another order, the same in all variables."""
+    first, second = (rng.permutation(data.sizes["head"]) for _ in range(2))
+    orders = np.stack([first, second])
+    changed = {
+        "prefix_without": data.prefix_without.values[first][:, second],
+        "composition": data.composition.values[:, first][:, :, second],
+        "matching": data.matching.values[second],
+    }
+    for name in ("prefix", "copying", "text_prefix"):
+        if name in data:
+            changed[name] = np.take_along_axis(data[name].values, orders, axis=1)
+    return data.assign({name: data[name].copy(data=values) for name, values in changed.items()})
 
 
 def _two_layers(record: Record) -> Measured:

@@ -4,16 +4,19 @@
 ``published``: what the induction-heads paper says of models larger than two layers.
 """
 
+import math
 from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 from experiments.real_models.real_induction.reference import FIRST, PAPER_HEADS, SECOND
 
 PAPER = ClaimSource(
     "induction-heads paper",
-    kind="shape",
+    cites=(Paper.INDUCTION,),
+    kind="relation",
     n=4,
     selection="four rows of 64 random tokens, each twice",
     opening="SmolLM2-135M: ",
@@ -23,16 +26,18 @@ PAPER = ClaimSource(
 OURS = replace(
     PAPER,
     source="our independent NumPy pass on the same weights",
+    cites=(),
     kind="number",
     why="double precision there, single here; the last printed digit is 1e-4",
     origin="ours",
     link="",
 )
 TABLE = "largest difference from the {} reference numbers"
-RELATION = replace(OURS, source="circuitax", kind="shape", why="a relation")
+RELATION = replace(OURS, source="circuitax", kind="relation", why="a relation")
 COMPOSED = ClaimSource(
     "framework paper",
-    kind="shape",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
     selection="one model: pairs of the five best induction heads and those of the five best "
     "previous-token heads in earlier layers, all chosen by attention",
     opening="SmolLM2-135M, previous-token heads before induction heads, weights alone, norms "
@@ -40,7 +45,7 @@ COMPOSED = ClaimSource(
     origin="published",
     link=papers.FRAMEWORK,
 )
-LARGER = replace(PAPER, source="framework paper", link=papers.FRAMEWORK)
+LARGER = replace(PAPER, source="framework paper", cites=(Paper.FRAMEWORK,), link=papers.FRAMEWORK)
 PROSE = replace(
     PAPER,
     n=12,
@@ -54,19 +59,43 @@ SETS_NULL = Null("random", "each set of random heads against the others")
 PAIRS = Null("random", "pairs of random heads in the layers of the real ones")
 
 CLAIMS = (
-    OURS.claim("real-loss-first", "loss of a first copy, nats", near(FIRST, 5e-4)),
-    OURS.claim("real-loss-second", "loss of a second copy, nats", near(SECOND, 5e-4)),
     OURS.claim(
-        "real-loss-rows", f"losses by text and at the turn: {TABLE.format(5)}", at_most(5e-4)
+        "real-loss-first",
+        "loss of a first copy, nats",
+        near(FIRST, 5e-4),
+        null=Null(PRINTED_NUMBER, "each of 49,152 tokens alike", math.log(49_152)),
     ),
-    OURS.claim("real-prefix", f"prefix scores of heads: {TABLE.format(8)}", at_most(5e-4)),
-    OURS.claim("real-previous", f"previous-token scores: {TABLE.format(8)}", at_most(5e-4)),
+    OURS.claim(
+        "real-loss-second",
+        "loss of a second copy, nats",
+        near(SECOND, 5e-4),
+        null=Null(PRINTED_NUMBER, "each of 49,152 tokens alike", math.log(49_152)),
+    ),
+    OURS.claim(
+        "real-loss-rows",
+        f"losses by text and at the turn: {TABLE.format(5)}",
+        at_most(5e-4),
+        null=Null("false world", "the reference numbers of the other texts"),
+    ),
+    OURS.claim(
+        "real-prefix",
+        f"prefix scores of heads: {TABLE.format(8)}",
+        at_most(5e-4),
+        null=Null("permuted", "the heads of the reference in turn in each other's place"),
+    ),
+    OURS.claim(
+        "real-previous",
+        f"previous-token scores: {TABLE.format(8)}",
+        at_most(5e-4),
+        null=Null("permuted", "the heads of the reference in turn in each other's place"),
+    ),
     OURS.claim(
         "real-same",
         f"same-token scores: {TABLE.format(5)}",
         at_most(5e-4),
         "as for prefix scores, and of the same destinations: the reference does not say which, and "
         "with the last one in, as our first run had it, the difference is 0.0026",
+        null=Null("permuted", "the heads of the reference in turn in each other's place"),
     ),
     RELATION.claim(
         "real-matching-head",
@@ -74,6 +103,7 @@ CLAIMS = (
         "40-layer model do (O9): prefix score of the head that is best on the other texts",
         at_least(min(PAPER_HEADS.values())),
         "the least of the three printed scores; the reference table, which has 0.895, was known",
+        null=Null("random", "any head in the place of the best"),
     ),
     PAPER.claim(
         "real-first-half",
@@ -146,6 +176,7 @@ CLAIMS = (
         "a relation: a tenth of the 10.9 nats that the first copy is worth",
         n=10,
         selection=SETS,
+        null=Null("random", "another random set of five heads in the place of these"),
     ),
     COMPOSED.claim(
         "real-k-composition",
@@ -179,12 +210,13 @@ CLAIMS = (
         printed="K-composition with the previous-token head is the largest; no number",
         null=PAIRS,
     ),
-    replace(COMPOSED, source="circuitax", origin="ours", link="").claim(
+    replace(COMPOSED, source="circuitax", cites=(), origin="ours", link="").claim(
         "real-k-rotation",
         "they compose more than under a random rotation between them: standard deviations of the "
         "squared score above its null, mean over pairs",
         at_least(2.0),
         "two standard deviations, in closed form (E16)",
+        null=Null("random", "any heads in the layers of these"),
     ),
     RELATION.claim(
         "real-rotation-all",
@@ -194,6 +226,7 @@ CLAIMS = (
         "a relation: half of all pairs, most of which have nothing to do with each other",
         n=1,
         selection="one model: all 35,235 pairs of heads of an earlier and a later layer",
+        null=Null("random", "random rotations between two heads"),
     ),
     PROSE.claim(
         "real-prose-pairs",
@@ -248,5 +281,6 @@ CLAIMS = (
         "intact one",
         at_most(0.5),
         "half of it; one previous-token head is enough in two-layer models",
+        null=Null("random", "without a random set of five heads in the place of these"),
     ),
 )

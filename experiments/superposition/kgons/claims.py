@@ -5,7 +5,8 @@ The names T9-... refer to result 9 of the toy-models table in docs/acceptance.md
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import BY_PROOF, Null
+from circuitax.records.papers import Paper
 
 OTHER = Null("false world", "another k-gon of the three in the place of each")
 LEVELS = Null(
@@ -15,6 +16,7 @@ LEVELS = Null(
 )
 PAPER = ClaimSource(
     "Chen et al. 2023 (arXiv 2310.06301), table of k-gons",
+    cites=(Paper.CHEN_2023,),
     selection="closed form",
     origin="published",
     link=papers.PHASES,
@@ -92,7 +94,7 @@ CLAIMS = (
         "whose plateaus lie within 2 % of one; nearly all of these are where training ends)",
         at_least(0.8),
         "most; 16 networks at five times the rate were looked at beforehand",
-        kind="shape",
+        kind="relation",
         n=16,
         selection=RESTING,
         printed=PLATEAUS,
@@ -104,7 +106,7 @@ CLAIMS = (
         "a plateau at a k-gon of fewer vertices before their last)",
         at_least(0.5),
         "most",
-        kind="shape",
+        kind="relation",
         n=16,
         selection=RESTING,
         printed=PLATEAUS,
@@ -118,7 +120,8 @@ CLAIMS = (
         "With six features on one-hot data the hexagon is the lowest of the k-gons (its k)",
         near(6, 0),
         "a count",
-        kind="shape",
+        kind="relation",
         selection="lowest potential, one dead feature with positive bias allowed",
+        null=Null(BY_PROOF, "the potentials are computed from their formula"),
     ),
 )

@@ -41,9 +41,6 @@ from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.optim import OptimSpec
 from experiments.superposition.kgons.problem import OneHotHyper, OneHotToy
 
-BUDGET_SECONDS = 60
-PAPER_SECONDS = 600  # by its steps against quick scale; not run
-
 
 @dataclass(frozen=True)
 class Spec:

@@ -1,23 +1,13 @@
-"""One-hot data: up to seven features one polygon holds them all; at eight one is better left out.
-
-kgons       Up to seven features, the lowest polygon holds all of them; of eight, it leaves one out.
-            Up to k = 7, the k-gon of all c = k features has a lower potential than every smaller
-            polygon; the 8-gon has not. At every c the lowest polygon lies on 0. This is refuted if
-            a curve of k up to 7 starts above 0, or that of k = 8 does not.
-training    Exact loss of networks of six features in training, with marks at plateaus (left). It is
-            refuted that training rests at k-gons where marks lie between the lines. Right: the loss
-            curves up in all directions around a k-gon but one, its rotation. This is refuted if
-            more than one dot of a k lies in the grey band, or a dot is open (curved down).
-"""
+"""One-hot data: one polygon holds up to seven features best; at eight one is better left out."""
 
 import matplotlib
 import numpy as np
-import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import zero_line
 from circuitax.figures.palette import BLUE, GREY, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.superposition.kgons.measures import LEVEL
 from experiments.superposition.kgons.plateaus import kgon_losses, nearest_kgon, plateaus
@@ -25,15 +15,9 @@ from experiments.superposition.kgons.plateaus import kgon_losses, nearest_kgon, 
 MARKS = "osD^vP*Xd"
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """Both figures."""
-    polygons = kgons(record.data)
-    return {"kgons": polygons, "training": training(record.data, int(record.notes["trained"]))}
-
-
-def kgons(data: xr.Dataset) -> Figure:
+def kgons(record: Record) -> Figure:
     """Norm and bias of k-gons over k, and by how much potentials exceed the lowest, over c."""
+    data = record.data
     ks, cs = data.k.values, data.n_features.values
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(ks)))
     figure, axes = new_figure(1, 2, height=2.4, width_ratios=[1, 1.5])
@@ -62,8 +46,9 @@ def kgons(data: xr.Dataset) -> Figure:
     return figure
 
 
-def training(data: xr.Dataset, n_features: int) -> Figure:
+def training(record: Record) -> Figure:
     """Losses over training beside those of k-gons, and curvatures at k-gons."""
+    data, n_features = record.data, int(record.notes["trained"])
     figure, axes = new_figure(1, 2, height=2.8, width_ratios=[1.6, 1])
     left, right = axes[0]
     losses = kgon_losses(data, n_features)
@@ -108,3 +93,27 @@ def training(data: xr.Dataset, n_features: int) -> Figure:
     )
     letter_panels(axes[0])
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "kgons",
+        kgons,
+        message="Up to seven features, the lowest polygon holds all of them; of eight, it leaves "
+        "one out.",
+        caption="Up to k = 7, the k-gon of all c = k features has a lower potential than every "
+        "smaller polygon; the 8-gon has not. At every c the lowest polygon lies on 0.",
+        refuted="This is refuted if a curve of k up to 7 starts above 0, or that of k = 8 does "
+        "not.",
+    ),
+    FigureSpec(
+        "training",
+        training,
+        message="Exact loss of networks of six features in training, with marks at plateaus "
+        "(left).",
+        refuted="It is refuted that training rests at k-gons where marks lie between the lines. "
+        "Right: the loss curves up in all directions around a k-gon but one, its rotation. This "
+        "is refuted if more than one dot of a k lies in the grey band, or a dot is open (curved "
+        "down).",
+    ),
+)

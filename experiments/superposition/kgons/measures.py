@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.estimate import Estimate, exact, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.superposition.kgons.claims import LEFT_OUT, TABLE
@@ -53,6 +53,7 @@ def nulls(record: Record) -> Nulls:
     }
 
 
+@measures("T9-bias", "T9-norm", "T9-potential")
 def _misses(data: xr.Dataset, turned: int = 0) -> dict[str, float]:
     """Greatest distance from the printed numbers, with polygons in turn in each other's place."""
     norm, bias, own = np.array(list(TABLE.values())).T
@@ -73,6 +74,7 @@ def _moved(data: xr.Dataset, n_features: int, rng: np.random.Generator) -> xr.Da
     return data.assign(loss=loss * (end / loss[-1].values))
 
 
+@measures("T9-higher-first", "T9-plateaus")
 def _plateaus(data: xr.Dataset, n_features: int) -> dict[str, Estimate]:
     """What the networks that rest tell of k-gons; nothing if none rests."""
     resting = _resting(data, n_features)

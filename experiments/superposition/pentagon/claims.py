@@ -16,17 +16,21 @@ from circuitax.records.claims import ClaimSource, near
 from circuitax.records.estimate import exact
 from circuitax.records.measured import Measured
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 from circuitax.records.record import Record
 
 EXAMPLE = ClaimSource(
     "S0 Example 26",
+    cites=(Paper.S0,),
     selection="closed form, nothing is selected",
     origin="published",
     link=papers.STRUCTURES,
 )
 EXACT = Null("theorem", "the network is piecewise linear, and given: its numbers are exact")
-MAGNITUDES = replace(EXAMPLE, source="erratum E6", origin="correction", link="", null=EXACT)
-PAIRS = replace(EXAMPLE, source="erratum E7", origin="correction", link="", null=EXACT)
+MAGNITUDES = replace(
+    EXAMPLE, source="erratum E6", cites=(), origin="correction", link="", null=EXACT
+)
+PAIRS = replace(EXAMPLE, source="erratum E7", cites=(), origin="correction", link="", null=EXACT)
 FOUR_DIGITS = "derived beforehand to the digits given"
 PRINTED = "two digits are printed"
 LINEAR = "piecewise linear, exact"

@@ -18,9 +18,6 @@ from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 from circuitax.superposition.tasks.response import feature_response, onsets, pair_table
 
-BUDGET_SECONDS = 10
-PAPER_SECONDS = 10
-
 
 @dataclass(frozen=True)
 class Spec:

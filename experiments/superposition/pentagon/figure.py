@@ -1,14 +1,5 @@
 """The pentagon network: one feature at magnitude one is recovered exactly, everything else is not.
 
-pipeline   One feature passes through two neurons unchanged; two that are not neighbours come out
-           as a third. This is refuted if the first row's output is not its input, or the second
-           row's is.
-response   Only magnitude one is reproduced: weak features are erased; strong ones clip a hidden
-           neuron and make neighbouring features appear. This is refuted if a solid curve meets the
-           dotted line anywhere but at 0 and 1.
-pairs      No pair of features is recovered: each is amplified, clipped, or replaced by a third.
-           This is refuted if a row shows ones in its two marked cells.
-
 S0 is "Some Structures in Transformer Architectures", the project's source note.
 """
 
@@ -21,16 +12,11 @@ from matplotlib.patches import Rectangle
 
 from circuitax.figures.marks import legend_above
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, letter_panels, new_figure
 from circuitax.records.record import Record
 
 FEATURE_COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY)
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    return {"pipeline": pipeline(record), "response": response(record), "pairs": pairs(record)}
 
 
 def pipeline(record: Record) -> Figure:
@@ -152,3 +138,29 @@ def _note(ax: Axes, text: str, x: float, y: float, up: float, colour: str) -> No
     """A word above a bar, ``up`` points higher."""
     where: dict[str, Any] = {"xytext": (0, up), "textcoords": "offset points", "ha": "center"}
     ax.annotate(text, (x, y), color=colour, fontsize=7, **where)
+
+
+FIGURES = (
+    FigureSpec(
+        "pipeline",
+        pipeline,
+        message="One feature passes through two neurons unchanged; two that are not neighbours "
+        "come out as a third.",
+        refuted="This is refuted if the first row's output is not its input, or the second row's "
+        "is.",
+    ),
+    FigureSpec(
+        "response",
+        response,
+        message="Only magnitude one is reproduced: weak features are erased; strong ones clip a "
+        "hidden neuron and make neighbouring features appear.",
+        refuted="This is refuted if a solid curve meets the dotted line anywhere but at 0 and 1.",
+    ),
+    FigureSpec(
+        "pairs",
+        pairs,
+        message="No pair of features is recovered: each is amplified, clipped, or replaced by a "
+        "third.",
+        refuted="This is refuted if a row shows ones in its two marked cells.",
+    ),
+)

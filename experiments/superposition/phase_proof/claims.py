@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import BY_PROOF, Null
+from circuitax.records.papers import Paper
 
 THEOREM = ClaimSource(
     "branch and bound on the exact loss, n = 2, m = 1",
-    kind="shape",
+    kind="relation",
     why="what stays open lies close to a boundary",
     selection="all points of the grid",
     origin="theorem",
@@ -23,7 +24,8 @@ AGREEMENT = replace(
 OURS = replace(THEOREM, origin="ours", kind="number", selection="one interval, nothing is selected")
 PAPER = ClaimSource(
     "Toy Models of Superposition, superposition as a phase change",
-    kind="shape",
+    cites=(Paper.TOY_MODELS,),
+    kind="relation",
     selection="all enclosed boundaries at density 0.3 or less",
     origin="published",
     link=papers.TOY_MODELS,
@@ -62,6 +64,7 @@ CLAIMS = (
         at_least(0.85),
         "the blur around the boundaries",
         origin="ours",
+        null=Null(BY_PROOF, "enclosed by ball arithmetic over all weights"),
     ),
     THEOREM.claim(
         "proof-closed-form-loss",
@@ -93,6 +96,7 @@ CLAIMS = (
         selection="all densities asked for",
         explanation="at density 0.02 the search ends at its limit of tiles: the gains that cannot "
         "be excluded beforehand grow like 1/p; at the other seven the width is 2e-4",
+        null=Null(BY_PROOF, "enclosed by ball arithmetic over all weights"),
     ),
     PAPER.claim(
         "proof-first-order",
@@ -112,6 +116,7 @@ CLAIMS = (
         "distance)",
         at_most(2e-3),
         "two steps of 1e-3",
+        null=Null(BY_PROOF, "enclosed by ball arithmetic over all weights"),
     ),
     OURS.claim(
         "proof-triple-place",
@@ -119,6 +124,7 @@ CLAIMS = (
         "(its density less 4/7)",
         near(0.135, 5e-3),
         "single points looked at beforehand put it between 0.705 and 0.71",
+        null=Null(BY_PROOF, "enclosed by ball arithmetic over all weights"),
     ),
     OURS.claim(
         "proof-weak",
@@ -126,17 +132,20 @@ CLAIMS = (
         "norm, which no closed form does (least and greatest norm)",
         near(0.3, 0.15),
         "neither dropped nor represented",
+        null=Null(BY_PROOF, "enclosed by ball arithmetic over all weights"),
     ),
     FAMILIES.claim(
         "proof-crossing",
         "The best regular pentagon overtakes two digons between two densities (their distance)",
         at_most(1e-3),
+        null=Null(BY_PROOF, "enclosed by ball arithmetic over all weights"),
     ),
     FAMILIES.claim(
         "proof-crossing-place",
         "The pentagon overtakes two digons at density 0.2249",
         near(0.2249, 1e-3),
         "looked at beforehand in float64",
+        null=Null(BY_PROOF, "enclosed by ball arithmetic over all weights"),
     ),
     FAMILIES.claim(
         "proof-crossing-once",
@@ -144,7 +153,7 @@ CLAIMS = (
         "digons above it (share)",
         near(1, 0),
         "a density would have to be wrong",
-        kind="shape",
+        kind="relation",
         origin="theorem",
         selection="all densities of the grid",
     ),

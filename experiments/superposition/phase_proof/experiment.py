@@ -36,9 +36,6 @@ from circuitax.superposition.proofs.phase_theory import Configuration, configura
 from circuitax.superposition.proofs.polygon_families import best_member, proven_loss
 from experiments.superposition.phase_proof.localised import POINTS, Solved, located, solve
 
-BUDGET_SECONDS = 45
-EVENING_SECONDS = 75
-PAPER_SECONDS = 2_400  # by its work against quick scale; not run
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
 FAMILY_RANGE = (0.02, 0.5)
 # Relative distance from the crossing of pentagon and digons at which it is proven.

@@ -1,13 +1,4 @@
-"""Proofs of the phase diagram of two features, and of pentagon and digons.
-
-proof       Proven class of every global minimiser at each point (left); a cross where nothing is
-            proven. Closed forms are right away from the boundaries only; the exact triple point is
-            denser than theirs. This is refuted if a cross lies in the middle of a region. Right: at
-            enclosed boundaries the last feature's norm differs between both sides. Bars are proven
-            ranges, long where a proof is coarse; refuted if short ones of a density overlap.
-families    The best pentagon overtakes the best digons at one density. This is refuted if the
-            curves cross elsewhere.
-"""
+"""Proofs of the phase diagram of two features, and of pentagon and digons."""
 
 from typing import Any
 
@@ -19,7 +10,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, PINK, SKY
-from circuitax.figures.style import COLUMN, headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from circuitax.superposition.proofs.stability import ignoring_limit
 from experiments.superposition.phase_proof.measures import TRIPLE_OF_CLOSED_FORMS, proven_phases
@@ -29,15 +21,7 @@ LEAST_BAR = 0.03  # shorter ranges of a norm are drawn as a square
 CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """Both figures; without the library of balls a notice of the missing requirements."""
-    if record.notes["missing"]:
-        return {"proof": nothing(record.notes["missing"])}
-    return {"proof": proof(record.data), "families": families(record.data)}
-
-
-def nothing(how: str) -> Figure:
+def _nothing(how: str) -> Figure:
     """The figure of a run without balls."""
     figure, axes = new_figure(height=1.3)
     axes[0, 0].set_axis_off()
@@ -46,8 +30,11 @@ def nothing(how: str) -> Figure:
     return figure
 
 
-def proof(data: xr.Dataset) -> Figure:
+def proof(record: Record) -> Figure:
     """The proven diagram, and the last feature's norm at the boundary."""
+    if record.notes["missing"]:
+        return _nothing(record.notes["missing"])
+    data = record.data
     figure, axes = new_figure(1, 2, height=3.3, width_ratios=[1.5, 1])
     diagram(axes[0, 0], data)
     jumps(axes[0, 1], data)
@@ -139,8 +126,9 @@ def jumps(ax: Axes, data: xr.Dataset) -> None:
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), fontsize=6.5)
 
 
-def families(data: xr.Dataset) -> Figure:
+def families(record: Record) -> Figure:
     """The pentagon's loss less that of two digons, over density."""
+    data = record.data
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.4)
     ax = axes[0, 0]
     p, place = data.family_density.values, data.crossing.values
@@ -171,3 +159,25 @@ def _scales(ax: Axes) -> None:
     ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
     ax.minorticks_off()
     ax.spines[:].set_visible(True)
+
+
+FIGURES = (
+    FigureSpec(
+        "proof",
+        proof,
+        message="Proven class of every global minimiser at each point (left); a cross where "
+        "nothing is proven.",
+        caption="Closed forms are right away from the boundaries only; the exact triple point is "
+        "denser than theirs.",
+        refuted="This is refuted if a cross lies in the middle of a region. Right: at enclosed "
+        "boundaries the last feature's norm differs between both sides. Bars are proven ranges, "
+        "long where a proof is coarse; refuted if short ones of a density overlap.",
+    ),
+    FigureSpec(
+        "families",
+        families,
+        message="The best pentagon overtakes the best digons at one density.",
+        refuted="This is refuted if the curves cross elsewhere.",
+        where=lambda record: not record.notes["missing"],
+    ),
+)

@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.record import Record
 from circuitax.superposition.geometry.phases import phases
 from experiments.superposition.phase_proof.claims import CLAIMS
@@ -85,6 +85,7 @@ def norm_jumps(data: xr.Dataset) -> np.ndarray:
     return np.where(np.isnan(left), np.array([[-np.inf], [np.inf]]), left)
 
 
+@measures("proof-first-order")
 def _least(jumps: np.ndarray) -> Estimate:
     low, high = (float(end) for end in jumps.min(axis=1))
     return Estimate(max(low, 0.0), max(low, 0.0), high, jumps.shape[1], "proven range")

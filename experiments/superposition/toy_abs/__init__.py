@@ -1,3 +1,10 @@
 """Computation in superposition: absolute values of more features than there are neurons for."""
 
-PLACE = 140
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=140,
+    budget_seconds=80,
+    evening_seconds=780,  # by its work against quick scale; not run
+    paper_seconds=40_000,  # by its work against quick scale; not run
+)

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, computation in superposition",
-    kind="shape",
+    cites=(Paper.TOY_MODELS,),
+    kind="relation",
     selection="all seeds that stayed finite",
     n=8,
     origin="published",
@@ -21,7 +23,7 @@ NEURONS = Null("random", "as many neurons of normal input weights, all of them i
 PICKED = Null("random", "ratios of normal weights, of which those of 1.5 or more are picked too")
 BEST = replace(PAPER, selection="lowest loss of the seeds")
 DENSE = replace(PAPER, printed="neurons are monosemantic at densities 1 and 0.3", null=NEURONS)
-OURS = replace(PAPER, source="ours, on the models of the paper", origin="ours", link="")
+OURS = replace(PAPER, source="ours, on the models of the paper", cites=(), origin="ours", link="")
 
 CLAIMS = (
     BEST.claim(
@@ -47,6 +49,10 @@ CLAIMS = (
         "n = 3, m = 6: share of seeds that find two neurons for every feature",
         at_least(0.05),
         "some do; six neurons for six sides leave no spare one",
+        null=Null(
+            "random",
+            "each of the six neurons takes one of the six sides of features alike",
+        ),
     ),
     DENSE.claim(
         "abs-mono-p1",
@@ -93,8 +99,13 @@ CLAIMS = (
         explanation="Importances fall so steeply that the twenty-first of 100 features (0.8^20) is "
         "worth a hundredth of the first: neurons are shared, and what is gained is not counted "
         "here.",
+        null=Null("untrained", "no feature is computed before training"),
     ),
-    replace(OURS, source="ours, at the density of ARENA's exercise; the paper gives none").claim(
+    replace(
+        OURS,
+        source="ours, at the density of ARENA's exercise; the paper gives none",
+        cites=(Paper.ARENA,),
+    ).claim(
         "abs-motif",
         "n = 20, m = 10, p = 0.5: the asymmetric motif with its inhibiting neurons occurs in "
         "trained models (share of seeds)",
@@ -102,12 +113,20 @@ CLAIMS = (
         "it is the paper's example; more than one seed in ten",
         explanation="None of 64 networks has it at p = 0.5, where neurons have one feature each; "
         "61 of 64 have it at p = 0.1.",
+        null=Null(
+            OFF_RECORD,
+            "the weights shuffled: needs those of all networks, where it has the motifs alone",
+        ),
     ),
     OURS.claim(
         "abs-motif-sparse",
         "n = 20, m = 10, p = 0.1: the asymmetric motif occurs (share of seeds)",
         at_least(0.3),
         "in three of four of twelve networks of a trial with other seeds",
+        null=Null(
+            OFF_RECORD,
+            "the weights shuffled: needs those of all networks, where it has the motifs alone",
+        ),
     ),
     PAPER.claim(
         "abs-motif-in",

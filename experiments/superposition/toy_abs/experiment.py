@@ -30,9 +30,6 @@ from circuitax.training.selection import RULE
 from circuitax.training.toy import ToyHyper
 from experiments.superposition.toy_abs.problem import AbsoluteToy, absolute_columns
 
-BUDGET_SECONDS = 80
-EVENING_SECONDS = 780  # by its work against quick scale; not run
-PAPER_SECONDS = 40_000  # by its work against quick scale; not run
 # A neuron that does less than this for every feature is not counted.
 LEAST_SERVING = 0.25
 # At least this share of the squared input weights belongs to the feature of a monosemantic neuron.

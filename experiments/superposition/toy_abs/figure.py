@@ -1,14 +1,4 @@
-"""Can a layer compute absolute values of more features than it has neurons for?
-
-neurons     Dense features: each neuron serves one feature. The sparser, the more features share a
-            neuron, first the unimportant ones. This is refuted if the bars of sparse panels have
-            one colour each.
-sweep       The share of neurons with one feature falls as features become sparse, but no more
-            features are computed than there are pairs of neurons. This is refuted if the first
-            curve is flat, or the mean of the second rises above the dotted line.
-motif       Two features share a neuron unequally, with reverse weights in and out. This is refuted
-            if the dots lie far from the diagonal, or if there is none.
-"""
+"""Can a layer compute absolute values of more features than it has neurons for?"""
 
 import matplotlib
 import numpy as np
@@ -20,15 +10,10 @@ from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.superposition.toy_abs.measures import computed, monosemantic
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    return {"neurons": neurons(record), "sweep": sweep(record), "motif": motif(record)}
 
 
 def neurons(record: Record) -> Figure:
@@ -132,3 +117,28 @@ def motif(record: Record) -> Figure:
     ]
     figure.legend(handles=marks, loc="outside lower center", ncols=1)
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "neurons",
+        neurons,
+        message="Dense features: each neuron serves one feature.",
+        caption="The sparser, the more features share a neuron, first the unimportant ones.",
+        refuted="This is refuted if the bars of sparse panels have one colour each.",
+    ),
+    FigureSpec(
+        "sweep",
+        sweep,
+        message="The share of neurons with one feature falls as features become sparse, but no "
+        "more features are computed than there are pairs of neurons.",
+        refuted="This is refuted if the first curve is flat, or the mean of the second rises "
+        "above the dotted line.",
+    ),
+    FigureSpec(
+        "motif",
+        motif,
+        message="Two features share a neuron unequally, with reverse weights in and out.",
+        refuted="This is refuted if the dots lie far from the diagonal, or if there is none.",
+    ),
+)

@@ -10,7 +10,7 @@ from circuitax.records.estimate import (
     mean_of_finite,
     share_estimate,
 )
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -29,6 +29,9 @@ N_DRAWS = 40
 # (docs/checks.md).
 SHARED_EXAM = {"abs-beyond": 0.88}
 RATIOS = ("abs-motif-in", "abs-motif-out")
+
+
+N_SIDES = 200
 
 
 def measure(record: Record) -> Measured:
@@ -52,7 +55,13 @@ def nulls(record: Record) -> Nulls:
         random |= {name: [draw[name] for draw in motifs] for name in RATIOS}
     sanity = [_sanity(_shuffled_weights(data, rng)) for rng in rngs]
     permuted = {"T10-neurons": [draw["T10-neurons"] for draw in sanity]} if sanity[0] else {}
-    return {"random": random, "permuted": permuted}
+    if sanity[0]:
+        n = data.sizes["sanity_seed"]
+        sides = np.sort(np.random.default_rng(0).integers(6, size=(N_SIDES, n, 6)), axis=-1)
+        whole = (sides == np.arange(6)).all(axis=-1)
+        random["T10-seeds"] = [share_estimate(row) for row in whole]
+    untrained: dict[str, Draws] = {"abs-beyond": [0.0]}
+    return {"random": random, "permuted": permuted, "untrained": untrained}
 
 
 def monosemantic(data: xr.Dataset) -> np.ndarray:
@@ -108,6 +117,7 @@ def _shuffled_weights(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     return data.assign(changed)
 
 
+@measures("T10-*")
 def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
     if (data.sizes["sanity_feature"], data.sizes["sanity_neuron"]) != (3, 6):
         return {}
@@ -129,6 +139,7 @@ def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("abs-mono-*", "abs-beyond")
 def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     density, share, beyond = data.sweep_density.values, monosemantic(data), computed(data)
     at = {p: int(i) for p in (1, 0.3, 0.1, 0.03, 0.01, 0.001) for i in _where(density, p)}
@@ -144,6 +155,7 @@ def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("abs-motif-*", "abs-motif")
 def _motif(data: xr.Dataset) -> dict[str, Estimate]:
     estimates: dict[str, Estimate] = {}
     for p, name in ((0.5, "abs-motif"), (0.1, "abs-motif-sparse")):

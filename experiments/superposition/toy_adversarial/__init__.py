@@ -1,3 +1,10 @@
 """Superposition makes a toy model easy to attack: vulnerability over features per dimension."""
 
-PLACE = 150
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=150,
+    budget_seconds=75,
+    evening_seconds=290,  # 590 were measured beside other programs
+    paper_seconds=20_000,  # by its work against quick scale; not run
+)

@@ -5,20 +5,22 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 RELATION = "a relation"
 DENSITIES = Null("permuted", "the densities are shuffled within each seed")
 STRENGTHS = Null("permuted", "the strengths of attacks in training are shuffled within each seed")
 PAPER = ClaimSource(
     "Toy Models of Superposition, relationship to adversarial robustness",
-    kind="shape",
+    cites=(Paper.TOY_MODELS,),
+    kind="relation",
     selection="all seeds that stayed finite",
     n=8,
     why=RELATION,
     origin="published",
     link=papers.TOY_MODELS,
 )
-OURS = replace(PAPER, source="ours, on the models of the paper", origin="ours", link="")
+OURS = replace(PAPER, source="ours, on the models of the paper", cites=(), origin="ours", link="")
 
 CLAIMS = (
     PAPER.claim(

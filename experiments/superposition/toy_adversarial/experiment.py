@@ -37,10 +37,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.superposition.toy_adversarial.problem import AdversarialToy, AttackedHyper
 
-BUDGET_SECONDS = 75
-EVENING_SECONDS = 290  # 590 were measured beside other programs
-PAPER_SECONDS = 20_000  # by its work against quick scale; not run
-
 
 @dataclass(frozen=True)
 class Spec:

@@ -1,12 +1,4 @@
-"""Does superposition make a toy model easy to attack?
-
-vulnerability   The sparser the features, the more a small attack adds to the loss, in step with
-                features per dimension. Dashed is a smaller model, at its exact optimum. This is
-                refuted if the solid curves of the first two panels do not rise together, or the
-                points of a model in the third do not lie on one rising line.
-defence         Adversarial training removes superposition. This is refuted if features per
-                dimension do not fall with the strength that was trained against.
-"""
+"""Does superposition make a toy model easy to attack?"""
 
 from typing import Any
 
@@ -16,7 +8,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_dots
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.record import Record
 
 ATTACKS = (
@@ -26,12 +19,6 @@ ATTACKS = (
 )
 VULNERABILITY = "added loss / added loss\nwithout superposition"
 FEATURES = "features per dimension\n" + r"$\|W\|_F^2/m$"
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"vulnerability": vulnerability(record), "defence": defence(record)}
 
 
 def vulnerability(record: Record) -> Figure:
@@ -103,3 +90,23 @@ def _sparse(ax: Axes, label: str, title: str) -> None:
     ticks = [1, 2, 5, 10, 20, 40]
     ax.set_xticks(ticks, [str(t) for t in ticks])
     ax.minorticks_off()
+
+
+FIGURES = (
+    FigureSpec(
+        "vulnerability",
+        vulnerability,
+        message="The sparser the features, the more a small attack adds to the loss, in step with "
+        "features per dimension.",
+        caption="Dashed is a smaller model, at its exact optimum.",
+        refuted="This is refuted if the solid curves of the first two panels do not rise "
+        "together, or the points of a model in the third do not lie on one rising line.",
+    ),
+    FigureSpec(
+        "defence",
+        defence,
+        message="Adversarial training removes superposition.",
+        refuted="This is refuted if features per dimension do not fall with the strength that was "
+        "trained against.",
+    ),
+)

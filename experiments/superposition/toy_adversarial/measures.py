@@ -5,7 +5,7 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from circuitax.records.estimate import Estimate, exact, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Nulls
@@ -60,6 +60,9 @@ def nulls(record: Record) -> Nulls:
     }
 
 
+@measures(
+    "adversarial-dense", "adversarial-gradient-fails", "adversarial-masked", "adversarial-rise"
+)
 def _swept(data: xr.Dataset) -> dict[str, Estimate]:
     """Vulnerability from dense to sparse features."""
     swept = members_where(data, np.isfinite(data.loss).all("density"))
@@ -74,6 +77,7 @@ def _swept(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("adversarial-tracks")
 def _tracks(data: xr.Dataset, attack: xr.DataArray) -> Estimate:
     """Rank correlation over densities of a vulnerability with features per dimension."""
     features = data.features_per_dimension.transpose("seed", "density").values
@@ -81,6 +85,7 @@ def _tracks(data: xr.Dataset, attack: xr.DataArray) -> Estimate:
     return mean_estimate([np.corrcoef(rankdata(a), rankdata(f))[0, 1] for a, f in rows])
 
 
+@measures("adversarial-training-*", "adversarial-training")
 def _defended(data: xr.Dataset) -> dict[str, Estimate]:
     """Features after training against the strongest attacks, and over those against none."""
     guarded = members_where(data, np.isfinite(data.defended_loss).all("defence"))

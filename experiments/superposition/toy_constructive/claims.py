@@ -9,6 +9,7 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 LINEAR = Null(
     "false world", "the best linear models, whose principal components cannot use interference"
@@ -18,7 +19,8 @@ EXCHANGED = Null("permuted", "a network and its exchanged ones swap places in ha
 PLACED = Null("permuted", "the features are shuffled within each seed")
 PAPER = ClaimSource(
     "arXiv 2603.09972, twelve features with circular and clustered correlations",
-    kind="shape",
+    cites=(Paper.PRIETO_2026,),
+    kind="relation",
     n=16,
     selection="all seeds",
     origin="published",
@@ -40,9 +42,12 @@ PLACES = replace(
     "hand",
     null=PLACED,
 )
-OURS = replace(PAPER, source="ours, controls", origin="ours", link="")
+OURS = replace(PAPER, source="ours, controls", cites=(), origin="ours", link="")
 CLEARER = replace(
-    OURS, source="Ours, beside the circles and clusters of arXiv 2603.09972", null=DECAYS
+    OURS,
+    source="Ours, beside the circles and clusters of arXiv 2603.09972",
+    cites=(Paper.PRIETO_2026,),
+    null=DECAYS,
 )
 A_LOT = "a strong correlation, or most of the range of cosines"
 DEPENDENT = ("circular", "clustered")
@@ -118,6 +123,10 @@ CLAIMS = (
         "the loss over the loss, mean over decays)",
         at_most(0.02),
         "sampling noise of the exam, and biases that differ a little",
+        null=Null(
+            "mismatched",
+            "directions of features that do depend on each other are exchanged",
+        ),
     ),
     OURS.claim(
         "constructive-linear",
@@ -125,5 +134,9 @@ CLAIMS = (
         "components (greatest ratio of the mean over seeds, all kinds)",
         at_most(1),
         "the ReLU may be used or not",
+        null=Null(
+            "permuted",
+            "the network and the linear model exchanged at random in each seed",
+        ),
     ),
 )

@@ -36,9 +36,6 @@ from circuitax.superposition.tasks.dependence import (
 from circuitax.training.optim import OptimSpec
 from experiments.superposition.toy_constructive.problem import DependentHyper, DependentToy
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 130  # 409 were measured beside other programs
-PAPER_SECONDS = 1500  # by its work against quick scale; not run
 KINDS = ("independent", "circular", "clustered")
 
 

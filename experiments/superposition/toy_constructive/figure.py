@@ -1,34 +1,22 @@
-"""Features that are on together share a direction, and the loss is lower for it.
-
-loss          Loss over weight decay for three dependences of the same features, the loss of
-              exchanged directions, and the clarity of the arrangement. This is refuted if dependent
-              features lose as much as independent ones, or exchanged directions no more.
-arrangement   Directions of the twelve features of the first seed. This is refuted if neighbours in
-              colour are not neighbours in direction.
-"""
+"""Features that are on together share a direction, and the loss is lower for it."""
 
 import numpy as np
-import xarray as xr
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
 from experiments.superposition.toy_constructive.measures import circle, clusters
 
 KIND_COLOURS = {"independent": GREY, "circular": BLUE, "clustered": ORANGE}
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"loss": loss(record.data), "arrangement": arrangement(record)}
-
-
-def loss(data: xr.Dataset) -> Figure:
+def loss(record: Record) -> Figure:
     """Losses, gains of the arrangement, and its clarity, over decay."""
+    data = record.data
     figure, axes = new_figure(1, 3, width=PAGE, height=2.6)
     left, middle, right = axes[0]
     at = np.arange(data.sizes["decay"])
@@ -116,3 +104,21 @@ def _labels(tips: np.ndarray) -> list[tuple[str, np.ndarray]]:
         else:
             group.append(int(feature))
     return [(", ".join(str(f + 1) for f in group), tips[group].mean(axis=0)) for group in groups]
+
+
+FIGURES = (
+    FigureSpec(
+        "loss",
+        loss,
+        message="Loss over weight decay for three dependences of the same features, the loss of "
+        "exchanged directions, and the clarity of the arrangement.",
+        refuted="This is refuted if dependent features lose as much as independent ones, or "
+        "exchanged directions no more.",
+    ),
+    FigureSpec(
+        "arrangement",
+        arrangement,
+        message="Directions of the twelve features of the first seed.",
+        refuted="This is refuted if neighbours in colour are not neighbours in direction.",
+    ),
+)

@@ -5,8 +5,9 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
+from circuitax.records.null_samples import DRAWS
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
@@ -38,8 +39,16 @@ def nulls(record: Record) -> Nulls:
     of_decays = [_of_decays(one) for one in decays]
     of_places = [_arrangements(one) for one in places]
     linear = data.linear_loss / data.linear_loss.sel(kind="independent")
+    change = abs(data.permuted_loss / data.loss - 1).mean("decay")
+    against = np.log(data.loss.sel(decay=0.0) / data.linear_loss).transpose("kind", "seed").values
+    worst = against[against.mean(axis=1).argmax()]
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, worst.size))
     return {
-        "permuted": {
+        "mismatched": {
+            "constructive-control": [mean_estimate(change.sel(kind=kind)) for kind in DEPENDENT]
+        },
+        "permuted": {"constructive-linear": [mean_estimate(np.exp(row * worst)) for row in signs]}
+        | {
             name: [draw[name] for draw in draws]
             for draws in (of_decays, swapped, of_places)
             for name in draws[0]
@@ -87,6 +96,7 @@ def _wanted(data: xr.Dataset) -> bool:
     return set(DECAYS) <= set(data.decay.values.tolist()) and bool(data.alive.all())
 
 
+@measures("constructive-loss-*", "constructive-control", "constructive-linear")
 def _losses(data: xr.Dataset) -> dict[str, Estimate]:
     """Losses of dependent features beside those of independent ones, and beside a linear model."""
     found = {
@@ -108,6 +118,7 @@ def _losses(data: xr.Dataset) -> dict[str, Estimate]:
     )
 
 
+@measures("constructive-arranged-*")
 def _arranged(data: xr.Dataset) -> dict[str, Estimate]:
     """Loss over that of random exchanges of directions."""
     exchanged = data.loss / data.permuted_loss
@@ -126,6 +137,7 @@ def _swapped(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     )
 
 
+@measures("constructive-circle", "constructive-clusters")
 def _arrangements(data: xr.Dataset) -> dict[str, Estimate]:
     """Circles and clusters at the middle decay."""
     middle = data.decay.values.tolist().index(DECAYS[1])
@@ -135,6 +147,7 @@ def _arrangements(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("constructive-decay-*", "constructive-circle-decay", "constructive-clusters-decay")
 def _of_decays(data: xr.Dataset) -> dict[str, Estimate]:
     """What changes from no decay to the strongest one."""
     decays = data.decay.values.tolist()

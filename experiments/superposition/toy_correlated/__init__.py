@@ -1,3 +1,10 @@
-"""Correlated features prefer right angles, anticorrelated ones opposite directions."""
+"""Correlated and anticorrelated features: how sets of them arrange, and when pairs collapse."""
 
-PLACE = 70
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=70,
+    budget_seconds=75,
+    evening_seconds=400,  # 1,130 were measured beside other programs
+    paper_seconds=900,  # by its work against quick scale; not run
+)

@@ -8,12 +8,14 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 DIRECTIONS = Null("random", "features of the same norms in random directions")
 ALONE = Null("random", "500 networks of the optimum's norms in random directions")
 PAPER = ClaimSource(
     "Toy Models of Superposition, correlated and anticorrelated features",
-    kind="shape",
+    cites=(Paper.TOY_MODELS,),
+    kind="relation",
     n=8,
     selection="lowest exact loss of the seeds, at every density",
     origin="published",
@@ -100,8 +102,9 @@ CLAIMS = (
         "(share of densities)",
         at_least(0.7),
         "neighbouring classes have nearly equal losses",
-        kind="shape",
+        kind="relation",
         selection="lowest exact loss of the seeds, at every density",
+        null=Null("permuted", "one seed at random at each density in the place of the best"),
     ),
     EVERY.claim(
         "correlated-local-bases",

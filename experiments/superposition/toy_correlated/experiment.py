@@ -34,9 +34,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import Features, ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 75
-EVENING_SECONDS = 400  # 1,130 were measured beside other programs
-PAPER_SECONDS = 900  # by its work against quick scale; not run
 PAIR = 2
 # Name: number of sets, how members of a set occur together.
 ARMS = {

@@ -1,23 +1,14 @@
-"""Correlated features prefer right angles, anticorrelated ones opposite directions.
-
-pairs       Members of a correlated pair are orthogonal; those of an anticorrelated pair are
-            antipodal at the optimum and in the best network, but orthogonal in most seeds. This is
-            refuted if a square is away from its line, 90 or 180, or if dots lie on neither.
-collapse    Three correlated pairs in two dimensions collapse one after the other as they become
-            denser. This is refuted where the squares of the optimum leave the published steps.
-bases       Two sets of correlated features each get an orthogonal basis. This is refuted if a
-            diagonal block is not the identity.
-"""
+"""Correlated features prefer right angles, anticorrelated ones opposite directions."""
 
 import numpy as np
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, seed_dots
 from circuitax.figures.palette import BLUE, DIVERGING, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.superposition.toy_correlated.measures import best_weights, collapsed, pair_angles
 
@@ -26,15 +17,9 @@ COLOURS = (BLUE, ORANGE, GREEN)
 PUBLISHED = ((0.02, 0.05, 0), (0.05, 0.15, 1), (0.15, 0.2, 2), (0.25, 0.5, 3))
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    data = record.data
-    return {"pairs": pairs(data), "collapse": collapse(data), "bases": bases(data)}
-
-
-def pairs(data: xr.Dataset) -> Figure:
+def pairs(record: Record) -> Figure:
     """The best networks as arrows, and the angle inside every pair of every seed."""
+    data = record.data
     figure, axes = new_figure(1, 3, height=2.3, width_ratios=[1, 1, 1.6])
     for ax, name in zip(axes[0], ("correlated", "anticorrelated"), strict=False):
         _arrows(ax, best_weights(data, name)[-1])
@@ -69,8 +54,9 @@ def pairs(data: xr.Dataset) -> Figure:
     return figure
 
 
-def collapse(data: xr.Dataset) -> Figure:
+def collapse(record: Record) -> Figure:
     """Optimum of three pairs over density as arrows, and the number of collapsed pairs."""
+    data = record.data
     p = data.crowded_density.values
     figure = new_figure(1, 1, width=PAGE, height=3.2)[0]
     figure.clf()
@@ -124,8 +110,9 @@ def collapse(data: xr.Dataset) -> Figure:
     return figure
 
 
-def bases(data: xr.Dataset) -> Figure:
+def bases(record: Record) -> Figure:
     """W^T W of the local bases, for the seed of lowest training loss at each density."""
+    data = record.data
     density = data.basis_density.values
     figure, axes = new_figure(1, len(density), width=min(PAGE, 3.25 * len(density)), height=2.4)
     n = data.sizes["basis_feature"] // 2
@@ -153,3 +140,28 @@ def _arrows(ax: Axes, W: np.ndarray) -> None:
         )
     ax.set(aspect="equal", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
+
+
+FIGURES = (
+    FigureSpec(
+        "pairs",
+        pairs,
+        message="Members of a correlated pair are orthogonal; those of an anticorrelated pair are "
+        "antipodal at the optimum and in the best network, but orthogonal in most seeds.",
+        refuted="This is refuted if a square is away from its line, 90 or 180, or if dots lie on "
+        "neither.",
+    ),
+    FigureSpec(
+        "collapse",
+        collapse,
+        message="Three correlated pairs in two dimensions collapse one after the other as they "
+        "become denser.",
+        refuted="This is refuted where the squares of the optimum leave the published steps.",
+    ),
+    FigureSpec(
+        "bases",
+        bases,
+        message="Two sets of correlated features each get an orthogonal basis.",
+        refuted="This is refuted if a diagonal block is not the identity.",
+    ),
+)

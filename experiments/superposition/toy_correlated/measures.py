@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -47,7 +47,14 @@ def nulls(record: Record) -> Nulls:
         one = data.assign(crowded_optimum_W=data.crowded_optimum_W.copy(data=optimum))
         for name, value in _three_pairs(one).items():
             alone.setdefault(name, []).append(value)
-    return {"random": {**{name: [draw[name] for draw in found] for name in found[0]}, **alone}}
+    agree = collapsed(data.crowded_W.values) == collapsed(data.crowded_optimum_W.values)
+    rng, cells = np.random.default_rng(0), np.arange(agree.shape[1])
+    some = agree[rng.integers(len(agree), size=(N_ALONE, len(cells))), cells].mean(axis=1)
+    several = {name: [draw[name] for draw in found] for name in found[0]}
+    return {
+        "permuted": {"correlated-trained-collapsed": some},
+        "random": {**several, **alone},
+    }
 
 
 def _wanted(record: Record) -> bool:
@@ -77,6 +84,7 @@ def collapsed(W: np.ndarray) -> np.ndarray:
     return (pair_angles(W) < COLLAPSED_ANGLE).sum(axis=-1)
 
 
+@measures("T8-*")
 def _pairs(data: xr.Dataset) -> dict[str, Estimate]:
     """Angles inside two pairs in two dimensions."""
     found = {}
@@ -88,6 +96,7 @@ def _pairs(data: xr.Dataset) -> dict[str, Estimate]:
     return found
 
 
+@measures("correlated-trained-collapsed")
 def _crowded(data: xr.Dataset) -> dict[str, Estimate]:
     """The hexagon of three pairs, and their collapse."""
     found = {name: exact(value) for name, value in _three_pairs(data).items()}
@@ -96,6 +105,7 @@ def _crowded(data: xr.Dataset) -> dict[str, Estimate]:
     return found
 
 
+@measures("correlated-collapsed-*", "correlated-adjacent", "correlated-hexagon")
 def _three_pairs(data: xr.Dataset) -> dict[str, float]:
     """What the exact optimum of three pairs is like."""
     optimum = data.crowded_optimum_W.sel(crowded_density=HEXAGON).values
@@ -110,6 +120,7 @@ def _three_pairs(data: xr.Dataset) -> dict[str, float]:
     return found
 
 
+@measures("correlated-across", "correlated-local-bases")
 def _basis(data: xr.Dataset) -> dict[str, Estimate]:
     """Blocks of W^T W inside and between the two sets."""
     W = data.basis_W.values

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 START = Null("untrained", "subcomponents at their start, of all seeds")
 ALL_ALIVE = "all subcomponents that a map has are alive"
 ANY = Null("random", "each feature turns on one of all subcomponents by chance")
 SPD = ClaimSource(
     "Bushnaq, Braun and Sharkey 2025 (stochastic parameter decomposition)",
+    cites=(Paper.BUSHNAQ_2025,),
     n=8,
     selection="all seeds, each with its own target and data",
     why="three hundredths; the paper trains 40,000 steps on 4,096 samples with more subcomponents",
@@ -20,11 +22,14 @@ SPD = ClaimSource(
 APD = replace(
     SPD,
     source="Braun et al. 2025 (attribution-based parameter decomposition)",
-    kind="shape",
+    cites=(Paper.BRAUN_2025,),
+    kind="relation",
     why="shrinkage of the older method, as printed",
     link="https://arxiv.org/abs/2501.14926",
 )
-OURS = replace(SPD, source="ours, on the benchmark's targets", origin="ours", link="", null=None)
+OURS = replace(
+    SPD, source="ours, on the benchmark's targets", cites=(), origin="ours", link="", null=None
+)
 
 TABLE = "table of scores"
 TOO_SHORT = (
@@ -140,7 +145,7 @@ CLAIMS = (
         "features",
         near(5, 0.5),
         "half of one",
-        kind="shape",
+        kind="relation",
         section="causal importances of TMS 5-2",
         printed="one rank-one subcomponent for each of 5 features",
         null=Null("printed number", ALL_ALIVE, answer=20.0),
@@ -151,7 +156,7 @@ CLAIMS = (
         "are features",
         near(40, 2),
         "two of forty",
-        kind="shape",
+        kind="relation",
         section="causal importances of TMS 40-10",
         n=3,
         printed="one rank-one subcomponent for each of 40 features",
@@ -163,7 +168,7 @@ CLAIMS = (
         "The identity between takes as many subcomponents as there are dimensions, 2",
         near(2, 0.5),
         "half of one",
-        kind="shape",
+        kind="relation",
         section="causal importances of TMS 5-2 with identity",
         printed="2 subcomponents for the identity, as many as dimensions",
         null=Null("printed number", ALL_ALIVE, answer=20.0),
@@ -173,7 +178,7 @@ CLAIMS = (
         "The identity between takes as many subcomponents as there are dimensions, 10",
         near(10, 1),
         "one of ten",
-        kind="shape",
+        kind="relation",
         section="causal importances of TMS 40-10 with identity",
         n=3,
         printed="10 subcomponents for the identity, as many as dimensions",
@@ -186,7 +191,7 @@ CLAIMS = (
         "which no other does (share of features)",
         at_least(0.9),
         "all in the paper's figure",
-        kind="shape",
+        kind="relation",
         section="causal importances of TMS 5-2",
         printed="in the figure each of 5 features turns on a subcomponent of its own",
         null=ANY,
@@ -198,7 +203,7 @@ CLAIMS = (
         "encoder, which no other does (share of features)",
         at_least(0.9),
         "all in the paper's figure",
-        kind="shape",
+        kind="relation",
         section="causal importances of TMS 40-10",
         n=3,
         printed="in the figure each of 40 features turns on a subcomponent of its own",
@@ -212,6 +217,7 @@ CLAIMS = (
         at_least(0.95),
         "one of 20 random directions in a plane is near any direction: about 0.99",
         explanation="It is 0.981 here, and 0.993 in a trial on another root key with three seeds",
+        null=Null("mismatched", "40 features in 10 dimensions in the place of 5 in 2"),
     ),
     OURS.claim(
         "decomposition-null-large",
@@ -219,6 +225,7 @@ CLAIMS = (
         at_most(0.9),
         "about 0.75 for 200 random directions in ten dimensions",
         n=3,
+        null=Null("mismatched", "5 features in 2 dimensions in the place of 40 in 10"),
     ),
     OURS.claim(
         "decomposition-whole-null-small",
@@ -226,6 +233,10 @@ CLAIMS = (
         "feature and no other, is not high before training (mean max cosine of matrices)",
         at_most(0.9),
         "about 0.6 for 20 random subcomponents",
+        null=Null(
+            "mismatched",
+            "the published score in the place of that of whole subcomponents",
+        ),
     ),
     OURS.claim(
         "decomposition-whole-small",
@@ -234,6 +245,7 @@ CLAIMS = (
         at_least(0.98),
         "two hundredths below 1",
         explanation=MERGED,
+        null=Null("untrained", "subcomponents before training"),
     ),
     OURS.claim(
         "decomposition-whole-large",
@@ -243,6 +255,7 @@ CLAIMS = (
         "two hundredths below 1",
         n=3,
         explanation=TOO_SHORT,
+        null=Null("untrained", "subcomponents before training"),
     ),
     OURS.claim(
         "decomposition-faithful",
@@ -251,6 +264,7 @@ CLAIMS = (
         at_most(0.01),
         "one percent",
         n=3,
+        null=Null("false world", "subcomponents add up to nothing"),
     ),
     OURS.claim(
         "decomposition-sufficient",
@@ -259,5 +273,6 @@ CLAIMS = (
         at_most(0.05),
         "five percent",
         n=3,
+        null=Null("false world", "the output of the masked network is nothing"),
     ),
 )

@@ -39,9 +39,6 @@ from experiments.superposition.toy_decomposition.problem import (
 )
 from experiments.superposition.toy_decomposition.scores import ALIVE, MAGNITUDE, scores
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 1_800  # 3,060 were measured beside other programs
-PAPER_SECONDS = 100_000  # by its work against quick scale; not run
 PLACES = ("encoder", "identity", "decoder")
 
 

@@ -1,12 +1,4 @@
-"""Does parameter decomposition find the parts of a model, when they are known exactly?
-
-scores      The published scores of each target, with the papers' numbers, the score of whole
-            subcomponents, and how many are alive. This is refuted where intervals miss the papers'
-            numbers, or where the score before training is as high as after it.
-parts       Subcomponents of one model with five features in two dimensions: the output for input
-            feature i, and the active subcomponents for each feature alone. This is refuted if a
-            feature turns on none, or several.
-"""
+"""Does parameter decomposition find the parts of a model, when they are known exactly?"""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,7 +7,8 @@ from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import interval_bars, reference_line, seed_dots
 from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
 from circuitax.records.estimate import mean_of_finite
 from circuitax.records.record import Record
 
@@ -28,12 +21,6 @@ SPD = {
     "large ID": (1.0, 1.031),
 }
 APD = {"small": (0.998, 0.893), "large": (0.996, 0.935)}
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"scores": scores(record), "parts": parts(record)}
 
 
 def scores(record: Record) -> Figure:
@@ -161,3 +148,22 @@ def _labels(record: Record) -> list[str]:
         n, m, _ = record.notes["sizes"][target.removesuffix(" ID")]
         names.append(f"{n}-{m}\n+ ID" if target.endswith("ID") else f"{n}-{m}")
     return names
+
+
+FIGURES = (
+    FigureSpec(
+        "scores",
+        scores,
+        message="The published scores of each target, with the papers' numbers, the score of "
+        "whole subcomponents, and how many are alive.",
+        refuted="This is refuted where intervals miss the papers' numbers, or where the score "
+        "before training is as high as after it.",
+    ),
+    FigureSpec(
+        "parts",
+        parts,
+        message="Subcomponents of one model with five features in two dimensions: the output for "
+        "input feature i, and the active subcomponents for each feature alone.",
+        refuted="This is refuted if a feature turns on none, or several.",
+    ),
+)

@@ -56,6 +56,13 @@ def nulls(record: Record) -> Nulls:
             cell = data.sel(target=target)
             untrained[f"spd-{name}"] = [_mean(cell.start_cosine)]
             untrained[f"spd-ratio-{name}"] = [_mean(cell.start_norm_ratio)]
+    mismatched: dict[str, Draws] = {}
+    for size, other in (("small", "large"), ("large", "small")):
+        if {size, other} <= set(data.target.values):
+            cell = data.sel(target=size)
+            untrained[f"decomposition-whole-{size}"] = [_mean(cell.start_rank_one)]
+            mismatched[f"decomposition-whole-null-{size}"] = [_mean(cell.start_cosine)]
+            mismatched[f"decomposition-null-{other}"] = [_mean(cell.start_cosine)]
     random: dict[str, Draws] = {}
     for size in PUBLISHED.keys() & set(data.target.values):
         start = data.sel(target=size).start_norm_ratio
@@ -66,7 +73,12 @@ def nulls(record: Record) -> Nulls:
             _alone(rng.integers(components, size=(data.sizes["seed"], features)))
             for _ in range(N_DRAWS)
         ]
-    return {"untrained": untrained, "random": random}
+    return {
+        "untrained": untrained,
+        "mismatched": mismatched,
+        "random": random,
+        "false world": {"decomposition-faithful": [1.0], "decomposition-sufficient": [1.0]},
+    }
 
 
 def _alone(chosen: np.ndarray) -> Estimate:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 COUNT = "a count of one seed in the source; seeds of ours differ by about one"
 NOISE = "Adam's noise, and the official weight decay"
@@ -15,7 +16,8 @@ START = Null("untrained", "as many networks at their start, where biases are 0")
 ALONE = Null("untrained", "1,000 networks at their start, each by itself")
 PAPER = ClaimSource(
     "Toy Models of Superposition, demonstrating superposition (n = 20, m = 5, I = 0.7^i)",
-    kind="shape",
+    cites=(Paper.TOY_MODELS,),
+    kind="relation",
     why=NOISE,
     n=8,
     origin="published",
@@ -33,6 +35,7 @@ JAX = replace(
 )
 NOTEBOOK = ClaimSource(
     "Official notebook of Toy Models of Superposition, features against sparsity (two saved runs)",
+    cites=(Paper.TOY_MODELS,),
     why="the two runs differ by up to one; one more for other rate, batch and steps",
     n=8,
     origin="published",
@@ -40,7 +43,13 @@ NOTEBOOK = ClaimSource(
     null=START,
 )
 OURS = replace(
-    PAPER, source="Ours, on demonstrating superposition", n=1, origin="ours", link="", null=None
+    PAPER,
+    source="Ours, on demonstrating superposition",
+    cites=(),
+    n=1,
+    origin="ours",
+    link="",
+    null=None,
 )
 
 CLOSE = "Which network is best hangs on a few of them: those nearly as good have up to 15."
@@ -94,7 +103,7 @@ CLAIMS = (
         "p = 0.03: the best network is five digons (antipodal pairs)",
         near(5, 0),
         "a count",
-        kind="shape",
+        kind="relation",
         printed="10 features as 5 digons at density 0.03",
         explanation="which network is best hangs on a few of them: among 32 drawn again "
         "from the 32 the best has three to five digons",
@@ -105,7 +114,7 @@ CLAIMS = (
         "stand later in order of importance than dedicated ones (difference of mean indices)",
         at_least(0),
         "a relation",
-        kind="shape",
+        kind="relation",
         printed="superposition starts with the less important features and moves to the most "
         "important",
         null=Null("permuted", "the features of each network are shuffled"),
@@ -115,7 +124,7 @@ CLAIMS = (
         "Sparse features have negative biases (mean over the represented features at p = 0.001)",
         at_most(-0.01),
         "below 0, the bias of an untrained network, by more than noise",
-        kind="shape",
+        kind="relation",
         printed="sparser models have positive interference and negative biases; no number",
     ),
     PAPER.claim(
@@ -124,7 +133,7 @@ CLAIMS = (
         "(greatest difference over densities, mean of seeds)",
         at_most(0.3),
         "granularity of one feature in five dimensions is 0.2",
-        kind="shape",
+        kind="relation",
         printed="80 features in 20 dimensions look like a rescaled copy of 20 in 5",
         null=Null("mismatched", "the larger model at the next density, or at a later one"),
         explanation=(
@@ -166,12 +175,13 @@ CLAIMS = (
         "the exact optimum has none (features with norm from 0.1 to 0.5)",
         at_most(1),
         "a hypothesis of the reference page, stated before the optimum was computed at this scale",
-        kind="shape",
+        kind="relation",
         selection="lowest of all starts",
         explanation=(
             "Tested: the best optimum known has five such features, with norms of 0.29 to 0.45, "
             "and three below 0.1. The best trained network has eight below 0.5 as well: the tail "
             "is the optimum's."
         ),
+        null=Null("mismatched", "the best trained network in the place of the optimum"),
     ),
 )

@@ -34,10 +34,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 50
-EVENING_SECONDS = 360  # 860 were measured beside other programs
-PAPER_SECONDS = 2_400  # by its work against quick scale; not run
-
 
 @dataclass(frozen=True)
 class Spec:

@@ -1,20 +1,8 @@
-"""Linear models keep five features; ReLU models store more of them, the sparser they are.
-
-small       Linear and dense ReLU models keep the five most important features, at right angles.
-            Sparser features share dimensions, the less important ones first. This is refuted if
-            the linear column has entries off the first five of the diagonal, or if the best trained
-            networks and the exact optimum show different patterns before the sparsest densities,
-            at which training stops short of the optimum.
-scaled      Models of 80 features in 20 dimensions show the same patterns. This is refuted if the
-            order of the panels or their shapes differ from those of the small model.
-counts      The number of represented features rises with sparsity as published. This is refuted
-            where the dots of the seeds are away from the published marks.
-"""
+"""Linear models keep five features; ReLU models store more of them, the sparser they are."""
 
 from typing import Any, SupportsFloat
 
 import numpy as np
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -24,7 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.superposition.toy_demonstrate.claims import COUNTS, NOTEBOOK_COUNTS
 from experiments.superposition.toy_demonstrate.measures import (
@@ -34,15 +23,9 @@ from experiments.superposition.toy_demonstrate.measures import (
 )
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The three figures of the experiment."""
-    data = record.data
-    return {"small": small(data), "scaled": scaled(data), "counts": counts(data)}
-
-
-def small(data: xr.Dataset) -> Figure:
+def small(record: Record) -> Figure:
     """W^T W with the bias beside it, and norms coloured by interference; columns are densities."""
+    data = record.data
     linear, relu = best_weights(data, "linear"), best_weights(data)
     best = np.maximum(data.relu_best.values, 0)
     biases = data.relu_b.values[best, np.arange(best.size)]
@@ -85,8 +68,9 @@ def small(data: xr.Dataset) -> Figure:
     return figure
 
 
-def scaled(data: xr.Dataset) -> Figure:
+def scaled(record: Record) -> Figure:
     """W^T W of the best network of the larger model, and norms of every seed."""
+    data = record.data
     grams = data.scaled_gram.values
     figure, axes = new_figure(2, len(grams), width=PAGE, height=2.1)
     for column, gram in enumerate(grams):
@@ -112,8 +96,9 @@ def scaled(data: xr.Dataset) -> Figure:
     return figure
 
 
-def counts(data: xr.Dataset) -> Figure:
+def counts(record: Record) -> Figure:
     """Represented features over density: every seed, the optimum, and the published counts."""
+    data = record.data
     figure, axes = new_figure(1, 2, height=2.5)
     left, right = axes[0]
     p = data.density.values
@@ -191,3 +176,30 @@ def _norm_bars(ax: Axes, W: np.ndarray) -> ScalarMappable:
     ax.tick_params(labelsize=6)
     reference_line(ax, x=1, colour=BLACK)
     return colours
+
+
+FIGURES = (
+    FigureSpec(
+        "small",
+        small,
+        message="Linear and dense ReLU models keep the five most important features, at right "
+        "angles.",
+        caption="Sparser features share dimensions, the less important ones first.",
+        refuted="This is refuted if the linear column has entries off the first five of the "
+        "diagonal, or if the best trained networks and the exact optimum show different patterns "
+        "before the sparsest densities, at which training stops short of the optimum.",
+    ),
+    FigureSpec(
+        "scaled",
+        scaled,
+        message="Models of 80 features in 20 dimensions show the same patterns.",
+        refuted="This is refuted if the order of the panels or their shapes differ from those of "
+        "the small model.",
+    ),
+    FigureSpec(
+        "counts",
+        counts,
+        message="The number of represented features rises with sparsity as published.",
+        refuted="This is refuted where the dots of the seeds are away from the published marks.",
+    ),
+)

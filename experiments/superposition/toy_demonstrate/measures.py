@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
@@ -45,6 +45,7 @@ def nulls(record: Record) -> Nulls:
     alone = normal_weights(np.random.default_rng(0), std, N_ALONE, 5, 20)
     kept = (np.linalg.norm(alone, axis=1) > REPRESENTED).sum(axis=-1, dtype=float)
     several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
+    best = max(int(data.relu_best.sel(density=0.001)), 0)
     return {
         "untrained": {
             **several,
@@ -57,10 +58,11 @@ def nulls(record: Record) -> Nulls:
             ]
         },
         "mismatched": {
+            "demonstrate-tail": [_in_tail(data.relu_W.sel(density=0.001).isel(seed=best))],
             "demonstrate-rescaled": [
                 _rescaled(data.assign(scaled_norm=data.scaled_norm.roll(density=-shift)))
                 for shift in range(1, data.sizes["density"])
-            ]
+            ],
         },
     }
 
@@ -103,6 +105,7 @@ def represented(data: xr.Dataset) -> np.ndarray:
     return (np.linalg.norm(data.relu_W.values, axis=2) > REPRESENTED).sum(axis=-1)
 
 
+@measures("T7-*")
 def _linear(data: xr.Dataset) -> dict[str, Estimate]:
     """The linear model is principal components: the most important features, whatever p is."""
     n, m = data.sizes["feature"], data.sizes["hidden"]
@@ -127,6 +130,7 @@ def _from_identity(W: np.ndarray, kept: int) -> np.ndarray:
     return np.abs(gram - wanted).max(axis=(-2, -1))
 
 
+@measures("demonstrate-count-*", "demonstrate-digons-p0.03")
 def _relu(data: xr.Dataset) -> dict[str, Estimate]:
     """Counts, shapes and biases of the ReLU model."""
     found = {}
@@ -146,6 +150,7 @@ def _digons(W: np.ndarray) -> int:
     return [name for name, _ in polytopes(W)].count("digon")
 
 
+@measures("demonstrate-less-important-first")
 def _later(data: xr.Dataset) -> dict[str, Estimate]:
     """How much later in importance superposed features stand than dedicated ones."""
     if 0.3 not in data.density.values:
@@ -166,6 +171,7 @@ def _later(data: xr.Dataset) -> dict[str, Estimate]:
     return {"demonstrate-less-important-first": mean_estimate(difference)}
 
 
+@measures("demonstrate-negative-bias")
 def _biases(data: xr.Dataset) -> dict[str, Estimate]:
     """Biases of the represented features where they are sparsest."""
     if 0.001 not in data.density.values:
@@ -176,14 +182,20 @@ def _biases(data: xr.Dataset) -> dict[str, Estimate]:
     return {"demonstrate-negative-bias": mean_estimate(bias)}
 
 
+@measures("demonstrate-optimum-below", "demonstrate-tail")
 def _optimum(data: xr.Dataset) -> dict[str, Estimate]:
     """Attainment of the optimum by training, and its shape where features are sparsest."""
     ratio = data.relu_loss.values / data.optimum_loss.values
     found = {"demonstrate-optimum-below": exact(np.nanmin(ratio), data.sizes["seed"])}
     if 0.001 in data.density.values:
-        norm = np.linalg.norm(data.optimum_W.sel(density=0.001).values, axis=0)
-        found["demonstrate-tail"] = exact(((norm > 0.1) & (norm < REPRESENTED)).sum())
+        found["demonstrate-tail"] = exact(_in_tail(data.optimum_W.sel(density=0.001)))
     return found
+
+
+def _in_tail(W: xr.DataArray) -> int:
+    """Features that are there and not represented."""
+    norm = np.linalg.norm(W.transpose("hidden", "feature").values, axis=0)
+    return int(((norm > 0.1) & (norm < REPRESENTED)).sum())
 
 
 def _large(data: xr.Dataset) -> dict[str, Estimate]:
@@ -191,6 +203,7 @@ def _large(data: xr.Dataset) -> dict[str, Estimate]:
     return {"demonstrate-rescaled": _rescaled(data), **_notebook(data)}
 
 
+@measures("demonstrate-rescaled")
 def _rescaled(data: xr.Dataset) -> Estimate:
     """Greatest difference between the represented features per dimension of both sizes."""
     small = represented(data) / data.sizes["hidden"]
@@ -200,6 +213,7 @@ def _rescaled(data: xr.Dataset) -> Estimate:
     )
 
 
+@measures("demonstrate-notebook-*")
 def _notebook(data: xr.Dataset) -> dict[str, Estimate]:
     """Counts and squared norms of the notebook's model."""
     found = {}

@@ -1,3 +1,10 @@
-"""Features move between levels while the loss falls; an octahedron forms in steps."""
+"""Learning dynamics: features change their dimensionality, and an octahedron forms in regimes."""
 
-PLACE = 120
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=120,
+    budget_seconds=60,
+    evening_seconds=100,  # 164 were measured beside other programs
+    paper_seconds=1200,  # by its work against quick scale; not run
+)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 START = Null("untrained", "as many networks at their start")
 OTHER_SEED = Null("mismatched", "each seed has the kinks of the next, or of a later one")
@@ -20,7 +21,8 @@ SMOOTH = Null(
 )
 LEVELS = ClaimSource(
     "Toy Models of Superposition, superposition and learning dynamics, discrete energy level jumps",
-    kind="shape",
+    cites=(Paper.TOY_MODELS,),
+    kind="relation",
     n=16,
     selection="all seeds",
     origin="published",
@@ -37,7 +39,7 @@ PLANE = replace(
     null=OTHER_SEED,
 )
 KINKS = replace(REGIMES, printed="kinks in the loss mark the regimes; no share", null=OTHER_SEED)
-OURS = replace(LEVELS, source="our measure of levels", origin="ours", link="")
+OURS = replace(LEVELS, source="our measure of levels", cites=(), origin="ours", link="")
 TOO_COARSE = (
     "The first fall takes most of the range of log loss, so that 2 % of it is more than the kink "
     "between the plateau and the opening; the claim with 0.5 % tests this."

@@ -35,9 +35,6 @@ from circuitax.training.losses import weighted_squared_error
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import Features, ToyHyper, ToyProblem, tied_columns
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 100  # 164 were measured beside other programs
-PAPER_SECONDS = 1200  # by its work against quick scale; not run
 N_SETS, SET_SIZE, N_HIDDEN = 2, 3, 3
 
 

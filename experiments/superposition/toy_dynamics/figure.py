@@ -1,19 +1,12 @@
-"""Features move between levels while the loss falls; an octahedron forms in steps.
-
-levels      Equal features end at D = 0 or 1/2, and the loss falls while they move. This is refuted
-            if curves stay away from the lines, or if the correlations are near 0.
-octahedron  Two sets of three correlated features are first one direction each, then open, and may
-            form an octahedron, with kinks of the loss at the changes. This is refuted if the
-            symbols of a seed are out of order, or if kinks are away from them.
-"""
+"""Features move between levels while the loss falls; an octahedron forms in steps."""
 
 import numpy as np
-import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.superposition.toy_dynamics.measures import (
     LEVEL_WIDTH,
@@ -32,12 +25,6 @@ from experiments.superposition.toy_dynamics.measures import (
 SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
 ROWS = 16  # seeds of the panel with a row for each: the first ones
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW, BLACK)
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"levels": levels(record), "octahedron": octahedron(record.data)}
 
 
 def levels(record: Record) -> Figure:
@@ -81,8 +68,9 @@ def levels(record: Record) -> Figure:
     return figure
 
 
-def octahedron(data: xr.Dataset) -> Figure:
+def octahedron(record: Record) -> Figure:
     """Loss and kinks of one network, cosines of all, and when each seed changes regime."""
+    data = record.data
     steps, W = data.set_step.values, data.set_W.values
     seeds = data.sizes["seed"]
     figure, axes = new_figure(1, 3, width=PAGE, height=2.6, width_ratios=[1, 1, 1.3])
@@ -141,3 +129,22 @@ def octahedron(data: xr.Dataset) -> Figure:
         f"{formed} of {seeds} networks form an octahedron",
     )
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "levels",
+        levels,
+        message="Equal features end at D = 0 or 1/2, and the loss falls while they move.",
+        refuted="This is refuted if curves stay away from the lines, or if the correlations are "
+        "near 0.",
+    ),
+    FigureSpec(
+        "octahedron",
+        octahedron,
+        message="Two sets of three correlated features are first one direction each, then open, "
+        "and may form an octahedron, with kinks of the loss at the changes.",
+        refuted="This is refuted if the symbols of a seed are out of order, or if kinks are away "
+        "from them.",
+    ),
+)

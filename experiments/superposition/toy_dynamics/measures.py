@@ -7,7 +7,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, geometric_estimate, mean_estimate, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
@@ -210,6 +210,7 @@ def _wanted(data: xr.Dataset) -> bool:
     return last == STEPS and bool(data.alive.all()) and bool(data.set_alive.all())
 
 
+@measures("dynamics-digons", "dynamics-levels", "dynamics-levels-middle")
 def _levels(data: xr.Dataset) -> dict[str, Estimate]:
     """Levels of the equal features."""
     d = data.dimensionality.values
@@ -223,11 +224,13 @@ def _levels(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("dynamics-sudden")
 def _sudden(data: xr.Dataset) -> Estimate:
     """Largest jump, mean of features."""
     return mean_estimate(largest_jump(data.step.values, data.dimensionality.values).mean(axis=-1))
 
 
+@measures("dynamics-octahedron")
 def _octahedron(data: xr.Dataset) -> dict[str, Estimate]:
     """Regimes of the two sets."""
     coarse, fine = loss_kinks(data, COARSE), loss_kinks(data)
@@ -240,12 +243,14 @@ def _octahedron(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("dynamics-regimes")
 def _ordered(data: xr.Dataset) -> Estimate:
     """Share of seeds in which the regimes follow one another."""
     when = regimes(data)
     return share_estimate((when.separated < when.opened) & (when.opened < when.octahedron))
 
 
+@measures("dynamics-falls", "dynamics-kinks")
 def _pieces(
     data: xr.Dataset, coarse: list[np.ndarray], fine: list[np.ndarray]
 ) -> dict[str, Estimate]:
@@ -265,6 +270,7 @@ def _of_smooth_falls(data: xr.Dataset) -> dict[str, Estimate]:
     return _pieces(smooth, loss_kinks(smooth, COARSE), loss_kinks(smooth))
 
 
+@measures("dynamics-kink-*", "dynamics-plane", "dynamics-plane-fine")
 def _at_kinks(data: xr.Dataset, grain: str, found: list[np.ndarray]) -> dict[str, Estimate]:
     """Weights on the flattest piece between kinks, and the distance of kinks to an opening."""
     estimates = {f"dynamics-plane{grain}": share_estimate(_in_plane(data, found))}

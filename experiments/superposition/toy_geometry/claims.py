@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import BY_PROOF, Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, the geometry of superposition (uniform importance)",
-    kind="shape",
+    cites=(Paper.TOY_MODELS,),
+    kind="relation",
     n=8,
     why="a relation",
     origin="published",
@@ -29,6 +31,7 @@ NOTEBOOK = replace(
 OURS = replace(
     PAPER,
     source="Ours, exact gain for each dimension of tegum products",
+    cites=(),
     n=1,
     kind="number",
     origin="ours",
@@ -177,6 +180,10 @@ CLAIMS = (
             "With free norms and biases digons are best already at 1/p = 1.55, where norms are "
             "well below 1; closed forms with norms of 1 give 1.75."
         ),
+        null=Null(
+            BY_PROOF,
+            "losses of both polytopes are computed from their closed forms",
+        ),
     ),
     OURS.claim(
         "geometry-digon-to",
@@ -187,6 +194,10 @@ CLAIMS = (
             "Exact losses say 4.45. Trained networks leave the plateau earlier, where what "
             "pentagons and antiprisms save is within a few per cent of what digons do: local "
             "minima may decide."
+        ),
+        null=Null(
+            BY_PROOF,
+            "losses of both polytopes are computed from their closed forms",
         ),
     ),
 )

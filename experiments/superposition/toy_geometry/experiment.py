@@ -27,10 +27,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.superposition.toy_geometry.labels import NAMES, labels
 
-BUDGET_SECONDS = 45
-EVENING_SECONDS = 1_200  # 1,160 were measured beside other programs
-PAPER_SECONDS = 40_000  # by its work against quick scale; not run
-
 
 @dataclass(frozen=True)
 class Spec:

@@ -1,14 +1,4 @@
-"""Equal features fill dimensions with polytopes; digons hold D* at 1/2 over a range of densities.
-
-dimensions  D* stays near 1/2 while digons are the best filling, then falls. Dotted lines are exact
-            changes of the best polytope; digons lie between the inner two. This is refuted if there
-            is no shelf at 1/2 between these, or if D* rises.
-features    Recognised polytopes lie at their dimensionality, or below where too many share space.
-            This is refuted if labelled dots are above their lines, or if digons on the plateau are
-            not at 1/2.
-polytopes   Components of the feature graph by polytope, as the code names them. This is refuted if
-            digons do not fill the plateau.
-"""
+"""Equal features fill dimensions with polytopes; digons hold D* at 1/2 over many densities."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,7 +6,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, sample_note, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
 from experiments.superposition.toy_geometry.claims import NOTEBOOK_STAR
 from experiments.superposition.toy_geometry.measures import best_factors
@@ -32,12 +23,6 @@ COLOURS = {
 }
 LINES = {"3/4": 3 / 4, "2/3": 2 / 3, "1/2": 1 / 2, "2/5": 2 / 5, "3/8": 3 / 8}
 TICKS = [1, 2, 3, 5, 10, 20]
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"dimensions": dimensions(record), "features": features(record)}
 
 
 def dimensions(record: Record) -> Figure:
@@ -140,3 +125,23 @@ def features(record: Record) -> Figure:
 def _log_ticks(ax: Axes) -> None:
     ax.set_xticks(TICKS, [str(t) for t in TICKS])
     ax.minorticks_off()
+
+
+FIGURES = (
+    FigureSpec(
+        "dimensions",
+        dimensions,
+        message="D* stays near 1/2 while digons are the best filling, then falls.",
+        caption="Dotted lines are exact changes of the best polytope; digons lie between the "
+        "inner two.",
+        refuted="This is refuted if there is no shelf at 1/2 between these, or if D* rises.",
+    ),
+    FigureSpec(
+        "features",
+        features,
+        message="Recognised polytopes lie at their dimensionality, or below where too many share "
+        "space.",
+        refuted="This is refuted if labelled dots are above their lines, or if digons on the "
+        "plateau are not at 1/2.",
+    ),
+)

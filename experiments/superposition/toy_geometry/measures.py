@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
@@ -88,6 +88,7 @@ def plateau(data: xr.Dataset) -> xr.Dataset:
     return data.isel(inverse_density=(x > PLATEAU[0]) & (x < PLATEAU[1]))
 
 
+@measures("T5-*")
 def _star(data: xr.Dataset) -> dict[str, Estimate]:
     """D* of all seeds."""
     star = data.dimensions_per_feature
@@ -108,6 +109,7 @@ def _star(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("T6-*")
 def _each(data: xr.Dataset, m: int) -> dict[str, Estimate]:
     """D_i and their sum."""
     total = data.dimensionality.sum("feature") / m
@@ -120,6 +122,15 @@ def _each(data: xr.Dataset, m: int) -> dict[str, Estimate]:
     }
 
 
+@measures(
+    "geometry-digons",
+    "geometry-mixture",
+    "geometry-mixture-digons",
+    "geometry-pentagon",
+    "geometry-square-antiprism",
+    "geometry-tetrahedron",
+    "geometry-triangle",
+)
 def _labels(data: xr.Dataset) -> dict[str, Estimate]:
     """Names of the polytopes in the code."""
     names = [str(name) for name in data.name.values]
@@ -148,6 +159,7 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
     return found
 
 
+@measures("geometry-digon-*")
 def _theory(data: xr.Dataset) -> dict[str, Estimate]:
     """Range over which digons are the best filling."""
     changes = best_factors(data)

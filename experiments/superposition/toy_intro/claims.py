@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 
 NOISE = "Adam's noise at rate 1e-3 and the official weight decay move norms by about a per cent"
 DIGITS = "last digit given"
@@ -18,6 +19,7 @@ START = Null("untrained", "as many networks at their start, in the place of thos
 ALONE = Null("untrained", "1,000 networks at their start, each by itself")
 INTRO = ClaimSource(
     "Toy Models of Superposition, introduction (n = 5, m = 2, I = 0.9^i)",
+    cites=(Paper.TOY_MODELS,),
     origin="published",
     link=papers.TOY_MODELS,
 )
@@ -34,7 +36,14 @@ LOSSES = {1.0: 0.03658, 0.5: 0.03975, 0.2: 0.01197, 0.1: 0.00428, 0.05: 0.00145}
 CLAIMS = (
     *(
         OPTIMUM.claim(
-            f"T-loss-p{p:g}", f"Optimal mean loss at p = {p:g} is {value}", near(value, 6e-6)
+            f"T-loss-p{p:g}",
+            f"Optimal mean loss at p = {p:g} is {value}",
+            near(value, 6e-6),
+            null=Null(
+                PRINTED_NUMBER,
+                "no features, and the biases that are best then",
+                (1 - 0.9**5) / 0.5 * (p / 3 - p**2 / 4),
+            ),
         )
         for p, value in LOSSES.items()
     ),
@@ -42,21 +51,21 @@ CLAIMS = (
         "T1-norms",
         "p = 1: features 0 and 1 have norm about 1",
         near(1, 0.03),
-        kind="shape",
+        kind="relation",
         printed="S = 0: two features are represented, which means a norm of about 1",
     ),
     REACHED.claim(
         "T1-angle",
         "p = 1: features 0 and 1 are at 90 degrees",
         near(90, 2),
-        kind="shape",
+        kind="relation",
         printed="S = 0: two features, at right angles",
     ),
     REACHED.claim(
         "T1-others",
         "p = 1: the other three norms are about 0 (greatest of three)",
         between(0, 0.1),
-        kind="shape",
+        kind="relation",
         printed="S = 0: the other three features have norms of about 0",
         explanation="the measured value lies at the limit itself, so that more seeds "
         "narrow the interval without deciding",
@@ -74,7 +83,7 @@ CLAIMS = (
         "p = 0.2: the best network is two digons (antipodal pairs)",
         near(2, 0),
         COUNT,
-        kind="shape",
+        kind="relation",
         printed="S = 0.8: four features as two antipodal pairs",
     ),
     BEST.claim(
@@ -82,7 +91,7 @@ CLAIMS = (
         "p = 0.2: the best network drops one feature (least norm)",
         between(0, 0.05),
         "one untrained network in 45 has a norm as small",
-        kind="shape",
+        kind="relation",
         printed="S = 0.8: four of the five features are represented",
     ),
     BEST.claim(
@@ -90,7 +99,7 @@ CLAIMS = (
         "p = 0.1: the best network represents all five features",
         near(5, 0),
         COUNT,
-        kind="shape",
+        kind="relation",
         printed="S = 0.9: all five features, as a pentagon",
     ),
     BEST.claim(
@@ -98,7 +107,7 @@ CLAIMS = (
         "p = 0.05: neighbouring features are 72 degrees apart (greatest miss)",
         between(0, 3),
         "the optimum itself has gaps of 70.4 to 73.4",
-        kind="shape",
+        kind="relation",
         printed="a pentagon where features are sparse, shown at S = 0.9",
     ),
     INTRO.claim(
@@ -133,14 +142,19 @@ CLAIMS = (
         "T3-optimum-gaps-low",
         "p = 0.05: least gap of the exact optimum is 70.4 degrees",
         near(70.4, 0.1),
+        null=Null(PRINTED_NUMBER, "a regular pentagon", 72.0),
     ),
     OPTIMUM.claim(
         "T3-optimum-gaps-high",
         "p = 0.05: greatest gap of the optimum is 73.4 degrees",
         near(73.4, 0.1),
+        null=Null(PRINTED_NUMBER, "a regular pentagon", 72.0),
     ),
     UNIFORM.claim(
-        "E18-pentagon-norm", "Uniform I, p = 0.05: norm of the optimal pentagon", near(1.135, 6e-4)
+        "E18-pentagon-norm",
+        "Uniform I, p = 0.05: norm of the optimal pentagon",
+        near(1.135, 6e-4),
+        null=Null(PRINTED_NUMBER, "features of norm 1", 1.0),
     ),
     UNIFORM.claim(
         "E18-pentagon-bias",
@@ -148,6 +162,7 @@ CLAIMS = (
         near(-0.247, 6e-4),
         explanation="tested: the loss at the reference's norm and bias is 4e-8 above ours, by "
         "series and by enumeration alike; the optimum is at -0.24633",
+        null=Null(PRINTED_NUMBER, "no bias", 0.0),
     ),
     replace(
         OPTIMUM,
@@ -170,6 +185,7 @@ CLAIMS = (
         "crossover-0.9",
         "I = 0.9^i: two digons give way to the pentagon at p = 0.160",
         near(0.160, 1e-3),
+        null=Null(PRINTED_NUMBER, "any density between 0 and 1 alike: their mean", 0.5),
     ),
     UNIFORM.claim(
         "crossover-uniform",
@@ -177,6 +193,7 @@ CLAIMS = (
         between(0.2, 0.25),
         "loss ratios 0.959 and 1.035 at its ends",
         selection="lowest of all starts of either kind",
+        null=Null(PRINTED_NUMBER, "any density between 0 and 1 alike: their mean", 0.5),
     ),
     INTRO.claim(
         "single-seed-misses",
@@ -196,8 +213,9 @@ CLAIMS = (
         "The best seed reaches the optimum at every density",
         at_least(0.7),
         "densities share seeds, so that the interval is over seeds",
-        kind="shape",
+        kind="relation",
         origin="ours",
         link="",
+        null=Null("permuted", "one seed at random at each density in the place of the best"),
     ),
 )

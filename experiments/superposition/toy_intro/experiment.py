@@ -31,9 +31,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 60
-EVENING_SECONDS = 240  # 240 were measured beside other programs
-PAPER_SECONDS = 600  # by its work against quick scale; not run
 # Dimensions of what is known of each cell, and of each network.
 CELL = ("importance_base", "sparsity")
 NETWORK = ("seed", *CELL)

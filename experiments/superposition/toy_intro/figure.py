@@ -1,14 +1,4 @@
-"""Five features in two dimensions: sparsity decides how many are kept, and in which shape.
-
-weights     Of dense features two are represented, at right angles; sparser ones form two digons
-            (pairs of opposite features), still sparser ones a pentagon. This is refuted if the best
-            trained network of a column has another shape than the exact optimum below it.
-loss        A single seed often ends in a local minimum; the best of all seeds does not. This is
-            refuted if the line of the best seed leaves the shaded 5 % at some density.
-crossover   The pentagon's loss falls below that of two digons at one density, which depends on
-            importance. This is refuted if a curve does not cross one, or crosses it away from its
-            published mark.
-"""
+"""Five features in two dimensions: sparsity decides how many are kept, and in which shape."""
 
 import matplotlib
 import numpy as np
@@ -18,7 +8,8 @@ from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import interval_bars, legend_above, reference_line
 from circuitax.figures.palette import BLUE, DIVERGING, GREY, ORANGE
-from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure
 from circuitax.records.estimate import share_estimate
 from circuitax.records.record import Record
 from circuitax.superposition.geometry.alignment import align
@@ -28,16 +19,10 @@ PUBLISHED_CROSSOVER = {0.9: 0.160}
 COLOURS = (BLUE, ORANGE)
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The figures that this run has the arrays for."""
+def weights(record: Record) -> Figure:
+    """Columns of W as arrows, the best seed above the exact optimum; columns are densities."""
     data = record.data
-    figures = {"weights": arrows(data) if data.sizes["hidden"] == 2 else grams(data)}
-    if "optimum_loss" in data:
-        figures["loss"] = loss(data)
-    if "digon_loss" in data:
-        figures["crossover"] = crossover(data)
-    return figures
+    return arrows(data) if data.sizes["hidden"] == 2 else grams(data)
 
 
 def arrows(data: xr.Dataset) -> Figure:
@@ -92,8 +77,9 @@ def grams(data: xr.Dataset) -> Figure:
     return figure
 
 
-def loss(data: xr.Dataset) -> Figure:
+def loss(record: Record) -> Figure:
     """Excess over the exact optimum for every seed, and the share of seeds that reach it."""
+    data = record.data
     figure, axes = new_figure(1, 2, height=2.3)
     excess, share = axes[0]
     p = data.density.values
@@ -123,8 +109,9 @@ def loss(data: xr.Dataset) -> Figure:
     return figure
 
 
-def crossover(data: xr.Dataset) -> Figure:
+def crossover(record: Record) -> Figure:
     """Loss of the pentagon over that of two digons, both exact."""
+    data = record.data
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
     ax = axes[0, 0]
     p = data.crossover_density.values
@@ -198,3 +185,32 @@ def solutions(data: xr.Dataset) -> list[tuple[str, np.ndarray]]:
 
 def _label(base: float) -> str:
     return "uniform importance" if base == 1 else f"importance ${base:g}^i$"
+
+
+FIGURES = (
+    FigureSpec(
+        "weights",
+        weights,
+        message="Of dense features two are represented, at right angles; sparser ones form two "
+        "digons (pairs of opposite features), still sparser ones a pentagon.",
+        refuted="This is refuted if the best trained network of a column has another shape than "
+        "the exact optimum below it.",
+    ),
+    FigureSpec(
+        "loss",
+        loss,
+        message="A single seed often ends in a local minimum; the best of all seeds does not.",
+        refuted="This is refuted if the line of the best seed leaves the shaded 5 % at some "
+        "density.",
+        where=lambda record: "optimum_loss" in record.data,
+    ),
+    FigureSpec(
+        "crossover",
+        crossover,
+        message="The pentagon's loss falls below that of two digons at one density, which depends "
+        "on importance.",
+        refuted="This is refuted if a curve does not cross one, or crosses it away from its "
+        "published mark.",
+        where=lambda record: "digon_loss" in record.data,
+    ),
+)

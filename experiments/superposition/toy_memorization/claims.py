@@ -9,10 +9,12 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "Henighan et al. 2023, Superposition, Memorization, and Double Descent",
-    kind="shape",
+    cites=(Paper.HENIGHAN_2023,),
+    kind="relation",
     n=8,
     selection="lowest training loss of the restarts, for each of the datasets",
     origin="published",
@@ -31,13 +33,14 @@ POLYGON = replace(
 THEORY = replace(
     PAPER,
     source="ours, exact optimum of disjoint samples",
+    cites=(),
     kind="identity",
     n=1,
     selection="closed form",
     origin="theorem",
     link="",
 )
-OURS = replace(PAPER, source="ours, exact T-gon", kind="number", origin="ours", link="")
+OURS = replace(PAPER, source="ours, exact T-gon", cites=(), kind="number", origin="ours", link="")
 MOST = "most training sets: the paper shows single ones"
 
 NEAR_HALF = "About half of the sets do, too near one half for 24 sets to tell."

@@ -43,9 +43,6 @@ from circuitax.training.selection import best_of, take
 from circuitax.training.toy import tied_columns
 from experiments.superposition.toy_memorization.problem import MemorizingToy, TrainingSet
 
-BUDGET_SECONDS = 45
-EVENING_SECONDS = 230  # 226 were measured beside other programs
-PAPER_SECONDS = 2_000_000  # by its work against quick scale; not run
 N_HIDDEN = 2
 # Sizes of training sets in which all hidden vectors are kept.
 MOST_KEPT = 16

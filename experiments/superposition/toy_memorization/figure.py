@@ -1,12 +1,4 @@
-"""Small training sets become polygons of samples, large ones a pentagon of features.
-
-descent     Test loss, norms and dimensions over the number of training points. Samples occupy the
-            dimensions first, features last, and the test loss has a bump between. This is refuted
-            if the test loss falls throughout, or if the largest D_f are there from the start.
-polygons    Directions of features and hidden vectors of samples in one training set. This is
-            refuted if hidden vectors of few points are no regular polygon, or features of many
-            points no pentagon.
-"""
+"""Small training sets become polygons of samples, large ones a pentagon of features."""
 
 import numpy as np
 import xarray as xr
@@ -15,7 +7,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.superposition.toy_memorization.measures import CORNERS, bump, pentagons
 
@@ -23,14 +16,9 @@ MOST_SHOWN = 6
 LEAST = 0.1  # of the losses shown: fewer points are memorised to much less
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"descent": descent(record.data), "polygons": polygons(record.data)}
-
-
-def descent(data: xr.Dataset) -> Figure:
+def descent(record: Record) -> Figure:
     """Test loss at every decay; norms of W; dimensions of samples and features."""
+    data = record.data
     figure, axes = new_figure(1, 3, width=PAGE, height=2.7)
     x, sets = data.points.values, data.sizes["dataset"]
     loss, norm, dimension = axes[0]
@@ -85,8 +73,9 @@ def descent(data: xr.Dataset) -> Figure:
     return figure
 
 
-def polygons(data: xr.Dataset) -> Figure:
+def polygons(record: Record) -> Figure:
     """Features (above) and hidden vectors of samples (below) of the first training set."""
+    data = record.data
     at = _shown(data)
     figure, axes = new_figure(2, len(at), width=PAGE, height=2.6)
     for column, size in enumerate(at):
@@ -121,3 +110,23 @@ def _rays(ax: Axes, vectors: np.ndarray, colour: str) -> None:
     ax.plot(*vectors, ".", color=colour, markersize=2.5, rasterized=True)
     ax.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
+
+
+FIGURES = (
+    FigureSpec(
+        "descent",
+        descent,
+        message="Test loss, norms and dimensions over the number of training points.",
+        caption="Samples occupy the dimensions first, features last, and the test loss has a bump "
+        "between.",
+        refuted="This is refuted if the test loss falls throughout, or if the largest D_f are "
+        "there from the start.",
+    ),
+    FigureSpec(
+        "polygons",
+        polygons,
+        message="Directions of features and hidden vectors of samples in one training set.",
+        refuted="This is refuted if hidden vectors of few points are no regular polygon, or "
+        "features of many points no pentagon.",
+    ),
+)

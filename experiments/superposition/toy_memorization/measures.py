@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
@@ -108,6 +108,7 @@ def _wanted(data: xr.Dataset) -> bool:
     return enough and bool(np.isfinite(data.test_loss).all())
 
 
+@measures("memorization-tgon-*", "memorization-least-norm", "memorization-sample-dimension")
 def _samples(data: xr.Dataset) -> dict[str, Estimate]:
     """Polygons of hidden vectors."""
     found = {}
@@ -123,6 +124,13 @@ def _samples(data: xr.Dataset) -> dict[str, Estimate]:
     return found
 
 
+@measures(
+    "memorization-feature-dimension",
+    "memorization-no-features",
+    "memorization-norm-plateau",
+    "memorization-pentagon",
+    "memorization-sample-share",
+)
 def _features(data: xr.Dataset) -> dict[str, Estimate]:
     """Dimensions of features, and the pentagon."""
     first, most = data.isel(decay=0), data.points.values[-1]
@@ -148,6 +156,7 @@ def pentagons(data: xr.Dataset) -> list[bool]:
     return [is_pentagon(W) for W in data.W.sel(points=data.points.values[-1]).values]
 
 
+@measures("memorization-onset")
 def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
     """Test loss and norms over the number of points."""
     found = _bump(data) | {
@@ -161,6 +170,7 @@ def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
     return found
 
 
+@measures("memorization-bump-*", "memorization-norm-peak")
 def _bump(data: xr.Dataset) -> dict[str, Estimate]:
     """The peaks of test loss and of norms between the fewest and the most points."""
     first = data.isel(decay=0)
@@ -174,6 +184,7 @@ def _bump(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+@measures("memorization-generalises")
 def _most(data: xr.Dataset) -> Estimate:
     """Test loss at the largest T."""
     return mean_estimate(data.test_loss.isel(decay=0, points=-1))
@@ -185,6 +196,7 @@ def _onset_or_later(data: xr.Dataset) -> float:
     return at if np.isfinite(at) else 2.0 * float(data.points[-1])
 
 
+@measures("memorization-decay")
 def _removed(data: xr.Dataset) -> Estimate:
     """How much of the bump the last decay removes."""
     top, strong = at_peak(data.test_loss.isel(decay=0)), data.test_loss.isel(decay=-1)

@@ -1,3 +1,9 @@
-"""One feature's density is varied: the pentagon bends, then snaps into two digons."""
+"""Non-uniform superposition: one of five features is made denser or sparser than the others."""
 
-PLACE = 80
+from circuitax.config.catalogue import Experiment
+
+EXPERIMENT = Experiment(
+    place=80,
+    budget_seconds=60,
+    paper_seconds=600,  # by its work against quick scale; not run
+)

@@ -8,10 +8,12 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(
     "Toy Models of Superposition, non-uniform superposition (n = 5, m = 2, p = 0.05)",
-    kind="shape",
+    cites=(Paper.TOY_MODELS,),
+    kind="relation",
     why="a relation",
     selection="both exact branches",
     origin="published",
@@ -31,12 +33,13 @@ TRAINED = replace(
 REFERENCE = replace(
     PAPER,
     source="Exact optimum of the reference page, one perturbed feature",
+    cites=(),
     kind="number",
     origin="correction",
     link="",
 )
 OURS = replace(
-    PAPER, source="Ours, on one perturbed feature", kind="number", origin="ours", link=""
+    PAPER, source="Ours, on one perturbed feature", cites=(), kind="number", origin="ours", link=""
 )
 
 CLAIMS = (
@@ -112,6 +115,10 @@ CLAIMS = (
         "The crossing ratio rises with the density of the others (least step)",
         at_least(0),
         "at p = 0.22 it must reach 1: two digons and pentagon tie for equal features",
-        kind="shape",
+        kind="relation",
+        null=Null(
+            "permuted",
+            "the crossings are shuffled among the densities of the others",
+        ),
     ),
 )

@@ -32,8 +32,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 60
-PAPER_SECONDS = 600  # by its work against quick scale; not run
 N_HIDDEN = 2
 
 

@@ -1,23 +1,13 @@
-"""One feature's density decides whether five features form a pentagon or two digons.
-
-branches    The best networks change their shape where the exact losses cross. Loss of both exact
-            branches over the ratio of densities, with every trained network. The lower one changes
-            at the solid line. This is refuted if the best networks change elsewhere, or if dots lie
-            below both branches.
-factor      The crossing ratio over the density of the other features. This is refuted if the
-            printed ratio 1/2.5 is on the curve at density 0.05.
-solutions   Five features form a pentagon, unless one is much rarer: then it is left out. The best
-            network at each ratio, turned so that all can be compared.
-"""
+"""One feature's density decides whether five features form a pentagon or two digons."""
 
 import numpy as np
-import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.record import Record
 from circuitax.superposition.geometry.alignment import align
 from experiments.superposition.toy_perturbed.measures import (
@@ -31,15 +21,9 @@ TICKS = [0.1, 0.2, 0.5, 1, 2, 4]
 COLOURS = (ORANGE, BLUE)  # two digons, pentagon
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    data = record.data
-    return {"branches": branches(data, record.notes["density"]), "solutions": solutions(data)}
-
-
-def branches(data: xr.Dataset, density: float) -> Figure:
+def branches(record: Record) -> Figure:
     """Losses over the ratio, and the crossing ratio over density."""
+    data, density = record.data, record.notes["density"]
     figure, axes = new_figure(1, 2, height=2.6, width_ratios=[1.35, 1])
     left, right = axes[0]
     x, loss = data.exact_ratio.values, data.exact_loss.values
@@ -77,8 +61,9 @@ def branches(data: xr.Dataset, density: float) -> Figure:
     return figure
 
 
-def solutions(data: xr.Dataset) -> Figure:
+def solutions(record: Record) -> Figure:
     """Columns of W of the best network at each ratio, rotated alike; the perturbed one upwards."""
+    data = record.data
     best = np.maximum(data.best.values, 0)
     weights = data.W.values[best, np.arange(best.size)]
     figure, axes = new_figure(1, len(weights), width=PAGE, height=1.15)
@@ -116,3 +101,22 @@ def upright(W: np.ndarray) -> np.ndarray:
         return np.array([[y, -x], [x, y]]) @ W / norm
     diagonal = np.array([[1, -1, 1, -1], [1, -1, -1, 1]]) / 2**0.5
     return align(W[:, :-1], diagonal, permute=True).rotation @ W
+
+
+FIGURES = (
+    FigureSpec(
+        "branches",
+        branches,
+        message="The best networks change their shape where the exact losses cross.",
+        caption="Loss of both exact branches over the ratio of densities, with every trained "
+        "network. The lower one changes at the solid line.",
+        refuted="This is refuted if the best networks change elsewhere, or if dots lie below both "
+        "branches.",
+    ),
+    FigureSpec(
+        "solutions",
+        solutions,
+        message="Five features form a pentagon, unless one is much rarer: then it is left out.",
+        caption="The best network at each ratio, turned so that all can be compared.",
+    ),
+)

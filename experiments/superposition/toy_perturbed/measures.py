@@ -5,7 +5,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -22,6 +22,9 @@ ANTIPODAL = -0.9
 N_DRAWS = 40
 DIGONS, PENTAGON = 0, 1
 RATIOS = (0.3, 0.4, 4.0)
+
+
+N_SHUFFLED = 1000
 
 
 def measure(record: Record) -> Measured:
@@ -46,7 +49,12 @@ def nulls(record: Record) -> Nulls:
         W = normal_weights(np.random.default_rng(i), std, *data.W.shape)
         found.append(_trained(data.assign(W=data.W.copy(data=W)), at))
     names = ("perturbed-trained", "perturbed-both", "perturbed-denser", "perturbed-sparser")
+    base, rng = base_crossings(data), np.random.default_rng(0)
+    base = base[np.isfinite(base)]
+    mixed = rng.permuted(np.broadcast_to(base, (N_SHUFFLED, base.size)), axis=1)
+    rises = {"perturbed-base-rises": np.diff(mixed).min(axis=1)} if base.size > 1 else {}
     return {
+        "permuted": rises,
         "untrained": {name: [draw.get(name) for draw in found] for name in names},
         "false world": {"perturbed-first-order": [0.0], "perturbed-slopes": [0.0]},
     }
@@ -100,6 +108,13 @@ def own_gaps(W: np.ndarray) -> float:
     return float((others[0] + 360 - others[-1]) / 2)
 
 
+@measures(
+    "perturbed-base-rises",
+    "perturbed-crossing",
+    "perturbed-first-order",
+    "perturbed-printed",
+    "perturbed-slopes",
+)
 def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """The crossing of the exact branches, and whether it is of first order."""
     x = np.log(data.exact_ratio.values)
@@ -121,6 +136,7 @@ def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     return found
 
 
+@measures("perturbed-both", "perturbed-denser", "perturbed-sparser", "perturbed-trained")
 def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """Branches of the trained networks, and the bending of the pentagon."""
     pentagon = is_pentagon(data)

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
+from circuitax.records.papers import Paper
 
 CELLS = Null("permuted", "the cells of the closed forms' diagrams are shuffled")
 PHASE = ClaimSource(
     "Toy Models of Superposition, superposition as a phase change",
-    kind="shape",
+    cites=(Paper.TOY_MODELS,),
+    kind="relation",
     selection="lowest of all restarts",
     origin="published",
     link=papers.TOY_MODELS,
@@ -20,6 +22,7 @@ PHASE = ClaimSource(
 REFERENCE = replace(
     PHASE,
     source="exact optimum of the reference page, n = 2, m = 1, sum loss",
+    cites=(),
     origin="ours",
     link="",
 )
@@ -64,6 +67,7 @@ CLAIMS = (
         link="",
         explanation="the value is far below the limit; but in four cells only three of "
         "forty networks are within it, so that forty drawn again may hold none",
+        null=Null("permuted", "one seed at random in each cell in the place of the best"),
     ),
     PHASE.claim(
         "T4-regions-optimum",
@@ -88,6 +92,7 @@ CLAIMS = (
         at_most(6e-6),
         "last digit given",
         kind="number",
+        null=Null("permuted", "the six losses in turn in each other's place"),
     ),
     REFERENCE.claim(
         "T4-blur",
@@ -95,6 +100,7 @@ CLAIMS = (
         "(interference of the last feature)",
         at_least(0.5),
         "one if antipodal, zero if not",
+        null=Null("false world", "the optimum is what the closed forms say"),
     ),
     PHASE.claim(
         "T4-confused",
@@ -105,6 +111,7 @@ CLAIMS = (
         kind="number",
         origin="ours",
         link="",
+        null=Null(PRINTED_NUMBER, "the direction of one feature, 1/√3", 3**-0.5),
     ),
     PHASE.claim(
         "T4-digon-dedicated",
@@ -115,5 +122,6 @@ CLAIMS = (
         kind="number",
         origin="ours",
         link="",
+        null=Null("false world", "a triangle: three features of 2/3 of a dimension each"),
     ),
 )

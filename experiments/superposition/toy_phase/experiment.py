@@ -30,9 +30,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 35
-EVENING_SECONDS = 160  # 360 were measured beside other programs
-PAPER_SECONDS = 6_000  # by its work against quick scale; not run
 MODELS = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
 # (importance of the last feature, density) of the optima that claims name, beside the grid.

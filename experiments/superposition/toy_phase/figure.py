@@ -1,13 +1,4 @@
-"""When is one more feature ignored, superposed, or given its own dimension?
-
-phase       Rare features are superposed; in closed form all regions meet at density 4/7. Closed
-            forms, exact optimum and training show the same regions, away from their borders; the
-            optimum's own triple point is denser (phase_proof). This is refuted if the colours of a
-            row disagree away from the black boundaries.
-difference  The exact optimum is better than the closed forms, whose weights are 0 and 1 only, near
-            the triple point. This is refuted if the gain is zero there, or large far from a
-            boundary.
-"""
+"""When is one more feature ignored, superposed, or given its own dimension?"""
 
 from typing import Any
 
@@ -17,7 +8,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from circuitax.figures.palette import BLACK, BLUE, ORANGE, SEQUENTIAL
-from circuitax.figures.style import letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.record import Record
 
 SOURCES = (
@@ -27,12 +19,6 @@ SOURCES = (
 )
 TRIPLE_POINT = 4 / 7
 CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"phase": phase(record), "difference": difference(record)}
 
 
 def phase(record: Record) -> Figure:
@@ -142,3 +128,23 @@ def _legend(ax: Axes) -> None:
     ax.set(xlabel="interference", ylabel=r"norm $\|W_n\|$")
     ax.set_box_aspect(1.2)
     ax.spines[:].set_visible(True)
+
+
+FIGURES = (
+    FigureSpec(
+        "phase",
+        phase,
+        message="Rare features are superposed; in closed form all regions meet at density 4/7.",
+        caption="Closed forms, exact optimum and training show the same regions, away from their "
+        "borders; the optimum's own triple point is denser (phase_proof).",
+        refuted="This is refuted if the colours of a row disagree away from the black boundaries.",
+        flagship=True,
+    ),
+    FigureSpec(
+        "difference",
+        difference,
+        message="The exact optimum is better than the closed forms, whose weights are 0 and 1 "
+        "only, near the triple point.",
+        refuted="This is refuted if the gain is zero there, or large far from a boundary.",
+    ),
+)

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.estimate import Estimate, exact
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -41,11 +41,22 @@ def nulls(record: Record) -> Nulls:
     theory = {name: _regions_in_theory(data, name) for name in ("optimum", "trained")}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     trained = [_trained(data, _mixed(theory["trained"], rng)) for rng in rngs]
+    here = {"importance_theory": 1.0, "density_theory": 0.65}
+    in_theory = float(data.theory_interference.sel(model=PAIRED).sel(here, method="nearest"))
+    loss = data.seeds_loss.transpose("seed", ...).values
+    ratio = (loss / data.trained_closed_form.values).reshape(len(loss), -1)
+    cells, one = np.arange(ratio.shape[1]), np.random.default_rng(0)
+    some = one.integers(len(loss), size=(N_DRAWS, ratio.shape[1]))
+    spots = [float(_spot(data, PAIRED, *at)["spot_loss"]) for at in TABLE]
+    turned = [np.abs(np.array(spots) - np.roll(list(TABLE.values()), k)).max() for k in (1, 2, 3)]
     return {
+        "false world": {"T4-blur": [in_theory], "T4-digon-dedicated": [1 / 3]},
         "permuted": {
+            "T4-trained-below": ratio[some, cells].max(axis=1),
+            "T4-table": turned,
             "T4-regions-optimum": [_optimal(data, _mixed(theory["optimum"], rng)) for rng in rngs],
             "T4-regions-trained": [draw["T4-regions-trained"] for draw in trained],
-        }
+        },
     }
 
 
@@ -55,11 +66,13 @@ def _mixed(regions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.permuted(rows, axis=1).reshape(regions.shape)
 
 
+@measures("T4-regions-optimum")
 def _optimal(data: xr.Dataset, theory: np.ndarray) -> Estimate:
     """Share of cells in which the exact optimum is in the same region."""
     return exact((_regions(data, "optimum") == theory).mean())
 
 
+@measures("T4-regions-trained", "T4-trained-below")
 def _trained(data: xr.Dataset, theory: np.ndarray) -> dict[str, Estimate]:
     """The best of all seeds in each cell, and how it varies with the seeds tried."""
     seeds = data[["seeds_loss", "seeds_norm", "seeds_interference"]].transpose("seed", ...)

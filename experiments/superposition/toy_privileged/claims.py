@@ -5,10 +5,12 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 COUNT = "a count"
 PAPER = ClaimSource(
     "Toy Models of Superposition, superposition in a privileged basis",
+    cites=(Paper.TOY_MODELS,),
     selection="lowest loss of all restarts at the density",
     n=96,
     why=COUNT,
@@ -16,7 +18,9 @@ PAPER = ClaimSource(
     link=papers.TOY_MODELS,
     null=Null("untrained", "1,000 networks at their start, each by itself"),
 )
-OURS = replace(PAPER, source="ours, on the paper's 1,000 models a density", origin="ours", link="")
+OURS = replace(
+    PAPER, source="ours, on the paper's 1,000 models a density", cites=(), origin="ours", link=""
+)
 
 # Density: monosemantic neurons of the best solution, as published.
 MONOSEMANTIC = {0.75: 5, 0.35: 3, 0.15: 2, 0.12: 1, 0.06: 0, 0.03: 0}
@@ -55,7 +59,7 @@ CLAIMS = (
         "p = 0.03: every feature is a pair of neurons (share of features with two neurons)",
         at_least(0.8),
         "one or two of ten features may be below the threshold of a weight",
-        kind="shape",
+        kind="relation",
         printed="density 0.04 and below: each of 10 features is a pair of 5 neurons",
     ),
     OURS.claim(
@@ -64,7 +68,7 @@ CLAIMS = (
         "restarts within 1 % of the best loss, mean over p <= 0.15",
         at_most(0.3),
         "the paper needed 1,000 restarts",
-        kind="shape",
+        kind="relation",
         selection="all restarts",
         null=Null("random", "normal losses of the same mean and spread at each density"),
     ),

@@ -32,10 +32,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 30
-EVENING_SECONDS = 300  # 660 were measured beside other programs
-PAPER_SECONDS = 60_000  # by its work against quick scale; not run
-
 
 @dataclass(frozen=True)
 class Spec:

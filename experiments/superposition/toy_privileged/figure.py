@@ -1,11 +1,4 @@
-"""Do features align with neurons when the hidden layer has a ReLU?
-
-weights     Dense features have one neuron each; sparser ones share neurons, until every neuron
-            serves several. This is refuted if the matrices of sparse columns have one large entry
-            in each row.
-restarts    Most restarts end in worse solutions, with other numbers of monosemantic neurons. This
-            is refuted if the dots of sparse columns lie at zero.
-"""
+"""Do features align with neurons when the hidden layer has a ReLU?"""
 
 import matplotlib
 import numpy as np
@@ -15,20 +8,16 @@ from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import interval_bars, spread
 from circuitax.figures.palette import BLACK, DIVERGING
-from circuitax.figures.style import PAGE, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.estimate import share_estimate
 from circuitax.records.record import Record
 from experiments.superposition.toy_privileged.measures import reached
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"weights": weights(record.data), "restarts": restarts(record.data)}
-
-
-def weights(data: xr.Dataset) -> Figure:
+def weights(record: Record) -> Figure:
     """``W`` of the best restart, neurons in rows, monosemantic ones first."""
+    data = record.data
     n = data.sizes["density"]
     columns = min(3, n)
     rows = -(-n // columns)
@@ -57,8 +46,9 @@ def weights(data: xr.Dataset) -> Figure:
     return figure
 
 
-def restarts(data: xr.Dataset) -> Figure:
+def restarts(record: Record) -> Figure:
     """Excess loss of every restart over the best one, and how many come within 1 %."""
+    data = record.data
     figure, axes = new_figure(1, 2, width=PAGE, height=2.5, width_ratios=[2, 1])
     excess, share = axes[0]
     most = data.sizes["neuron"]
@@ -95,3 +85,21 @@ def neuron_order(cell: xr.Dataset) -> np.ndarray:
     """Monosemantic neurons first, by their feature; the others by their strongest feature."""
     strongest = np.abs(cell.best_W.values).argmax(axis=1)
     return np.lexsort((strongest, ~cell.best_monosemantic.values))
+
+
+FIGURES = (
+    FigureSpec(
+        "weights",
+        weights,
+        message="Dense features have one neuron each; sparser ones share neurons, until every "
+        "neuron serves several.",
+        refuted="This is refuted if the matrices of sparse columns have one large entry in each "
+        "row.",
+    ),
+    FigureSpec(
+        "restarts",
+        restarts,
+        message="Most restarts end in worse solutions, with other numbers of monosemantic neurons.",
+        refuted="This is refuted if the dots of sparse columns lie at zero.",
+    ),
+)

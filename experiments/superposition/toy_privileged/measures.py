@@ -7,7 +7,7 @@ import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -94,6 +94,7 @@ def reached(data: xr.Dataset) -> xr.DataArray:
     return data.loss <= (1 + TOLERANCE) * data.loss.min("restart")
 
 
+@measures("privileged-best-is-rare")
 def _rare(sparse: xr.Dataset) -> Estimate:
     """Share of restarts that reached the best; cells of one share data, and are averaged."""
     return mean_estimate(reached(sparse).mean("density").values)

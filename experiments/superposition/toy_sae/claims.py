@@ -5,10 +5,12 @@ from dataclasses import replace
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between
 from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
 
 ARENA = ClaimSource(
     "ARENA, sparse autoencoder on a toy model of superposition",
-    kind="shape",
+    cites=(Paper.TOY_MODELS, Paper.ARENA),
+    kind="relation",
     selection="strength with the highest mean cosine of the other half of the seeds; all seeds",
     n=16,
     origin="published",
@@ -17,10 +19,15 @@ ARENA = ClaimSource(
 HEDGING = replace(
     ARENA,
     source="Chanin et al. 2025 (feature hedging)",
+    cites=(Paper.CHANIN_2025,),
     link="https://arxiv.org/abs/2505.11756",
 )
-OURS = replace(ARENA, source="ours, on the benchmark's targets", origin="ours", link="")
-JUMP = replace(OURS, source="Ours, on autoencoders of Rajamanoharan et al. 2024 (JumpReLU)")
+OURS = replace(ARENA, source="ours, on the benchmark's targets", cites=(), origin="ours", link="")
+JUMP = replace(
+    OURS,
+    source="Ours, on autoencoders of Rajamanoharan et al. 2024 (JumpReLU)",
+    cites=(Paper.RAJAMANOHARAN_2024,),
+)
 
 TOO_SHORT = (
     "Some seeds find every direction, and others merge two or lose one: local optima of training, "
@@ -31,6 +38,7 @@ CLAIMS = (
     replace(
         ARENA,
         source="Sharkey, Braun and Millidge 2022, sparse autoencoders on toy data",
+        cites=(Paper.SHARKEY_2022,),
         link="https://www.lesswrong.com/posts/z6QQJbtpkEAX3Aojj",
     ).claim(
         "sae-large-relu",
@@ -49,6 +57,7 @@ CLAIMS = (
         at_least(0.95),
         "a pentagon has no two directions closer than 72 degrees",
         explanation=TOO_SHORT,
+        null=Null("random", "random directions, the best of as many methods"),
     ),
     OURS.claim(
         "sae-orthogonal",
@@ -57,6 +66,7 @@ CLAIMS = (
         at_least(0.95),
         "nothing is in superposition",
         explanation=TOO_SHORT,
+        null=Null("random", "random directions, the worst of as many methods"),
     ),
     ARENA.claim(
         "sae-shrinkage",
@@ -77,6 +87,7 @@ CLAIMS = (
         selection="largest strength; all seeds",
         explanation="One number is two penalties: 0.1 for each code that is on is far more than "
         "0.1 times a code of one half. A hypothesis, not tested at equal sparsity",
+        null=Null("permuted", "both methods exchanged at random in each seed"),
     ),
     JUMP.claim(
         "sae-jump-regret",
@@ -86,6 +97,7 @@ CLAIMS = (
         "a relation",
         explanation="The strengths with the highest cosine are not equally sparse, and JumpReLU "
         "has lost a seventh of its latents there",
+        null=Null("permuted", "both methods exchanged at random in each seed"),
     ),
     HEDGING.claim(
         "sae-hedging",
@@ -96,11 +108,17 @@ CLAIMS = (
         printed="autoencoders narrower than the truth merge correlated features; no number at hand",
         null=Null("permuted", "the two laws of features are exchanged in half of the seeds"),
     ),
-    replace(OURS, source="Ours, beside Chanin et al. 2025 (feature hedging)").claim(
+    replace(
+        OURS, source="Ours, beside Chanin et al. 2025 (feature hedging)", cites=(Paper.CHANIN_2025,)
+    ).claim(
         "sae-hedging-all",
         "The same for every method (least difference of the methods)",
         at_least(0.05),
         "a visible difference",
+        null=Null(
+            "permuted",
+            "features that occur together and independent ones exchanged in each seed",
+        ),
     ),
     OURS.claim(
         "sae-no-hedging",
@@ -108,6 +126,10 @@ CLAIMS = (
         at_most(0.05),
         "a few hundredths of noise",
         explanation=TOO_SHORT,
+        null=Null(
+            "false world",
+            "a dictionary as wide as the truth hedges as a narrower one does",
+        ),
     ),
     OURS.claim(
         "sae-anticorrelated",
@@ -117,5 +139,6 @@ CLAIMS = (
         "nothing is in superposition",
         explanation="the value is nearly 1, and Student's interval does not know that "
         "no cosine exceeds 1: it ends above",
+        null=Null("random", "random directions, the best of as many methods"),
     ),
 )

@@ -39,9 +39,6 @@ from circuitax.training.dictionary import (
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 
-BUDGET_SECONDS = 75
-EVENING_SECONDS = 900
-PAPER_SECONDS = 10_000  # by its work against quick scale; not run
 # P(a feature is on, given that its partner is); None for independent features.
 TOGETHER = {"exclusive": 0.0, "independent": None, "together": 0.8}
 

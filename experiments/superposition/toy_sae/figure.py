@@ -1,10 +1,4 @@
-"""Recovery of exactly known features by autoencoders.
-
-ranking     Methods by mean max cosine, regret, norm ratio and dead latents on each target. This is
-            refuted as a ranking where intervals overlap.
-hedging     A dictionary narrower than the truth merges features that occur together, and does so
-            less with independent ones. This is refuted if the bars of a method do not differ.
-"""
+"""Recovery of exactly known features by autoencoders."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,7 +12,8 @@ from circuitax.figures.marks import (
     zero_line,
 )
 from circuitax.figures.palette import BLUE, COLOURS, ORANGE
-from circuitax.figures.style import COLUMN, PAGE, headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import COLUMN, PAGE, headline, letter_panels, new_figure
 from circuitax.records.estimate import mean_of_finite
 from circuitax.records.record import Record
 from experiments.superposition.toy_sae.measures import at_best_strength
@@ -37,12 +32,6 @@ SCORES = (
     ("norm_ratio", "norm ratio", "shrinkage"),
     ("dead", "dead latents (share)", "latents lost"),
 )
-
-
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The two figures of the experiment."""
-    return {"ranking": ranking(record), "hedging": hedging(record)}
 
 
 def ranking(record: Record) -> Figure:
@@ -100,3 +89,20 @@ def hedging(record: Record) -> Figure:
     n = record.data.sizes["seed"]
     figure.legend(loc="outside lower center", ncols=1, title=f"{n} seeds, t interval 95 %")
     return figure
+
+
+FIGURES = (
+    FigureSpec(
+        "ranking",
+        ranking,
+        message="Methods by mean max cosine, regret, norm ratio and dead latents on each target.",
+        refuted="This is refuted as a ranking where intervals overlap.",
+    ),
+    FigureSpec(
+        "hedging",
+        hedging,
+        message="A dictionary narrower than the truth merges features that occur together, and "
+        "does so less with independent ones.",
+        refuted="This is refuted if the bars of a method do not differ.",
+    ),
+)

@@ -8,6 +8,7 @@ import xarray as xr
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.null_draws import shuffled
+from circuitax.records.null_samples import DRAWS
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 
@@ -42,11 +43,25 @@ def nulls(record: Record) -> Nulls:
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     narrow = at_best_strength(record.data).sel(target=NARROW)
     exchanged = [shuffled(narrow, ["hedging"], "target", rng, ["kind", "seed"]) for rng in rngs]
-    seeds = record.data.sizes["seed"]
+    seeds, methods = record.data.sizes["seed"], record.data.sizes["kind"]
+    best = at_best_strength(record.data)
+    strongest = record.data.isel(strength=-1).sel(target="large").norm_ratio
+    error = np.log(best.error.sel(target="large"))
+    wider = best.hedging.sel(target=NARROW[1], kind="relu")
     return {
-        "random": {"sae-large-relu": [_random_cosine(rng, seeds) for rng in rngs]},
-        "permuted": {"sae-hedging": [_mean(_merged(one).sel(kind="relu")) for one in exchanged]},
-        "false world": {"sae-shrinkage": [1.0]},
+        "random": {
+            "sae-large-relu": [_random_cosine(rng, seeds) for rng in rngs],
+            "sae-small-best": _random_extremes(seeds, methods, 5, 2, max),
+            "sae-anticorrelated": _random_extremes(seeds, methods, 10, 10, max),
+            "sae-orthogonal": _random_extremes(seeds, methods, 10, 10, min),
+        },
+        "permuted": {
+            "sae-hedging": [_mean(_merged(one).sel(kind="relu")) for one in exchanged],
+            "sae-hedging-all": [_extreme(_merged(one), min) for one in exchanged],
+            "sae-jump-shrinks-less": _exchanged(strongest),
+            "sae-jump-regret": _exchanged(-error, np.exp),
+        },
+        "false world": {"sae-shrinkage": [1.0], "sae-no-hedging": [_mean(wider)]},
     }
 
 
@@ -69,9 +84,28 @@ def _merged(best: xr.Dataset) -> xr.DataArray:
     return best.hedging.sel(target=NARROW[1]) - best.hedging.sel(target=NARROW[0])
 
 
-def _random_cosine(rng: np.random.Generator, seeds: int) -> Estimate:
-    """Mean max cosine of 40 random directions in 10 dimensions with 40 others, over seeds."""
-    rows = rng.standard_normal((2, seeds, 40, 10))
+def _exchanged(
+    by_method: xr.DataArray, of: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> list[Estimate]:
+    """JumpReLU less ReLU, with both exchanged at random in each seed."""
+    gap = (by_method.sel(kind="jumprelu") - by_method.sel(kind="relu")).values
+    gap = gap[np.isfinite(gap)]
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, gap.size))
+    return [mean_estimate(of(row * gap)) for row in signs]
+
+
+def _random_extremes(
+    seeds: int, methods: int, n: int, dim: int, choose: Callable[..., Estimate]
+) -> list[Estimate]:
+    """Of as many random dictionaries as methods, the one whose mean is greatest, or least."""
+    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    drawn = ([_random_cosine(rng, seeds, n, dim) for _ in range(methods)] for rng in rngs)
+    return [choose(means, key=lambda estimate: estimate.value) for means in drawn]
+
+
+def _random_cosine(rng: np.random.Generator, seeds: int, n: int = 40, dim: int = 10) -> Estimate:
+    """Mean max cosine of ``n`` random directions with ``n`` others, over seeds."""
+    rows = rng.standard_normal((2, seeds, n, dim))
     unit = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
     cosine = unit[0] @ np.swapaxes(unit[1], -1, -2)
     return mean_estimate(cosine.max(axis=-1).mean(axis=-1))

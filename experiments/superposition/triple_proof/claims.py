@@ -7,10 +7,11 @@ class was proven at the twelfth level.
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
+from circuitax.records.nulls import BY_PROOF, Null
 
 THEOREM = ClaimSource(
     "branch and bound on the exact loss, n = 3, m = 2",
-    kind="shape",
+    kind="relation",
     why="a point would have to be wrong",
     selection="all points",
     origin="theorem",
@@ -34,6 +35,7 @@ CLAIMS = (
         "triple-classes",
         "Which class of solutions is globally optimal is proven (share of points)",
         at_least(0.6),
+        null=Null(BY_PROOF, "bounded by ball arithmetic over all weights"),
     ),
     REACH.claim(
         "triple-gap",
@@ -43,5 +45,6 @@ CLAIMS = (
         "boxes is reached after eleven of fifteen levels, at 0.75; at density 0.2 and importance "
         "0.1 fifteen levels end at 0.94. At the ten other points the search ends where it may, "
         "within 5 % of the loss",
+        null=Null(BY_PROOF, "bounded by ball arithmetic over all weights"),
     ),
 )

@@ -29,9 +29,6 @@ from circuitax.superposition.proofs.triple_proof import (
     prove_triple,
 )
 
-BUDGET_SECONDS = 40
-EVENING_SECONDS = 1_800  # 4,000 were measured beside other programs
-PAPER_SECONDS = 19_000  # at most, by its boxes against quick scale; not run
 # By how much the couplings of a candidate are turned away from 0, where the closed form divides.
 TURN = 1e-4
 

@@ -1,10 +1,4 @@
-"""Proofs about three features in two dimensions, against the work they take.
-
-levels      At each point of density p and importance I of the last feature: the loss below which no
-            solution of a class lies, over the best loss known, against the boxes that were bounded.
-            A star: the class is excluded. This is refuted as a proof if the class that the
-            optimiser finds, which is drawn thick, has a star.
-"""
+"""Proofs about three features in two dimensions, against the work they take."""
 
 import numpy as np
 import xarray as xr
@@ -15,7 +9,8 @@ from matplotlib.ticker import NullFormatter
 
 from circuitax.figures.marks import reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, styled
+from circuitax.figures.spec import FigureSpec
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
 from circuitax.records.record import Record
 from experiments.superposition.triple_proof.measures import last_levels, optimiser_classes
 
@@ -24,14 +19,9 @@ COLUMNS = 4
 THICK = 2.2
 
 
-@styled
-def draw(record: Record) -> dict[str, Figure]:
-    """The figure of the experiment."""
-    return {"levels": levels(record.data)}
-
-
-def levels(data: xr.Dataset) -> Figure:
+def levels(record: Record) -> Figure:
     """One panel a point: for each class of solutions a line that rises with the boxes bounded."""
+    data = record.data
     n = data.sizes["point"]
     rows = -(-n // COLUMNS)
     figure, axes = new_figure(rows, COLUMNS, width=PAGE, height=0.8 + 1.5 * rows, sharey=True)
@@ -86,3 +76,17 @@ def _panel(ax: Axes, data: xr.Dataset, best: str) -> None:
         title=f"$p$ = {float(data.density):g}, $I$ = {float(data.importance):g}",
     )
     ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+FIGURES = (
+    FigureSpec(
+        "levels",
+        levels,
+        message="At each point of density p and importance I of the last feature: the loss below "
+        "which no solution of a class lies, over the best loss known, against the boxes that were "
+        "bounded.",
+        caption="A star: the class is excluded.",
+        refuted="This is refuted as a proof if the class that the optimiser finds, which is drawn "
+        "thick, has a star.",
+    ),
+)

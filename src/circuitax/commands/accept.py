@@ -9,7 +9,7 @@ from typing import Any
 from circuitax.commands.changes import accepted_settings
 from circuitax.commands.options import YES_NO, Command, Option, refuse, wanted
 from circuitax.commands.twins import made
-from circuitax.config.catalogue import Entry, checkout, discover, upstream_order
+from circuitax.config.catalogue import ExperimentEntry, checkout, discover, upstream_order
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.pages import CHANGES, write_pages
@@ -140,7 +140,7 @@ def _left_behind(folder: str, names: list[str]) -> set[str]:
     return left
 
 
-def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
+def accepted_runs(entries: dict[str, ExperimentEntry]) -> dict[str, Path]:
     """The accepted run of each experiment that has one, cheap experiments first."""
     names = sorted(entries, key=lambda name: (entries[name].budget_seconds, name))
     folders = {name: results_folder() / name / ACCEPTED for name in names}
@@ -150,7 +150,7 @@ def accepted_runs(entries: dict[str, Entry]) -> dict[str, Path]:
 
 
 def _again(
-    kept: dict[str, Path], options: dict[str, str], entries: dict[str, Entry]
+    kept: dict[str, Path], options: dict[str, str], entries: dict[str, ExperimentEntry]
 ) -> dict[str, WholeRun]:
     """The accepted runs whose claims are to be settled again."""
     for name in ("run", "scale"):
@@ -163,7 +163,7 @@ def _again(
     return {name: whole(kept[name]) for name in names}
 
 
-def _chosen(options: dict[str, str], entries: dict[str, Entry]) -> dict[str, WholeRun]:
+def _chosen(options: dict[str, str], entries: dict[str, ExperimentEntry]) -> dict[str, WholeRun]:
     if options["run"]:
         run = whole(results_folder() / options["run"])
         name = str(provenance(run).get("experiment"))
@@ -214,7 +214,7 @@ def _settings(run: WholeRun) -> AcceptedSettings:
     )
 
 
-def _refuse_other_code(chosen: dict[str, WholeRun], entries: dict[str, Entry]) -> None:
+def _refuse_other_code(chosen: dict[str, WholeRun], entries: dict[str, ExperimentEntry]) -> None:
     for name, run in chosen.items():
         facts = provenance(run)
         if facts["source"] != numbers_hash(entries[n].path for n in upstream_order(name, entries)):

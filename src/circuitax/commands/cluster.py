@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -52,18 +51,17 @@ def submit_jobs(
     Raises:
         Stopped: When a signal came; the jobs are told to save and end.
     """
-    folder = Path(config.hydra.sweep.dir)
     jobs = jobs_of(config, overrides, first)
     try:
         executor = _executor(settings)
         with executor.batch():
-            submitted = [executor.submit(ClusterJob(folder, job)) for job in jobs]
+            submitted = [executor.submit(ClusterJob(job)) for job in jobs]
     except (FailedJobError, RuntimeError) as error:  # no such partition, no Slurm here
         for job in jobs:
-            failed(folder, job, f"not submitted: {_one_line(error)}")
+            failed(job, f"not submitted: {_one_line(error)}")
         return
     try:
-        _wait(folder, dict(zip(jobs, submitted, strict=True)))
+        _wait(dict(zip(jobs, submitted, strict=True)))
     except Stopped:
         for one in submitted:
             one.cancel(check=False)
@@ -74,12 +72,11 @@ class ClusterJob:
     """One job of a sweep on a node, in a process of its own.
 
     Args:
-        folder: Of the sweep.
         job: The job.
     """
 
-    def __init__(self, folder: Path, job: Job) -> None:
-        self.folder, self.job = folder, job
+    def __init__(self, job: Job) -> None:
+        self.job = job
 
     def __call__(self) -> None:
         """Compute the job; at a signal save it and end, so that Slurm requeues it.
@@ -88,7 +85,7 @@ class ClusterJob:
         waiting for a job that begins anew.
         """
         setup_globals()
-        (self.folder / str(self.job.number) / STATUS).unlink(missing_ok=True)
+        (self.job.folder / STATUS).unlink(missing_ok=True)
         requeue: Any = signal.getsignal(OUT_OF_TIME)  # submitit's, which counts how often
         signal.signal(signal.SIGALRM, lambda number, frame: requeue(OUT_OF_TIME, frame))
         try:
@@ -133,14 +130,14 @@ def _executor(settings: Mapping[str, Any]) -> submitit.AutoExecutor:
     return executor
 
 
-def _wait(folder: Path, waiting: dict[Job, submitit.Job[None]]) -> None:
+def _wait(waiting: dict[Job, submitit.Job[None]]) -> None:
     while waiting:
         for job, one in list(waiting.items()):
             if one.done():
                 del waiting[job]
-                if not (folder / str(job.number) / STATUS).exists():
+                if not (job.folder / STATUS).exists():
                     one.exception()  # waits for files that a slow disk shows late
-                    failed(folder, job, f"Slurm says {one.state}; its log: {one.paths.stderr}")
+                    failed(job, f"Slurm says {one.state}; its log: {one.paths.stderr}")
         time.sleep(LOOK_SECONDS)
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from circuitax.commands.options import Command, Option, refuse, wanted
-from circuitax.config.catalogue import Entry, discover
+from circuitax.config.catalogue import OF_SWEEPS, ExperimentEntry, discover
 from circuitax.config.scale import SCALES
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
@@ -36,8 +36,8 @@ COMMAND = Command(
     "collect",
     """\
 Merges the finished runs of the latest sweep (or of all) into one dataset whose dimensions are the
-swept fields, with tidy tables beside it, in results/NAME/collected/. An experiment whose figures
-define draw_sweep(record) has the sweep drawn.
+swept fields, with tidy tables beside it, in results/NAME/collected/. An experiment that
+declares SWEEP_FIGURES has the sweep drawn.
 """,
     options=(
         Option("experiment", "NAME", "which one"),
@@ -84,7 +84,7 @@ def main(options: dict[str, Any]) -> int:
         if record.notes[key]:
             print(f"{key.replace('_', ' ')}: {missing_text(record.notes[key])}")
     try:
-        for path in draw_figures(folder, entries[name], "draw_sweep"):
+        for path in draw_figures(folder, entries[name], OF_SWEEPS):
             print(shown(path))
     except Exception as error:  # the data are kept
         print(f"error: figures failed: {in_one_line(error)}", file=sys.stderr)
@@ -92,7 +92,7 @@ def main(options: dict[str, Any]) -> int:
     return 0
 
 
-def collect(entry: Entry, options: Mapping[str, str]) -> WholeRun:
+def collect(entry: ExperimentEntry, options: Mapping[str, str]) -> WholeRun:
     """The folder of the merged dataset.
 
     Raises:

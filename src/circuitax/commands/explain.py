@@ -123,7 +123,7 @@ def _explain(options: dict[str, Any]) -> None:
     with jax.enable_x64(double):
         opened = _of_source(options) if run_folder is None else _of_run(run_folder, options)
         found = _explained(opened, options)
-    print(_printable(str(found)))
+    print(_printable(found.text()))
     if options["page"] is not None:
         page = Path(options["page"]).expanduser()
         write_text(page, explanation_page(found, opened.name))

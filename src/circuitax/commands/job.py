@@ -2,23 +2,28 @@
 
 import os
 import sys
-import time
+import traceback
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
+from hydra._internal.callbacks import Callbacks
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
+from hydra.core.utils import run_job
+from hydra.types import HydraContext
+from omegaconf import DictConfig, read_write
 
 from circuitax.commands.status import BUSY, STATUS, STOPPED, leave
 from circuitax.commands.twins import alike
 from circuitax.config.catalogue import checkout, discover
-from circuitax.config.cells import Cell, from_config
+from circuitax.config.cells import PlannedRun, from_config, hydra_here
 from circuitax.config.scale import Reuse
 from circuitax.data.cache import CacheError
 from circuitax.data.corpus import TextError
 from circuitax.lab.busy import Busy
 from circuitax.lab.compilation import compile_seconds, keep_compiled_code
-from circuitax.lab.conduct import WAIT_SECONDS, Outcome, conduct
+from circuitax.lab.conduct import Outcome, conduct
 from circuitax.lab.loop import Diverged
 from circuitax.lab.places import about_the_place
 from circuitax.lab.reuse import reasons
@@ -33,7 +38,51 @@ from circuitax.records.store import write_text
 LAUNCHER = "CIRCUITAX_LAUNCHER"
 
 
-def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = False) -> None:
+def compute_planned(
+    cell: PlannedRun, folder: Path, *, stop: StopFlag | None = None, alone: bool = False
+) -> None:
+    """Compute the one cell of a command line as a job of Hydra, from the configuration it has.
+
+    Hydra sets the job's environment and its log, which has the traceback of what is raised; that
+    is printed too where the job is the only one of its process.
+
+    Args:
+        cell: From ``plan``, not of a sweep.
+        folder: The job's own folder.
+        stop: As for `compute`.
+        alone: Likewise.
+
+    Raises:
+        ValueError: If the cell was planned as one of a sweep.
+        Stopped: When a signal asked for it.
+    """
+    if cell.composed is None:
+        raise ValueError(f"cell={cell.id} must be planned alone: one of a sweep is not composed")
+    with read_write(cell.composed):
+        cell.composed.hydra.run.dir = str(folder)
+    task = partial(compute, stop=stop, alone=alone, cell=cell)
+    with hydra_here():
+        context = HydraContext(GlobalHydra.instance().config_loader(), Callbacks(cell.composed))
+        ended = run_job(task, cell.composed, "hydra.run.dir", None, context)
+    if alone or _launches():
+        try:
+            _ = ended.return_value
+        except Exception:
+            traceback.print_exc()
+
+
+def _launches() -> bool:
+    """Whether this process reads the command line itself, or has a job to itself."""
+    return os.environ.get(LAUNCHER) == this_process()
+
+
+def compute(
+    config: DictConfig,
+    stop: StopFlag | None = None,
+    *,
+    alone: bool = False,
+    cell: PlannedRun | None = None,
+) -> None:
     """Compute the run composed by Hydra, and write its status into the job's own folder.
 
     Args:
@@ -41,6 +90,7 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
         stop: The flag of the process, where it outlives the job; without it the job has its own.
         alone: Whether a signal to this process concerns this job alone, as on a cluster. Else it
             stops the sweep that the job is part of, if there is one.
+        cell: What the configuration describes, where it is known already.
 
     Raises:
         Stopped: When a signal asked for it.
@@ -52,19 +102,22 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
     if marker.exists():  # a job before this one was told to stop, and meant the sweep
         _leave(status, overrides, "stopped", "before it began")
         return
-    launches = os.environ.get(LAUNCHER) == this_process()
+    launches = _launches()
     alone = alone or launches
     try:
-        cell = from_config(config, overrides, discover())
+        if cell is None:
+            cell = from_config(config, overrides, discover())
         keep_compiled_code(checkout() / ".cache")
         command = typed_command("experiments.run", overrides)
-        same = alike(cell, _say) if cell.root.reuse is Reuse.twin else frozenset()
+        same = alike(cell, _say) if cell.settings.reuse is Reuse.twin else frozenset()
         for line in reasons(cell, same):
             _say(line)
         with ExitStack() as stack:
             flag = stack.enter_context(StopFlag()) if stop is None else stop
             compiled = stack.enter_context(compile_seconds())
-            outcome = _conduct(cell, command, flag, same, wait=not launches)
+            outcome = conduct(
+                cell, command=command, stop=flag, say=_say, wait=not launches, alike=same
+            )
         if not outcome.reused:
             keep_time(outcome.folder, COMPILING, compiled())
         _say(_summary(cell, outcome))
@@ -108,24 +161,6 @@ def compute(config: DictConfig, stop: StopFlag | None = None, *, alone: bool = F
         _obey(Stopped(flag.number), marker, alone=alone)
 
 
-def _conduct(
-    cell: Cell, command: str, stop: StopFlag, same: frozenset[str], *, wait: bool
-) -> Outcome:
-    """The run; a job of a sweep waits for another process that computes the same one."""
-    said = False
-    while True:
-        try:
-            return conduct(cell, command=command, stop=stop, say=_say, alike=same)
-        except Busy as error:
-            if not wait:
-                raise
-            if not said:
-                _say(f"waiting: {error}")
-                said = True
-            stop.raise_if_set()
-            time.sleep(WAIT_SECONDS)
-
-
 def _leave(
     path: Path, overrides: list[str], status: str, reason: str, run: str | None = None
 ) -> None:
@@ -147,8 +182,8 @@ def _obey(stopped: Stopped, marker: Path, *, alone: bool) -> None:
     write_text(marker, str(stopped.number))
 
 
-def _summary(cell: Cell, outcome: Outcome) -> str:
-    code = "code, libraries" if cell.root.reuse is Reuse.code else "numbers of its twin"
+def _summary(cell: PlannedRun, outcome: Outcome) -> str:
+    code = "code, libraries" if cell.settings.reuse is Reuse.code else "numbers of its twin"
     same = f"is there already, made with the same settings, {code} and inputs"
     how = same if outcome.reused else f"done in {outcome.seconds:.1f} s"
     # Pages import pictures, which the first steps of a run should not wait for.

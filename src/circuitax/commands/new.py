@@ -73,7 +73,6 @@ def new_experiment(name: str, folder: Path | None = None, chapter: str = "") -> 
     tests = root / "tests" / "experiments" / chapter if folder is None else folder / "tests"
     conf = (root if folder is None else folder) / "conf" / "experiment"
     texts = {
-        experiments / name / "__init__.py": _PACKAGE.format(name=name),
         **{experiments / name / f"{part}.py": _template(f"{part}.py") for part in _PARTS},
         conf / f"{name}.yaml": _template("experiment.yaml"),
         tests / f"test_{name}.py": _template("test.py"),
@@ -91,13 +90,7 @@ def new_experiment(name: str, folder: Path | None = None, chapter: str = "") -> 
     return list(texts)
 
 
-_PACKAGE = '''\
-"""The experiment {name}."""
-
-# Where in its chapter the pages show it.
-PLACE = 1000
-'''
-_PARTS = ("experiment", "claims", "measures", "figure")
+_PARTS = ("__init__", "experiment", "claims", "measures", "figure")
 
 
 def _template(name: str) -> str:

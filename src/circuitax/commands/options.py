@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
-from circuitax.config.catalogue import Entry, no_experiment
+from circuitax.config.catalogue import ExperimentEntry, no_experiment
 from circuitax.config.schema import ConfigError
 from circuitax.lab.cores import n_cores
 from circuitax.lab.places import about_the_place
@@ -166,7 +166,7 @@ def _wrapped(start: str, text: str, at: int | None = None) -> str:
     return broken.replace("\0", " ") or start.rstrip()
 
 
-def wanted(text: str, entries: Mapping[str, Entry]) -> list[str]:
+def wanted(text: str, entries: Mapping[str, ExperimentEntry]) -> list[str]:
     """The experiments of a comma-separated list; all of them for an empty one.
 
     Raises:

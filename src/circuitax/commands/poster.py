@@ -6,17 +6,18 @@ from typing import Any
 
 from circuitax.commands.accept import accepted_runs
 from circuitax.commands.options import Command, refuse
-from circuitax.config.catalogue import FIGURE, Entry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.figures.picture import save_pdf
 from circuitax.figures.poster import Panel, poster
+from circuitax.figures.spec import draw_all
 from circuitax.lab.places import require_results
 from circuitax.lab.runs import WholeRun, provenance, shown, whole
 from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item
 from circuitax.records.chapters import CHAPTERS
 from circuitax.records.claims_page import published_counts
-from circuitax.records.claims_table import ClaimRow
-from circuitax.records.gallery import GalleryItem, badge
+from circuitax.records.claims_table import ClaimRow, badge
+from circuitax.records.gallery import GalleryItem
 from circuitax.records.record import Record
 
 COMMAND = Command(
@@ -64,7 +65,7 @@ def main(options: dict[str, Any]) -> int:
 
 
 def _read(
-    runs: dict[str, WholeRun], entries: dict[str, Entry], folder: Path
+    runs: dict[str, WholeRun], entries: dict[str, ExperimentEntry], folder: Path
 ) -> tuple[list[GalleryItem], list[ClaimRow]]:
     items: list[GalleryItem] = []
     rows: list[ClaimRow] = []
@@ -84,7 +85,7 @@ def _lines(rows: list[ClaimRow], runs: dict[str, WholeRun]) -> list[str]:
 
 
 def _panels(
-    items: list[GalleryItem], runs: dict[str, WholeRun], entries: dict[str, Entry]
+    items: list[GalleryItem], runs: dict[str, WholeRun], entries: dict[str, ExperimentEntry]
 ) -> Iterator[Panel]:
     """The figures of `SHOWN` that have an accepted run."""
     chapters = {name: title for name, title, _ in CHAPTERS}
@@ -94,6 +95,7 @@ def _panels(
             [figure for figure in of[name].figures if figure.name == wanted] if name in of else []
         )
         if told:
-            figure = entries[name].load(FIGURE).draw(Record.load(runs[name]))[wanted]
+            spec = next(s for s in entries[name].load_figures() if s.name == wanted)
+            figure = draw_all([spec], Record.load(runs[name]))[wanted]
             note = f"{name}: claims {badge(of[name].verdicts)}"
             yield Panel(chapters[of[name].chapter], told[0].message, note, figure)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, wanted
-from circuitax.commands.status import BUSY, REUSED
+from circuitax.commands.status import BUSY, DONE, REUSED
 from circuitax.commands.suite import Result, Suite
-from circuitax.config.catalogue import Entry, discover, upstream_order
+from circuitax.commands.workers import Pool
+from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
 from circuitax.config.cells import plan
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
@@ -93,7 +94,7 @@ def main(options: dict[str, Any]) -> int:
     return _suite(names, entries, options, again, jobs)
 
 
-def cheap_first(names: list[str], entries: dict[str, Entry]) -> list[str]:
+def cheap_first(names: list[str], entries: dict[str, ExperimentEntry]) -> list[str]:
     """By expected seconds, each after its requirements."""
     ordered: list[str] = []
     for name in sorted(names, key=lambda name: (entries[name].budget_seconds, name)):
@@ -105,7 +106,7 @@ def cheap_first(names: list[str], entries: dict[str, Entry]) -> list[str]:
 
 def _suite(
     names: list[str],
-    entries: dict[str, Entry],
+    entries: dict[str, ExperimentEntry],
     options: dict[str, str],
     again: list[str],
     jobs: int,
@@ -115,13 +116,13 @@ def _suite(
     overrides += [f"reuse={options['reuse']}"] if options["reuse"] != "code" else []
     pages = _Pages(entries, results_folder() / "latest", scale)
     _say(pages.write([]))
-    with StopFlag() as stop:
+    with StopFlag() as stop, Pool(jobs, stop) as pool:
         there = [] if options["reuse"] == "twin" else _there(names, entries, overrides, again)
         results = list(there)
         left = [name for name in names if name not in {item.name for item in there}]
         _say(_announcement(left, len(there), entries, scale, jobs))
         pages.write(there)
-        suite = Suite(left, entries, overrides, again, jobs, stop)
+        suite = Suite(left, entries, overrides, again, pool)
         started = 0
         while True:
             for name in suite.start():
@@ -134,7 +135,9 @@ def _suite(
             try:
                 pages.write(ended)
             except OSError:  # a full disk: nothing is left to run on behind it
-                suite.end()
+                pool.tell()
+                while suite.finished():
+                    pass
                 raise
     # Side by side, an experiment takes longer than it does alone.
     _report(results, entries, scale if jobs == 1 else "", pages.here)
@@ -147,8 +150,8 @@ def _suite(
             "the same command resumes"
         )
         return 128 + stop.number
-    busy = [item.name for item in results if item.left == BUSY]
-    failed = [item.name for item in results if item.status != 0 and item.left != BUSY]
+    busy = [item.name for item in results if item.status == BUSY]
+    failed = [item.name for item in results if item.status not in (*DONE, BUSY)]
     if pages.left_out:
         _say(f"damaged, and left out of the pages: {', '.join(sorted(pages.left_out))}")
     if busy:
@@ -163,7 +166,7 @@ def _suite(
 
 
 def _there(
-    names: list[str], entries: dict[str, Entry], overrides: list[str], again: list[str]
+    names: list[str], entries: dict[str, ExperimentEntry], overrides: list[str], again: list[str]
 ) -> list[Result]:
     """The experiments whose finished runs are reused as they are, without a process for each."""
     found = []
@@ -174,12 +177,12 @@ def _there(
         with suppress(ValueError):  # the process of the experiment says it in its own words
             _, (cell,) = plan([f"experiment={name}", *overrides], entries)
             if (run := reusable(cell)) is not None:
-                found.append(Result(name, 0, time.monotonic() - began, run, REUSED))
+                found.append(Result(name, REUSED, time.monotonic() - began, run))
     return found
 
 
 def _announcement(
-    left: list[str], there: int, entries: dict[str, Entry], scale: str, jobs: int
+    left: list[str], there: int, entries: dict[str, ExperimentEntry], scale: str, jobs: int
 ) -> str:
     """What is about to be computed, how long that takes, and that it can be stopped."""
     finished = f"{there} finished before; " if there else ""
@@ -190,7 +193,7 @@ def _announcement(
     return f"{finished}computing {many}{hint}; Ctrl-C stops, and the same command resumes"
 
 
-def _hint(names: Iterable[str], entries: dict[str, Entry], scale: str, jobs: int) -> str:
+def _hint(names: Iterable[str], entries: dict[str, ExperimentEntry], scale: str, jobs: int) -> str:
     """Expected time of some experiments; empty at a scale that states none."""
     seconds = [entries[name].seconds(scale) for name in names]
     known = sum(item for item in seconds if item is not None) / jobs
@@ -211,7 +214,7 @@ class _Pages:
         places: Addresses of the gallery, the claims and the report, as they were written last.
     """
 
-    def __init__(self, entries: dict[str, Entry], latest: Path, scale: str) -> None:
+    def __init__(self, entries: dict[str, ExperimentEntry], latest: Path, scale: str) -> None:
         self.left_out: set[str] = set()
         self.here: dict[str, WholeRun] = {}
         self.places = ""
@@ -291,7 +294,10 @@ class _Pages:
 
 
 def _report(
-    results: list[Result], entries: dict[str, Entry], scale: str, runs: dict[str, WholeRun]
+    results: list[Result],
+    entries: dict[str, ExperimentEntry],
+    scale: str,
+    runs: dict[str, WholeRun],
 ) -> None:
     width = max(len(item.name) for item in results)
     together: dict[str, float] = {}
@@ -299,8 +305,8 @@ def _report(
         budget = entries[item.name].seconds(scale) if scale in ("quick", "evening") else None
         slow = budget is not None and item.seconds > TOLERATED * budget
         note = f"over its budget of {budget:.0f} s" if slow else ""
-        word = item.left if item.left in (BUSY, "stopped") else "FAILED"
-        word = "done" if item.status == 0 else word
+        word = item.status if item.status in (BUSY, "stopped") else "FAILED"
+        word = "done" if item.status in DONE else word
         parts = _parts(item, runs)
         for name, seconds in parts.items():
             together[name] = together.get(name, 0.0) + seconds
@@ -313,7 +319,7 @@ def _report(
 
 def _parts(item: Result, runs: dict[str, WholeRun]) -> dict[str, float]:
     """Time profile of a run computed now; its process took more, to start and to import."""
-    if item.name not in runs or item.left != "done":
+    if item.name not in runs or item.status != "done":
         return {}
     known = times_of(runs[item.name])
     if COMPILING not in known:

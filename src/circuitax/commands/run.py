@@ -7,7 +7,7 @@ from itertools import groupby
 from tqdm import tqdm
 
 from circuitax.commands.options import disk_in_one_line
-from circuitax.config.catalogue import Entry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.records.chapters import CHAPTERS
 
 HELP = """\
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
 
 
-def help_text(entries: dict[str, Entry]) -> str:
+def help_text(entries: dict[str, ExperimentEntry]) -> str:
     """The text of ``--help``, made without importing any experiment."""
     width = max((len(name) for name in entries), default=0)
     titles = {chapter.name: chapter.title for chapter in CHAPTERS}
@@ -84,17 +84,17 @@ def help_text(entries: dict[str, Entry]) -> str:
     return HELP.format(experiments="\n".join(rows).strip("\n") or "  (none)", example=example)
 
 
-def _run(typed: list[str], entries: dict[str, Entry]) -> int:
+def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
     # Hydra and the experiment's own imports take seconds: not for --help.
     from circuitax.commands.first_steps import resume_collection
-    from circuitax.commands.job import compute
+    from circuitax.commands.job import compute, compute_planned
     from circuitax.commands.launch import (
         job_folder,
         note_sweeps,
         stopping_in_one_line,
         through_hydra,
     )
-    from circuitax.commands.status import forget_statuses, statuses, stopped_by
+    from circuitax.commands.status import DONE, forget_statuses, statuses, stopped_by
     from circuitax.config.cells import plan
     from circuitax.config.command_line import parse, quoted, split
     from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
@@ -124,9 +124,13 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
         note_sweeps(folder.name, cells)
         print(f"{len(cells)} jobs, every one checked", file=sys.stderr)
     resume_collection()
+    status = 0
     try:
         with stopping_in_one_line():
-            status = through_hydra(compute, [*line.flags, *checked, *named])
+            if line.multirun:
+                status = through_hydra(compute, [*line.flags, *checked, *named])
+            else:
+                compute_planned(cells[0], folder)
         signal = stopped_by(folder) if line.multirun else None
         if signal is not None:
             raise Stopped(signal)
@@ -134,7 +138,7 @@ def _run(typed: list[str], entries: dict[str, Entry]) -> int:
         print("stopped; the same command resumes", file=sys.stderr)
         return stopped.exit_status
     left = list(statuses(folder, [cell.overrides for cell in cells], line.multirun))
-    bad = [item for item in left if item.status not in {"done", "reused"}]
+    bad = [item for item in left if item.status not in DONE]
     if line.multirun:
         print(f"{len(left) - len(bad)} of {len(left)} jobs done", file=sys.stderr)
         for item in bad:

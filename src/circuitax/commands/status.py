@@ -12,6 +12,8 @@ STATUS = "circuitax-status.json"
 # The status of a job whose run another process computes.
 BUSY = "busy"
 REUSED = "reused"
+# Those of a job whose run is there.
+DONE = ("done", REUSED)
 # Beside the jobs of a sweep: the number of the signal that stopped it.
 STOPPED = "circuitax-stopped"
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, wanted
-from circuitax.config.catalogue import Entry, checkout, discover
+from circuitax.config.catalogue import ExperimentEntry, checkout, discover
 from circuitax.lab.cheap_code import use_cheap_code
 from circuitax.lab.runs import (
     VARIABLE,
@@ -32,7 +32,7 @@ from circuitax.records.store import write_json
 from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
 
 if TYPE_CHECKING:  # what imports JAX is imported by functions: not for --help
-    from circuitax.config.cells import Cell
+    from circuitax.config.cells import PlannedRun
 
 COMMAND = Command(
     "twins",
@@ -133,7 +133,7 @@ def made(runs: Mapping[str, WholeRun]) -> dict[str, dict[str, Any]]:
         return {name: future.result() for name, future in waiting.items()}
 
 
-def alike(cell: "Cell", say: Callable[[str], None]) -> frozenset[str]:
+def alike(cell: "PlannedRun", say: Callable[[str], None]) -> frozenset[str]:
     """Source hashes of finished runs, of a cell and its inputs, whose code has the same twin.
 
     Args:
@@ -161,7 +161,7 @@ def alike(cell: "Cell", say: Callable[[str], None]) -> frozenset[str]:
     return frozenset(found | ({source} if outcome["outcome"] == SAME else set()))
 
 
-def _all_read(cell: "Cell") -> list[Entry]:
+def _all_read(cell: "PlannedRun") -> list[ExperimentEntry]:
     return [cell.entry, *(entry for item in cell.inputs for entry in _all_read(item))]
 
 

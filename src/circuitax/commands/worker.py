@@ -7,26 +7,24 @@ import signal
 import threading
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import parent_process
+from pathlib import Path
 from typing import NamedTuple
 
-import hydra
-from hydra._internal.callbacks import Callbacks
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.utils import run_job, setup_globals
-from hydra.types import HydraContext
-from omegaconf import DictConfig
+from hydra.core.utils import setup_globals
 
-from circuitax.commands.job import compute
+from circuitax.commands.job import LAUNCHER, compute_planned
 from circuitax.config.catalogue import discover
-from circuitax.config.cells import hydra_of_jobs
+from circuitax.config.cells import plan
 from circuitax.lab.compilation import (
     Footprint,
     footprint,
     release_compiled_code,
     return_freed_memory,
 )
+from circuitax.lab.cores import one_device_a_core
 from circuitax.lab.places import in_one_line
-from circuitax.lab.stop import StopFlag, receive
+from circuitax.lab.stop import StopFlag, Stopped, receive
+from circuitax.records.owner import this_process
 
 # Growth since the first job's release at which compiled code is released again; jobs of one shape
 # share theirs and stay below, and programs that shapes share are built again after a release. A
@@ -35,11 +33,19 @@ GROWTH = Footprint(maps=2000, megabytes=200.0)
 
 
 class Job(NamedTuple):
-    """Job of a sweep: its number, its typed overrides, and Hydra's own options."""
+    """One job of a sweep or of the suite.
 
-    number: int
+    Attributes:
+        name: How messages call it.
+        overrides: What was typed for it, with Hydra's own options.
+        folder: Where it leaves its status, and Hydra its log.
+        alone: Whether it has a process of its own, which a signal concerns alone.
+    """
+
+    name: str
     overrides: tuple[str, ...]
-    hydra_overrides: tuple[str, ...]
+    folder: Path
+    alone: bool = False
 
 
 class Answer(NamedTuple):
@@ -56,8 +62,18 @@ class Answer(NamedTuple):
     leaves: bool
 
 
-def serve(jobs: Connection) -> None:
-    """Compute the jobs of a connection, until it is closed or the worker exits."""
+def serve(jobs: Connection, output: Connection | None) -> None:
+    """Compute the jobs of a connection, until it is closed or the worker exits.
+
+    Args:
+        jobs: Sends jobs, and takes answers.
+        output: Takes what the worker prints; None for where its parent prints.
+    """
+    if output is not None:
+        for stream in (1, 2):
+            os.dup2(output.fileno(), stream)
+        output.close()
+    one_device_a_core()
     # The process that started this one ends it by other means, if it must.
     with StopFlag([signal.SIGTERM], announce=False, patience=math.inf) as stop:
         threading.Thread(target=_stop_with_parent, daemon=True).start()
@@ -71,35 +87,36 @@ def serve(jobs: Connection) -> None:
             except EOFError:
                 return
             error = ""
+            if job.alone:
+                os.environ[LAUNCHER] = this_process()
             try:
                 compute_job(job, stop)
+            except Stopped:  # it has saved, as the answer says
+                pass
             except Exception as raised:  # before the job's own code, which leaves word of its own
                 error = in_one_line(raised)
             if first is None:
                 release_compiled_code()
                 gc.freeze()  # what is left stays, and no later release need look through it
                 first = footprint()
-            leaves = stop.number is not None or not _small_again(first)
+            leaves = job.alone or stop.number is not None or not _small_again(first)
             jobs.send(Answer(error, stop.number, leaves))
 
 
 def compute_job(job: Job, stop: StopFlag, *, alone: bool = False) -> None:
-    """Compose a job's configuration, as Hydra does, and compute it.
+    """Plan one job, and compute it.
 
     Args:
-        job: One job of a sweep.
+        job: One job.
         stop: The flag of this process.
-        alone: Whether a signal concerns this job alone; see ``compute``.
+        alone: Whether a signal concerns this job alone; see ``job.compute``.
+
+    Raises:
+        ConfigError: If its configuration is refused.
+        Stopped: When a signal asked for it.
     """
-
-    def task(config: DictConfig) -> None:
-        compute(config, stop, alone=alone)
-
-    typed = [*job.overrides, *job.hydra_overrides]
-    with hydra_of_jobs(job.overrides, discover()):
-        config = hydra.compose("config", overrides=typed, return_hydra_config=True)
-        context = HydraContext(GlobalHydra.instance().config_loader(), Callbacks(config))
-        run_job(task, config, "hydra.run.dir", None, context)
+    _, (cell,) = plan(job.overrides, discover())
+    compute_planned(cell, job.folder, stop=stop, alone=alone)
 
 
 def _small_again(first: Footprint) -> bool:

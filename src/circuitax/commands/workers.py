@@ -1,9 +1,10 @@
-"""Sweep jobs on worker processes: a dead worker costs one job, and is replaced."""
+"""Worker processes under sweeps and suite: one that dies costs one job, and is replaced."""
 
 import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,13 +12,13 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
 from omegaconf import DictConfig
 
 from circuitax.commands.status import STATUS, leave
 from circuitax.commands.worker import Answer, Job, serve
-from circuitax.config.command_line import quoted
 from circuitax.lab.cores import n_cores
 from circuitax.lab.stop import SIGNALS, StopFlag, withheld
 
@@ -27,18 +28,101 @@ SECONDS = 0.2
 _OF_THE_SWEEP = ("hydra/launcher", "hydra.launcher", "hydra/sweeper", "hydra.sweep", "hydra.mode")
 
 
-class _Worker(NamedTuple):
+class Worker(NamedTuple):
+    """A worker process, the connection to it, and what copies its output, if anything does."""
+
     process: BaseProcess
     connection: Connection
+    copying: threading.Thread | None = None
+
+
+class Pool:
+    """Worker processes that take one job after another; after a signal they save and end.
+
+    One that ends without an answer (a crash of compiled code, or a kill because memory ran out) has
+    failed the job it had; another worker takes the next. After a block that ends with an error,
+    such as a second signal, those that still compute are killed.
+
+    Args:
+        n_workers: Workers at a time, at least 1.
+        stop: The flag that a signal sets.
+    """
+
+    def __init__(self, n_workers: int, stop: StopFlag) -> None:
+        self.n_workers, self._stop = n_workers, stop
+        if n_workers > 1:  # on one GPU: no worker takes most of its memory at the start
+            os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        self._busy: dict[Worker, Job] = {}
+        self._idle: list[Worker] = []
+        self._told: set[Worker] = set()
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for worker in self._busy:
+            worker.process.kill()
+        for worker in self._idle:
+            worker.connection.close()
+        for worker in [*self._busy, *self._idle]:
+            worker.process.join()
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The jobs at work."""
+        return list(self._busy.values())
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another job can start: a worker is free, and no signal has come."""
+        return len(self._busy) < self.n_workers and self._stop.number is None
+
+    def start(self, job: Job) -> None:
+        """Give a job to an idle worker, or to a new one."""
+        # One with a process of its own is told apart by its name, where others run beside it.
+        prefix = job.name if job.alone and self.n_workers > 1 else ""
+        worker = self._idle.pop() if self._idle and not job.alone else start_worker(prefix)
+        self._busy[worker] = job
+        with suppress(OSError):  # it has ended, as the answer will say
+            worker.connection.send(job)
+
+    def ended(self) -> list[tuple[Job, Answer]]:
+        """Wait for a job to end; returns all that have ended, none when none is at work."""
+        found: list[tuple[Job, Answer]] = []
+        while self._busy and not found:
+            if self._stop.number is not None:
+                self.tell()
+            ready = wait([worker.connection for worker in self._busy], timeout=SECONDS)
+            for worker in [worker for worker in self._busy if worker.connection in ready]:
+                job, answer = self._busy.pop(worker), _answer(worker)
+                if answer.leaves:
+                    worker.process.join()
+                    worker.connection.close()
+                    if worker.copying is not None:
+                        worker.copying.join()
+                else:
+                    self._idle.append(worker)
+                if answer.error:
+                    failed(job, answer.error)
+                found.append((job, answer))
+        return found
+
+    def tell(self) -> None:
+        """Tell all that compute to save and end, each once."""
+        for worker in [worker for worker in self._busy if worker not in self._told]:
+            self._told.add(worker)
+            worker.process.terminate()
 
 
 def run_jobs(
     config: DictConfig, overrides: Sequence[Sequence[str]], *, n_workers: int, first: int = 0
 ) -> None:
-    """Compute every job, each in a worker process; its outcome is in the job's folder.
-
-    A worker takes one job after another. One that ends without an answer (a crash of compiled code,
-    or a kill because memory ran out) has failed the job it had; another worker takes the next.
+    """Compute every job of a sweep; its outcome is in the job's folder.
 
     Args:
         config: Hydra's configuration of the sweep.
@@ -49,46 +133,18 @@ def run_jobs(
     Raises:
         Stopped: When a signal came, after all workers have saved and ended.
     """
-    folder = Path(config.hydra.sweep.dir)
     waiting = deque(jobs_of(config, overrides, first))
     most = min(len(waiting), n_cores() if n_workers == -1 else n_workers)
-    busy: dict[_Worker, Job] = {}
-    idle: list[_Worker] = []
-    told = False
     with StopFlag() as stop:
-        try:
-            while busy or (waiting and stop.number is None):
-                while waiting and len(busy) < most and stop.number is None:
-                    worker = idle.pop() if idle else _start()
-                    busy[worker] = waiting.popleft()
-                    _send(worker, busy[worker])
-                if stop.number is not None and not told:
-                    told = True
-                    for worker in busy:
-                        if worker.process.pid is not None and worker.process.is_alive():
-                            os.kill(worker.process.pid, signal.SIGTERM)
-                ready = wait([worker.connection for worker in busy], timeout=SECONDS)
-                for worker in [worker for worker in busy if worker.connection in ready]:
-                    job = busy.pop(worker)
-                    answer = _answer(worker)
-                    if answer.error:
-                        failed(folder, job, answer.error)
+        with Pool(most, stop) as pool:
+            while True:
+                while waiting and pool.has_room:
+                    pool.start(waiting.popleft())
+                if not (ended := pool.ended()):
+                    break
+                for _, answer in ended:
                     if answer.stopped is not None and stop.number is None:
                         stop.number = answer.stopped  # told to stop on its own: meant the sweep
-                    if answer.leaves:
-                        worker.process.join()
-                        worker.connection.close()
-                    else:
-                        idle.append(worker)
-        except BaseException:  # a second signal: at once
-            for worker in busy:
-                worker.process.kill()
-            raise
-        finally:
-            for worker in idle:
-                worker.connection.close()
-            for worker in [*busy, *idle]:
-                worker.process.join()
         stop.raise_if_set()
 
 
@@ -103,30 +159,44 @@ def jobs_of(config: DictConfig, overrides: Sequence[Sequence[str]], first: int) 
     kept = [o for o in config.hydra.overrides.hydra if not o.lstrip("+~").startswith(_OF_THE_SWEEP)]
     folder = Path(config.hydra.sweep.dir)
     return [
-        Job(number, tuple(typed), (*kept, quoted("hydra.run.dir", str(folder / str(number)))))
+        Job(f"job {number}", (*typed, *kept), folder / str(number))
         for number, typed in enumerate(overrides, first)
     ]
 
 
-def _start() -> _Worker:
+def start_worker(prefix: str) -> Worker:
+    """A new worker process.
+
+    Args:
+        prefix: What each line of its output begins with; if empty, it prints where this process
+            does.
+    """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
+    shown, output = context.Pipe(duplex=False) if prefix else (None, None)
     resource_tracker.ensure_running()  # which would ask for the signals that are withheld below
-    process = context.Process(target=serve, args=(there,))
+    process = context.Process(target=serve, args=(there, output))
+    # A terminal's Ctrl-C reaches this process alone, which passes every signal on as SIGTERM.
     with withheld(SIGNALS):
         process.start()
     there.close()  # so that the end of the process ends the connection
-    return _Worker(process, here)
+    if shown is None or output is None:
+        return Worker(process, here)
+    output.close()
+    copying = threading.Thread(target=_copy, args=(shown, prefix), daemon=True)
+    copying.start()
+    return Worker(process, here, copying)
 
 
-def _send(worker: _Worker, job: Job) -> None:
-    try:
-        worker.connection.send(job)
-    except OSError:  # it has ended, as the answer will say
-        return
+def _copy(shown: Connection, prefix: str) -> None:
+    """Forward output lines, each behind its prefix."""
+    with shown, open(shown.fileno(), "rb", closefd=False) as lines:
+        for line in lines:
+            text = line.decode(errors="replace").rstrip("\n")
+            print(f"{prefix}: {text}", flush=True)
 
 
-def _answer(worker: _Worker) -> Answer:
+def _answer(worker: Worker) -> Answer:
     try:
         answer: Answer = worker.connection.recv()
     except (EOFError, OSError):
@@ -143,16 +213,16 @@ def _ending(exitcode: int | None) -> str:
     return f"its process was ended by signal {number} ({signal.Signals(number).name}){reason}"
 
 
-def failed(folder: Path, job: Job, reason: str) -> None:
+def failed(job: Job, reason: str) -> None:
     """Report why a job failed and write it into its folder, unless the job wrote a status.
 
     Args:
-        folder: Of the sweep.
         job: The job.
         reason: One line.
     """
-    path = folder / str(job.number) / STATUS
+    path = job.folder / STATUS
     if not path.exists():
-        print(f"error: job {job.number}: {reason}", file=sys.stderr, flush=True)
+        print(f"error: {job.name}: {reason}", file=sys.stderr, flush=True)
+        typed = [text for text in job.overrides if not text.lstrip("+~").startswith("hydra")]
         with suppress(OSError):  # of a full disk: the summary will miss this word
-            leave(path, job.overrides, "failed", reason)
+            leave(path, typed, "failed", reason)

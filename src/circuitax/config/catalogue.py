@@ -1,21 +1,22 @@
-"""The catalogue of experiments, read from their files without importing them."""
+"""The catalogue of experiments, by what each declares, without importing JAX."""
 
-import ast
 import importlib
 import importlib.util
 import os
+import runpy
 import sys
 from collections.abc import Callable, Collection
-from functools import lru_cache
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from circuitax.names import nearest
 from circuitax.records import chapters
 
-if TYPE_CHECKING:  # --help does not wait for xarray
+if TYPE_CHECKING:  # --help does not wait for xarray and Matplotlib
+    from circuitax.figures.spec import FigureSpec
     from circuitax.records.claims import Claim
     from circuitax.records.measured import Measured
     from circuitax.records.nulls import Nulls
@@ -26,12 +27,41 @@ if TYPE_CHECKING:  # --help does not wait for xarray
 VARIABLE = "CIRCUITAX_EXPERIMENTS"
 EXPERIMENT, CLAIMS, MEASURES, FIGURE = "experiment", "claims", "measures", "figure"
 VIEWER = "viewer"
+NOTES = "notes.md"
+DECLARATION = "EXPERIMENT"
+# Names by which figure.py declares its figures.
+DECLARED, OF_SWEEPS = "FIGURES", "SWEEP_FIGURES"
 LAST = 1000  # place of an experiment that names none
 # What an experiment takes that finds none of what it reads: the start, and figures without data.
 IDLE_SECONDS = 10.0
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Experiment:
+    """What an experiment declares: ``EXPERIMENT`` of its folder's ``__init__.py``.
+
+    The first line of that file's docstring is its message. All seconds are on two cores.
+
+    Attributes:
+        place: Orders the experiments of a chapter.
+        requires: Experiments whose results it reads.
+        budget_seconds: Expected seconds at quick scale; None when not stated.
+        evening_seconds: Expected seconds at evening scale; those at quick scale when None.
+        paper_seconds: Expected seconds at paper scale; None when not stated.
+        alone: Whether it measures time, so that nothing else may run beside it.
+        needs_packages: Distributions without one of which it has nothing to read.
+    """
+
+    place: int = LAST
+    requires: tuple[str, ...] = ()
+    budget_seconds: float | int | None = None
+    evening_seconds: float | int | None = None
+    paper_seconds: float | int | None = None
+    alone: bool = False
+    needs_packages: tuple[str, ...] = ()
+
+
+class ExperimentEntry(NamedTuple):
     """One experiment: a folder with ``experiment.py`` and, beside it, claims, measures and figure.
 
     Attributes:
@@ -39,15 +69,15 @@ class Entry(NamedTuple):
         package: Name to import the folder by.
         folder: The folder.
         conf: Folder that holds ``experiment/<name>.yaml``.
-        message: First line of the docstring of ``experiment.py``.
-        requires: Experiments whose results it reads.
-        budget_seconds: Expected seconds at quick scale on two cores; inf when not stated.
-        evening_seconds: Expected seconds at evening scale; those at quick scale when not stated.
-        paper_seconds: Expected seconds at paper scale; None when not stated.
-        alone: Whether it measures time, so that nothing else may run beside it.
-        needs_packages: Distributions without one of which it has nothing to read.
+        message: First line of the docstring of the folder's ``__init__.py``.
+        requires: As in `Experiment`, as all that follow but the chapter.
+        budget_seconds: inf when not stated.
+        evening_seconds: Those at quick scale when not stated.
+        paper_seconds: None when not stated.
+        alone: As in `Experiment`.
+        needs_packages: As in `Experiment`.
         chapter: The folder around the experiment's; empty where it stands in none.
-        place: ``PLACE`` of the folder's ``__init__.py``, which orders a chapter.
+        place: As in `Experiment`.
     """
 
     name: str
@@ -98,6 +128,23 @@ class Entry(NamedTuple):
         """``CLAIMS`` of ``claims.py``; empty without that file."""
         return tuple(self.load(CLAIMS).CLAIMS) if self.file(CLAIMS).is_file() else ()
 
+    def load_figures(self, declared: str = DECLARED) -> "tuple[FigureSpec, ...]":
+        """The figures that ``figure.py`` declares; empty without that file.
+
+        Args:
+            declared: ``FIGURES``, or ``SWEEP_FIGURES``, which few declare.
+        """
+        if not self.file(FIGURE).is_file():
+            return ()
+        module = self.load(FIGURE)
+        return tuple(getattr(module, OF_SWEEPS, ()) if declared == OF_SWEEPS else module.FIGURES)
+
+    @property
+    def notes(self) -> str:
+        """Markdown of ``notes.md``, which says what neither a claim nor a figure does; or empty."""
+        file = self.folder / NOTES
+        return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+
     def load_measure(self) -> "Callable[[Record], Measured]":
         """``measure(record)`` of ``measures.py``, or of ``claims.py`` where it is short."""
         for part in (MEASURES, CLAIMS):
@@ -138,14 +185,14 @@ def no_experiment(name: str, entries: Collection[str]) -> str:
     )
 
 
-def discover() -> dict[str, Entry]:
-    """Every experiment by name: folders whose ``experiment.py`` defines ``Spec`` and ``run``.
+def discover() -> dict[str, ExperimentEntry]:
+    """Every experiment by name: folders with an ``experiment.py``.
 
     They stand in the folders of chapters or beside them, and come in the order of
     `circuitax.records.chapters`.
 
     Raises:
-        ValueError: If two folders have one name.
+        ValueError: If two folders have one name, or one declares no ``EXPERIMENT``.
     """
     root = checkout()
     places = [(root / "experiments", "experiments.", root / "conf")]
@@ -153,40 +200,57 @@ def discover() -> dict[str, Entry]:
         if text:
             place = Path(text).resolve()
             places.append((place, "", place / "conf"))
-    found: dict[str, Entry] = {}
+    found: dict[str, ExperimentEntry] = {}
     for place, prefix, conf in places:
         for path in (*place.glob(f"*/{EXPERIMENT}.py"), *place.glob(f"*/*/{EXPERIMENT}.py")):
-            facts = _read(path.read_text(encoding="utf-8"))
-            if facts is None:
-                continue
             *chapter, name = path.parent.relative_to(place).parts
             if name in found:
                 raise ValueError(f"experiment {name!r} is in two folders, it must be in one")
             package = prefix + ".".join((*chapter, name))
-            place_in_chapter = _place(path.with_name("__init__.py"))
-            found[name] = Entry(
-                name, package, path.parent, conf, *facts, "".join(chapter), place_in_chapter
+            message, stated = _declared(path.with_name("__init__.py"))
+            quick = float("inf" if stated.budget_seconds is None else stated.budget_seconds)
+            evening, paper = stated.evening_seconds, stated.paper_seconds
+            found[name] = ExperimentEntry(
+                name,
+                package,
+                path.parent,
+                conf,
+                message,
+                stated.requires,
+                quick,
+                quick if evening is None else float(evening),
+                None if paper is None else float(paper),
+                stated.alone,
+                stated.needs_packages,
+                "".join(chapter),
+                stated.place,
             )
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 
 
-def _order(entry: Entry) -> tuple[int, int, str]:
+def _order(entry: ExperimentEntry) -> tuple[int, int, str]:
     known = entry.chapter in chapters.NAMES
     chapter = chapters.NAMES.index(entry.chapter) if known else len(chapters.NAMES)
     return chapter, entry.place, entry.name
 
 
-def _place(package: Path) -> int:
-    text = package.read_text(encoding="utf-8") if package.is_file() else ""
-    return int(constant(_tree(text), "PLACE") or LAST)
+def _declared(path: Path) -> tuple[str, Experiment]:
+    """Message and declaration of an experiment, from the ``__init__.py`` of its folder alone.
+
+    It is run by itself and not imported, so that folders of one name elsewhere do not matter.
+    """
+    namespace = runpy.run_path(str(path)) if path.is_file() else {}
+    stated = namespace.get(DECLARATION)
+    if not isinstance(stated, Experiment):
+        raise ValueError(
+            f"{path} must declare {DECLARATION} = Experiment(...), see docs/add-an-experiment.md"
+        )
+    return (namespace["__doc__"] or "").split("\n")[0], stated
 
 
-@lru_cache(maxsize=256)
-def _tree(text: str) -> ast.Module:
-    return ast.parse(text)
-
-
-def upstream_order(name: str, entries: dict[str, Entry], path: tuple[str, ...] = ()) -> list[str]:
+def upstream_order(
+    name: str, entries: dict[str, ExperimentEntry], path: tuple[str, ...] = ()
+) -> list[str]:
     """The experiment and all its requirements, in topological order.
 
     Raises:
@@ -204,34 +268,10 @@ def upstream_order(name: str, entries: dict[str, Entry], path: tuple[str, ...] =
     return [*order, name]
 
 
-def extra_conf(entries: dict[str, Entry]) -> list[Path]:
+def extra_conf(entries: dict[str, ExperimentEntry]) -> list[Path]:
     """Folders of configuration beside the built-in one."""
     own = checkout() / "conf"
     return sorted({entry.conf for entry in entries.values() if entry.conf != own})
-
-
-@lru_cache(maxsize=1024)  # every job of a sweep asks
-def _read(
-    text: str,
-) -> tuple[str, tuple[str, ...], float, float, float | None, bool, tuple[str, ...]] | None:
-    tree = ast.parse(text)
-    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    if "Spec" not in classes or "run" not in functions:
-        return None
-    message = (ast.get_docstring(tree) or "").split("\n")[0]
-    budget, paper = constant(tree, "BUDGET_SECONDS"), constant(tree, "PAPER_SECONDS")
-    evening = constant(tree, "EVENING_SECONDS")
-    quick = float("inf") if budget is None else float(budget)
-    return (
-        message,
-        tuple(constant(tree, "requires") or ()),
-        quick,
-        quick if evening is None else float(evening),
-        None if paper is None else float(paper),
-        constant(tree, "ALONE") is True,
-        tuple(constant(tree, "NEEDS_PACKAGES") or ()),
-    )
 
 
 def _installed(name: str) -> bool:
@@ -240,17 +280,3 @@ def _installed(name: str) -> bool:
     except PackageNotFoundError:
         return False
     return True
-
-
-def constant(tree: ast.Module, name: str) -> Any:
-    """Value of a literal constant of a module; None if it is not defined."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign):
-            targets, value = node.targets, node.value
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            targets, value = [node.target], node.value
-        else:
-            continue
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return ast.literal_eval(value)
-    return None

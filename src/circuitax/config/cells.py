@@ -1,21 +1,28 @@
 """A cell: one job of a sweep, composed and checked, with its upstream runs."""
 
+import copy
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.build import build, reject_unknown
-from circuitax.config.catalogue import Entry, checkout, extra_conf, no_experiment, upstream_order
+from circuitax.config.catalogue import (
+    ExperimentEntry,
+    checkout,
+    extra_conf,
+    no_experiment,
+    upstream_order,
+)
 from circuitax.config.command_line import (
     check,
     count_jobs,
@@ -28,7 +35,7 @@ from circuitax.config.command_line import (
     values_of,
 )
 from circuitax.config.identity import outside_inputs, run_id
-from circuitax.config.scale import Root, register_resolvers
+from circuitax.config.scale import RunSettings, register_resolvers
 from circuitax.config.schema import ConfigError, fields, register, type_name
 from circuitax.names import nearest
 
@@ -37,26 +44,28 @@ _ASKED = ("again", "reuse")
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedRun:
     """A planned run: spec, scale, dtype and inputs.
 
     Attributes:
         entry: The experiment.
-        root: Scale, seed and floating-point type.
+        settings: Scale, seed and floating-point type.
         spec: The experiment's own fields, checked.
         overrides: What was typed for this run.
         config: The whole configuration as YAML, resolved.
         inputs: Upstream runs in the order of the experiment's ``requires``.
         outside: Checksums of what it reads from outside, by field.
+        composed: The configuration with Hydra's own part, for the one job of a command line.
     """
 
-    entry: Entry
-    root: Root
+    entry: ExperimentEntry
+    settings: RunSettings
     spec: Any
     overrides: tuple[str, ...]
     config: str
-    inputs: "tuple[Cell, ...]" = ()
+    inputs: "tuple[PlannedRun, ...]" = ()
     outside: tuple[tuple[str, str], ...] = ()
+    composed: DictConfig | None = field(default=None, compare=False, repr=False)
 
     @property
     def id(self) -> str:
@@ -64,9 +73,9 @@ class Cell:
         return run_id(
             self.entry.name,
             self.spec,
-            scale=self.root.scale.name,
-            seed=self.root.seed,
-            dtype=self.root.dtype.name,
+            scale=self.settings.scale.name,
+            seed=self.settings.seed,
+            dtype=self.settings.dtype.name,
             inputs={cell.entry.name: cell.id for cell in self.inputs},
             outside=dict(self.outside),
         )
@@ -74,12 +83,12 @@ class Cell:
 
 def plan(
     overrides: Sequence[str],
-    entries: dict[str, Entry],
+    entries: dict[str, ExperimentEntry],
     *,
     multirun: bool = False,
     config_dir: str | None = None,
     watched: Callable[[list[list[str]]], Iterable[list[str]]] = iter,
-) -> tuple[list[str], list[Cell]]:
+) -> tuple[list[str], list[PlannedRun]]:
     """Compose and check every job of a command line, before anything is computed.
 
     Args:
@@ -106,12 +115,16 @@ def plan(
     for name in names:
         known |= _register(name, entries)
     checked = check(parsed, known, multirun) + _searchpath(parsed, entries, config_dir)
-    with _hydra():
-        cells = [_compose(job, entries) for job in watched(jobs(checked))]
+    with hydra_here():
+        # Of the many jobs of a sweep none is computed in this process.
+        kept = not multirun
+        cells = [_compose(job, entries, kept=kept) for job in watched(jobs(checked))]
     return checked, cells
 
 
-def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str, Entry]) -> Cell:
+def from_config(
+    config: DictConfig, overrides: Sequence[str], entries: dict[str, ExperimentEntry]
+) -> PlannedRun:
     """The cell composed by Hydra, inside a job.
 
     Raises:
@@ -121,52 +134,50 @@ def from_config(config: DictConfig, overrides: Sequence[str], entries: dict[str,
     known = _register(name, entries)
     reject_unknown(set(known), config)
     entry = entries[name]
-    root = build(Root, config)
+    settings = build(RunSettings, config)
     spec = build(entry.load().Spec, config)
     upstream_order(name, entries)
-    inputs = tuple(_upstream(upstream, root, entries, spec) for upstream in entry.requires)
+    inputs = tuple(_upstream(upstream, settings, entries, spec) for upstream in entry.requires)
     # Asking for a run again, or for an old one, says nothing about the run.
     asked = OmegaConf.masked_copy(config, [str(key) for key in config if key not in _ASKED])
     typed = tuple(text for text in overrides if text.partition("=")[0] not in _ASKED)
     text = OmegaConf.to_yaml(asked, resolve=True)
-    return Cell(entry, root, spec, typed, text, inputs, tuple(outside_inputs(spec).items()))
+    return PlannedRun(
+        entry, settings, spec, typed, text, inputs, tuple(outside_inputs(spec).items())
+    )
 
 
-@contextmanager
-def hydra_of_jobs(overrides: Sequence[str], entries: dict[str, Entry]) -> Iterator[None]:
-    """Context in which ``hydra.compose`` composes the job of these overrides.
-
-    Raises:
-        ConfigError: If the experiment does not exist.
-    """
-    for name in values_of(parse(overrides), "experiment"):
-        _register(name, entries)
-    with _hydra():
-        yield
-
-
-def _register(name: str, entries: dict[str, Entry]) -> dict[str, Any]:
+def _register(name: str, entries: dict[str, ExperimentEntry]) -> dict[str, Any]:
     if name not in entries:
         raise ConfigError(f"experiment={name} {no_experiment(name, entries)}")
     spec = entries[name].load().Spec
     register(name, spec)
-    return dict([*fields(Root), *fields(spec)])
+    return dict([*fields(RunSettings), *fields(spec)])
 
 
-def _compose(job: list[str], entries: dict[str, Entry]) -> Cell:
+def _compose(
+    job: list[str], entries: dict[str, ExperimentEntry], *, kept: bool = False
+) -> PlannedRun:
     parsed = parse(job)
     name = values_of(parsed, "experiment")[-1]
     known = _register(name, entries)
     ours = [override for override in parsed if not of_hydra(override)]
     check(ours, known, multirun=False)
     try:
-        config = hydra.compose("config", overrides=job)
+        config = hydra.compose("config", overrides=job, return_hydra_config=kept)
     except (HydraException, OmegaConfBaseException, AssertionError) as error:
         raise ConfigError(_explain(error, job, known)) from error
-    return from_config(config, [override.input_line or "" for override in ours], entries)
+    composed = copy.deepcopy(config) if kept else None
+    if kept:
+        with open_dict(config):
+            del config["hydra"]
+    cell = from_config(config, [override.input_line or "" for override in ours], entries)
+    return replace(cell, composed=composed)
 
 
-def _upstream(name: str, root: Root, entries: dict[str, Entry], reader: Any) -> Cell:
+def _upstream(
+    name: str, settings: RunSettings, entries: dict[str, ExperimentEntry], reader: Any
+) -> PlannedRun:
     """The upstream run of a reader: the defaults, with the overrides of the reader's spec.
 
     A spec that reads an upstream run of another text, say, defines ``upstream(name)``, which gives
@@ -176,17 +187,18 @@ def _upstream(name: str, root: Root, entries: dict[str, Entry], reader: Any) -> 
     asked = reader.upstream(name) if hasattr(reader, "upstream") else {}
     job = [
         f"experiment={name}",
-        f"scale={root.scale.name}",
-        f"seed={root.seed}",
-        f"dtype={root.dtype.name}",
+        f"scale={settings.scale.name}",
+        f"seed={settings.seed}",
+        f"dtype={settings.dtype.name}",
         *(quoted(key, x) if isinstance(x, str) else f"{key}={x}" for key, x in asked.items()),
     ]
-    with _hydra():
+    with hydra_here():
         return _compose([*job, *_searchpath([], entries, None)], entries)
 
 
 @contextmanager
-def _hydra() -> Iterator[None]:
+def hydra_here() -> Iterator[None]:
+    """Context with a Hydra of its own, which reads the configuration of the checkout."""
     register_resolvers()
     # A process has one Hydra, and inside a job, or for an upstream run, there is one already.
     outer, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
@@ -198,7 +210,9 @@ def _hydra() -> Iterator[None]:
         GlobalHydra.instance().hydra = outer
 
 
-def _searchpath(parsed: Sequence[Any], entries: dict[str, Entry], given: str | None) -> list[str]:
+def _searchpath(
+    parsed: Sequence[Any], entries: dict[str, ExperimentEntry], given: str | None
+) -> list[str]:
     if any(override.get_key_element() == "hydra.searchpath" for override in parsed):
         if given is not None:
             raise ConfigError("hydra.searchpath=... is given beside --config-dir: name all in one")
@@ -235,5 +249,5 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _listing(entries: dict[str, Entry]) -> str:
+def _listing(entries: dict[str, ExperimentEntry]) -> str:
     return ", ".join(sorted(entries))

@@ -37,7 +37,7 @@ class Reuse(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Root:
+class RunSettings:
     """The settings common to all runs, beside those of the experiment.
 
     Attributes:

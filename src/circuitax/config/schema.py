@@ -8,7 +8,7 @@ from typing import Any, cast
 from hydra.core.config_store import ConfigStore
 from omegaconf import Container, DictConfig, ListConfig, Node, OmegaConf
 
-from circuitax.config.scale import Root, register_resolvers
+from circuitax.config.scale import RunSettings, register_resolvers
 
 
 class ConfigError(ValueError):
@@ -35,7 +35,7 @@ def register(name: str, spec: type) -> None:
 
 def _node(name: str, spec: type) -> DictConfig:
     content: dict[str, Node] = {}
-    for part in (writable(Root), writable(spec)):
+    for part in (writable(RunSettings), writable(spec)):
         for key in map(str, part):
             if key in content:
                 raise ValueError(f"field {key!r} of experiment {name!r} is a key of every run")

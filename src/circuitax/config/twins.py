@@ -8,10 +8,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.build import build
-from circuitax.config.catalogue import Entry, checkout, upstream_order
-from circuitax.config.cells import Cell, plan
+from circuitax.config.catalogue import ExperimentEntry, checkout, upstream_order
+from circuitax.config.cells import PlannedRun, plan
 from circuitax.config.identity import canonical, outside_inputs
-from circuitax.config.scale import Precision, Root, Scale
+from circuitax.config.scale import Precision, RunSettings, Scale
 from circuitax.config.schema import ConfigError, writable
 
 FILE = "twins.yaml"
@@ -42,7 +42,12 @@ def varying(name: str) -> tuple[str, ...]:
 
 
 def new_settings(
-    name: str, fields: Mapping[str, Any], entries: dict[str, Entry], *, seed: int, dtype: str
+    name: str,
+    fields: Mapping[str, Any],
+    entries: dict[str, ExperimentEntry],
+    *,
+    seed: int,
+    dtype: str,
 ) -> Settings:
     """The settings of a twin, composed at tiny scale.
 
@@ -62,18 +67,18 @@ def new_settings(
     return Settings(seed, dtype, _specs(cell))
 
 
-def twin_cell(settings: Settings, entries: dict[str, Entry]) -> Cell:
+def twin_cell(settings: Settings, entries: dict[str, ExperimentEntry]) -> PlannedRun:
     """The run of these settings; later fields have their defaults.
 
     Raises:
         ConfigError: If an experiment or a field is not there any more, or a value not allowed.
     """
-    cells: dict[str, Cell] = {}
+    cells: dict[str, PlannedRun] = {}
     for name in upstream_order(list(settings.specs)[-1], entries):
         if name not in settings.specs:
             raise ConfigError(f"twin: {name} is read now and has no settings in it")
         kind = entries[name].load().Spec
-        root = Root(name, Scale.tiny, settings.seed, Precision[settings.dtype])
+        root = RunSettings(name, Scale.tiny, settings.seed, Precision[settings.dtype])
         try:
             config = OmegaConf.merge(writable(kind), OmegaConf.create(settings.specs[name]))
         except OmegaConfBaseException as error:
@@ -84,11 +89,11 @@ def twin_cell(settings: Settings, entries: dict[str, Entry]) -> Cell:
         inputs = tuple(cells[item] for item in entries[name].requires)
         outside = tuple(outside_inputs(spec).items())
         text = OmegaConf.to_yaml(config, resolve=True)
-        cells[name] = Cell(entries[name], root, spec, (), text, inputs, outside)
+        cells[name] = PlannedRun(entries[name], root, spec, (), text, inputs, outside)
     return cells[name]
 
 
-def _specs(cell: Cell) -> dict[str, dict[str, Any]]:
+def _specs(cell: PlannedRun) -> dict[str, dict[str, Any]]:
     """Specs of a run and of all its upstream runs, in order of reading."""
     found: dict[str, dict[str, Any]] = {}
     for item in cell.inputs:

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorator of ``draw`` that applies the common style to all its figures.
+    """Decorator of a function that draws, which applies the common style to what it makes.
 
     Texts, legends and colour bars take their size when they are made, not when they are saved.
     """
@@ -87,8 +87,8 @@ def letter_panels(axes: Iterable[Axes]) -> None:
 def headline(figure: Figure, message: str) -> None:
     """Write the message of a figure above it, at the left, in lines that fit; under ``styled``.
 
-    For messages that depend on the record. A figure without one gets its message from the docstring
-    of ``figure.py``, when it is saved.
+    For messages that depend on the record. A figure without one gets the message that is declared
+    for it (`figures.spec`), when it is saved.
     """
     lines = wrapped(message, 0.98 * figure.get_figwidth(), _TITLE)
     line = figure.suptitle(

@@ -6,25 +6,30 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from circuitax.documented import documented
 from circuitax.kernel.model import Model
 
 
+@documented
 class LayerCache(NamedTuple):
     """Key-value cache of one layer, of capacity ``n_max``; a `Cache` has a leading axis of layers.
 
     Attributes:
         keys: As projected: smearing and rotation come after, since both need neighbours or
             positions.
+        values: As projected.
     """
 
     keys: Float[Array, "*n_layers n_heads n_max d_head"]
     values: Float[Array, "*n_layers n_heads n_max d_value"]
 
 
+@documented
 class Cache(NamedTuple):
     """Key-value cache of all layers.
 
     Attributes:
+        layers: Keys and values, with a leading axis of layers.
         length: Number of positions filled, which is the position of the next token.
     """
 

@@ -8,11 +8,13 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
+from circuitax.documented import documented
 from circuitax.kernel.products import multiply
 
 DENSE_LIMIT = 2**24  # entries that `materialise` allows by default: 64 MiB in float32
 
 
+@documented
 class Chain(NamedTuple):
     """The map ``x ↦ x @ F_1 @ F_2 @ … @ F_n`` on rows, kept as its factors.
 
@@ -25,6 +27,9 @@ class Chain(NamedTuple):
     (a chain or a matrix). The result is a longer chain; nothing is multiplied. ``x + y`` and
     ``x - y`` are :func:`add`; ``c * x`` and ``x / c`` are :func:`scale`. NumPy cannot read a chain:
     :func:`materialise` makes its matrix.
+
+    Attributes:
+        factors: ``(F_1, …, F_n)``.
 
     Differs: the papers write column maps, where the same composition reads ``then · first``.
     """

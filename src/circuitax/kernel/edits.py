@@ -146,6 +146,8 @@ def patch_stream(
 
 def _head(run: Run, head: tuple[Index, Index]) -> tuple[Index, Index]:
     check_run(run)
+    if not isinstance(head, Sequence) or isinstance(head, str) or len(head) != 2:
+        raise ValueError(f"head={head!r} must be a pair (layer, head), both from 0")
     for axis, size in enumerate((run.model.n_layers, run.model.n_heads)):
         check_index(f"head[{axis}]", head[axis], size)
     return head

@@ -38,8 +38,9 @@ def forward(
     """Logits and trace of one sequence; vmap it over batches, interventions, members.
 
     ``X' = X + Σ_h A^h N(X) W_V^h W_O^h``, then ``X = X' + MLP(N(X'))``, for each layer;
-    ``logits = N(X) W_U + b_U``. Options of the spec add a norm to what is written, norms to queries
-    and keys, windows, and bounds on scores and logits.
+    ``logits = N(X) W_U + b_U``. Options of the spec move the norms behind the additions (post-LN),
+    add a norm to what is written, norms to queries and keys, windows, and bounds on scores and
+    logits.
 
     Args:
         model: One model, not an ensemble.
@@ -56,7 +57,7 @@ def forward(
             no text, the position table is too short, an intervention does not fit, or a cache comes
             with frozen patterns or a model that is not causal.
 
-    Source: S0 section 2.2 (pre-LN recurrence) and Definition 12; S2, "The Full Transformer".
+    Source: S0 section 2.2 (pre-LN recurrence), Definitions 6 and 12; S2, "The Full Transformer".
     Differs: rows are tokens; S3 section 2 leaves out the residual around the MLP (E5).
     """
     check_one_member(model)

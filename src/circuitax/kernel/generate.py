@@ -10,17 +10,17 @@ from jaxtyping import Array, Int, Key
 from circuitax.kernel.cache import Cache, empty_cache
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
-from circuitax.kernel.keys import at_index
+from circuitax.kernel.keys import at_index, check_key
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling, next_token
-from circuitax.kernel.tokens import token_ids
+from circuitax.kernel.tokens import Tokens, token_ids
 
 _Carry = tuple[Array, Cache | None]
 
 
 def generate(
     model: Model,
-    prompt: Int[Array, " n_prompt"],
+    prompt: Tokens,
     n_new: int,
     *,
     key: Key[Array, ""],
@@ -32,7 +32,8 @@ def generate(
 
     Args:
         model: One model, causal.
-        prompt: At least one token; put the start token there if the model has one.
+        prompt: Ids, at least one: a list, or an array of NumPy or JAX; put the start token there if
+            the model has one.
         n_new: Static, at least 1.
         key: Decides every draw; unused when greedy.
         sampling: Static; None to sample from the model itself.
@@ -44,9 +45,9 @@ def generate(
     Source: S0 Algorithm 10.
     Differs: keys and values of earlier tokens are kept instead of computing ``T(X_0)`` anew.
     """
-    n_prompt = prompt.shape[0]
-    if n_prompt < 1:
-        raise ValueError("prompt has 0 tokens, must have at least 1")
+    check_key(key)
+    ids = token_ids(prompt, model.d_vocab, name="prompt")
+    n_prompt = ids.shape[0]
     if n_new < 1:
         raise ValueError(f"n_new={n_new} must be at least 1")
     if model.spec.vocab_out != model.d_vocab:
@@ -61,7 +62,7 @@ def generate(
                 f"n_new={n_new} after {n_prompt} tokens reads {n_read} positions, "
                 f"must be at most the {n_ctx} of model.W_pos"
             )
-    return _generate(model, token_ids(prompt, model.d_vocab), n_new, key, sampling or Sampling())
+    return _generate(model, ids, n_new, key, sampling or Sampling())
 
 
 @compiled("n_new", "how")

@@ -22,6 +22,22 @@ def check_index(name: str, index: int | np.integer | Int[Array, ""], size: int) 
         raise ValueError(f"{name}={index} must be from 0 to {size - 1}")
 
 
+def whole(name: str, value: SupportsIndex) -> int:
+    """A static integer, given as one of Python, NumPy or JAX.
+
+    Args:
+        name: Name of the argument, for the message.
+        value: What is given.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    try:
+        return as_integer(value)
+    except TypeError:
+        raise ValueError(f"{name}={value!r} must be an integer") from None
+
+
 def counted_index(name: str, index: SupportsIndex, size: int) -> int:
     """A static index from 0, where the one given may count from the end.
 
@@ -31,9 +47,9 @@ def counted_index(name: str, index: SupportsIndex, size: int) -> int:
         size: Size of the axis.
 
     Raises:
-        ValueError: If the index is out of range.
+        ValueError: If the index is no integer, or out of range.
     """
-    given = as_integer(index)
+    given = whole(name, index)
     if not -size <= given < size:
         raise ValueError(f"{name}={given} must be from {-size} to {size - 1}")
     return given % size

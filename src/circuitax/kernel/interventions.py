@@ -10,17 +10,19 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from circuitax.documented import documented
 from circuitax.kernel.cache import Cache
 from circuitax.kernel.mlp import Gates
 from circuitax.kernel.shown import shapes
 
 
+@documented
 class NormScales(NamedTuple):
     """Divisors of every norm, for each position; None where a model has no such read.
 
     Attributes:
-        attention: Before attention.
-        mlp: Before the MLP.
+        attention: Before attention; in post-LN, after it has been added.
+        mlp: Before the MLP; in post-LN, after it has been added.
         final: Before the unembedding.
         attention_post: Of what attention writes.
         mlp_post: Of what the MLP writes.
@@ -36,6 +38,7 @@ class NormScales(NamedTuple):
         return shapes(self)
 
 
+@documented
 class Trace(NamedTuple):
     """Intermediates of one forward pass; unused ones are removed by the compiler.
 
@@ -62,6 +65,7 @@ class Trace(NamedTuple):
         return shapes(self)
 
 
+@documented
 class Interventions(NamedTuple):
     """Edits ``y <- keep * y + add``, and values to freeze.
 

@@ -13,16 +13,23 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
+from circuitax.documented import documented
 from circuitax.kernel.chain import Chain
 from circuitax.kernel.chain import scale as scale_chain
 from circuitax.kernel.products import multiply
+from circuitax.kernel.shown import shortened
 
 
+@documented
 class Kron(NamedTuple):
     """The operator ``A ⊗ W : x ↦ A @ x @ W`` on rows ``x [*batch, n_ctx, d_in]``.
 
     ``A [*batch, n_dest, n_src]`` and ``W [*batch, d_in, d_out]``; either may be ``None``, the
     identity of whatever size it meets, and W may be a :class:`Chain`. A pytree.
+
+    Attributes:
+        A: Mixes positions; None for the identity.
+        W: Acts on features at each of them; None for the identity.
 
     Differs: the sources act on columns, ``(P ⊗ Q) X = Q X Pᵀ``; with ``x = Xᵀ`` that is
     ``P = A``, ``Q = Wᵀ``. Row-major ``x.ravel()`` is their column-stacking ``vec(X)``, and as a
@@ -37,6 +44,9 @@ class Kron(NamedTuple):
 
     A: Array | None
     W: Array | Chain | None
+
+    def __repr__(self) -> str:
+        return f"Kron({_shape(self.A)} ⊗ {_shape(self.W)})"
 
     # A tuple's own + and * would concatenate and repeat.
     def __add__(self, other: "Kron | KronSum") -> "KronSum":  # type: ignore[override]
@@ -62,10 +72,19 @@ class Kron(NamedTuple):
         raise ValueError("a Kronecker operator is no array: use materialise(operator), or norm")
 
 
+@documented
 class KronSum(NamedTuple):
-    """A sum of terms, such as a path expansion; the empty sum is 0."""
+    """A sum of terms, such as a path expansion; the empty sum is 0.
+
+    Attributes:
+        terms: What is added up.
+    """
 
     terms: tuple[Kron, ...]
+
+    def __repr__(self) -> str:
+        lines = [f"  {term!r}" for term in self.terms]
+        return "\n".join([f"KronSum of {len(lines)} terms", *shortened(lines)])
 
     # A tuple's own + and * would concatenate and repeat.
     def __add__(self, other: "Kron | KronSum") -> "KronSum":  # type: ignore[override]
@@ -202,6 +221,10 @@ def transpose(operator: Kron | KronSum) -> Kron | KronSum:
         return KronSum(tuple(transpose(term) for term in operator.terms))
     A, W = operator
     return Kron(None if A is None else jnp.matrix_transpose(A), _transpose_features(W))
+
+
+def _shape(factor: Array | Chain | None) -> str:
+    return "identity" if factor is None else str(list(factor.shape))
 
 
 def _scaled(matrix: Array, factor: ArrayLike) -> Array:

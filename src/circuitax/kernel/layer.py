@@ -60,14 +60,14 @@ def apply_layer(
     """The stream after one layer, and the layer's trace.
 
     ``X' = X + Σ_h A^h N(X) W_V^h W_O^h`` and ``X'' = X' + MLP(N(X'))``; the parallel form reads
-    ``MLP(N(X))``.
+    ``MLP(N(X))``. Post-LN is ``X' = N(X + Σ_h A^h X W_V^h W_O^h)`` and ``X'' = N(X' + MLP(X'))``.
 
-    Source: S0 section 2.2.
+    Source: S0 section 2.2; S0 Definition 6 and S2 for post-LN.
     """
     blocks, edit = at.weights, at.edit
     entering = edited(stream, edit.stream_keep, edit.stream_add)
     read, scale = apply_norm(
-        entering, spec.norm, spec.norm_eps, blocks.attention_norm, edit.scales.attention
+        entering, spec.read_norm, spec.norm_eps, blocks.attention_norm, edit.scales.attention
     )
     mixed, pattern, cache = _attend(blocks.attention, read, at, place, spec)
     W_O, b_O, post_scale = blocks.attention.W_O, blocks.attention.b_O, None
@@ -86,12 +86,16 @@ def apply_layer(
     if edit.head_add is not None:
         stream = stream + edit.head_add.sum(axis=0)
         heads = None if heads is None else heads + edit.head_add
+    if spec.post_ln:
+        stream, scale = apply_norm(
+            stream, spec.norm, spec.norm_eps, blocks.attention_norm, edit.scales.attention
+        )
     gates: Gates | None = None
     mlp = mlp_scale = mlp_post = None
     if blocks.mlp is not None:
         source = entering if spec.parallel else stream
         read, mlp_scale = apply_norm(
-            source, spec.norm, spec.norm_eps, blocks.mlp_norm, edit.scales.mlp
+            source, spec.read_norm, spec.norm_eps, blocks.mlp_norm, edit.scales.mlp
         )
         read = edited(read, None, edit.mlp_read_add)
         mlp = apply_mlp(blocks.mlp, read, spec.activation, edit.gates, edit.gate_share)
@@ -103,6 +107,10 @@ def apply_layer(
             )
         mlp = edited(mlp, edit.mlp_keep, edit.mlp_add)
         stream = stream + mlp
+        if spec.post_ln:
+            stream, mlp_scale = apply_norm(
+                stream, spec.norm, spec.norm_eps, blocks.mlp_norm, edit.scales.mlp
+            )
     scales = NormScales(scale, mlp_scale, attention_post=post_scale, mlp_post=mlp_post)
     mlp = mlp if outputs else None
     return stream, LayerTrace(entering, pattern, scales, heads, mlp, cache, gates)

@@ -10,10 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from circuitax.documented import documented
 from circuitax.kernel.activations import Activation, activate, gate
 from circuitax.kernel.weights import MLPWeights
 
 
+@documented
 class Gates(NamedTuple):
     """The factors that, once held, leave an MLP affine; layers may stand in front.
 

@@ -38,13 +38,17 @@ def shortened(lines: Sequence[str], most: int = ROWS) -> list[str]:
 
 
 def table(columns: Sequence[str], rows: Iterable[tuple[str, Iterable[Any]]]) -> list[str]:
-    """Named rows of numbers under a head, four digits each."""
-    shown = [(name, [f"{x:+.4g}" for x in numbers]) for name, numbers in rows]
+    """Named rows of numbers under a head, four digits each; counts are whole."""
+    shown = [(name, [_number(x) for x in numbers]) for name, numbers in rows]
     width = max((len(name) for name, _ in shown), default=0)
     lines = [f"  {'':<{width}}" + "".join(f"{column:>12}" for column in columns)]
     return lines + [
         f"  {name:<{width}}" + "".join(f"{text:>12}" for text in texts) for name, texts in shown
     ]
+
+
+def _number(x: Any) -> str:
+    return f"{x:,}" if isinstance(x, int | np.integer) else f"{x:+.4g}"
 
 
 def largest(values: np.ndarray) -> list[tuple[int, ...]]:

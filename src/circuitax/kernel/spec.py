@@ -23,13 +23,16 @@ _ENUMS: dict[str, type[StrEnum]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TransformerSpec:
-    """A decoder-only transformer: attention-only when ``d_mlp`` is None, else with MLPs; pre-LN.
+    """A transformer of one stack: attention-only when ``d_mlp`` is None, else with MLPs.
 
     The defaults are the attention-only family of the circuits papers at small size: shortformer
     positions and no norm. ``positions=learned, norm=layernorm, d_mlp=...`` gives the transformer
-    of S2. A spec is hashable, hence a static argument under jit.
+    of S2, and ``post_ln=True, final_norm=False`` with it the original one's layers.
+    ``causal=False`` gives an encoder. Cross-attention is out of scope: its patterns join two texts,
+    so that no path would run from one text's tokens to the logits by maps of one stream. A spec is
+    hashable, hence a static argument under jit.
 
     Args:
         d_vocab: Tokens, the start token included.
@@ -47,7 +50,8 @@ class TransformerSpec:
         gated: Gated MLP, of one hidden layer.
         activation: Of the MLP; an `Activation` or its name.
         positions: Position scheme; a `Positions` or its name.
-        norm: Norm at every read of the stream; a `Norm` or its name.
+        norm: Norm at every read of the stream (pre-LN), or after every addition to it
+            (``post_ln``); a `Norm` or its name.
         norm_eps: ε inside its root, positive.
         final_norm: Whether the unembedding reads through a norm.
         parallel: MLP and attention read the same stream, ``r + Attn(r) + MLP(r)``, as S2 prints
@@ -61,7 +65,10 @@ class TransformerSpec:
         local_layers: The layers that ``window`` and ``local_rotary_base`` are for; None for all.
         smeared_keys: Each key is mixed with the one before it.
         qk_norm: Every query and key goes through an RMS norm with gain before it is rotated.
-        post_norm: What attention and the MLP write goes through an RMS norm with gain.
+        post_norm: What attention and the MLP write goes through an RMS norm with gain, before it
+            is added.
+        post_ln: Post-LN, ``x = N(x + f(x))``: the norm acts on the stream after each addition, and
+            attention and MLP read it bare.
         biases: Declare biases of attention, MLP and unembedding.
         start_token: Id that training puts in front of every text; None for none.
         init_scale: Factor on the standard deviation ``1/sqrt(fan_in)`` of every map.
@@ -77,8 +84,8 @@ class TransformerSpec:
         ValueError: If a size is impossible, a name is unknown, a number is out of its range, or
             two options exclude each other.
 
-    Source: S0 section 2.2; S0 Definition 5 for ``mlp_depth``; S2; framework paper and
-        induction-heads paper for the options.
+    Source: S0 section 2.2; S0 Definition 5 for ``mlp_depth``; S0 Definition 6 and S2 for
+        ``post_ln``; framework paper and induction-heads paper for the options.
     """
 
     d_vocab: int = 64
@@ -114,8 +121,19 @@ class TransformerSpec:
     local_layers: tuple[int, ...] | None = None
     qk_norm: bool = False
     post_norm: bool = False
+    post_ln: bool = False
     score_cap: float | None = None
     logit_cap: float | None = None
+
+    def __repr__(self) -> str:
+        """The call that makes it: sizes, and options that are not their defaults."""
+        changed = {
+            field.name: value
+            for i, field in enumerate(dataclasses.fields(self))
+            if (value := getattr(self, field.name)) != field.default or i < 5
+        }
+        plain = {k: str(v) if isinstance(v, StrEnum) else v for k, v in changed.items()}
+        return f"TransformerSpec({', '.join(f'{name}={value!r}' for name, value in plain.items())})"
 
     def __post_init__(self) -> None:
         choose_fields(self)
@@ -200,6 +218,11 @@ class TransformerSpec:
                 raise ValueError("local_layers needs window or local_rotary_base")
         if self.post_norm and self.norm != Norm.rmsnorm:
             raise ValueError(f"post_norm=True needs norm=rmsnorm, not {self.norm.value}")
+        if self.post_ln and self.norm == Norm.none:
+            raise ValueError("post_ln=True needs a norm, not norm=none")
+        for name in ("post_norm", "parallel"):
+            if self.post_ln and getattr(self, name):
+                raise ValueError(f"{name}=True must be False for post_ln=True")
 
     @classmethod
     def simplified(cls, *, score_scale: float = 1.0, **options: Any) -> "TransformerSpec":
@@ -248,6 +271,11 @@ class TransformerSpec:
     def rotary_width(self) -> int:
         """``rotary_dim``, resolved."""
         return self.head_width if self.rotary_dim is None else self.rotary_dim
+
+    @property
+    def read_norm(self) -> Norm:
+        """The norm through which attention and the MLP read; `none` in post-LN."""
+        return Norm.none if self.post_ln else self.norm
 
     def is_local(self, layer: int) -> bool:
         """Whether ``window`` and ``local_rotary_base`` are for this layer."""

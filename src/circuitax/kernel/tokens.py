@@ -12,7 +12,9 @@ from jaxtyping import Array, Int
 Tokens = ArrayLike | Sequence
 
 
-def token_ids(tokens: Tokens, d_vocab: int, *, batch: bool = False) -> Int[Array, "*batch n_ctx"]:
+def token_ids(
+    tokens: Tokens, d_vocab: int, *, batch: bool = False, name: str = "tokens"
+) -> Int[Array, "*batch n_ctx"]:
     """Token ids as a JAX array, checked.
 
     Args:
@@ -20,38 +22,39 @@ def token_ids(tokens: Tokens, d_vocab: int, *, batch: bool = False) -> Int[Array
         d_vocab: Ids lie in ``[0, d_vocab)``. Under jit they are unknown and not checked, and JAX
             clamps those out of range.
         batch: Whether ``[batch, n_ctx]`` is allowed too.
+        name: Of the argument, for messages.
 
     Raises:
         ValueError: If the tokens are no integers, are texts of several lengths, have another number
             of axes, are none at all, or an id is out of range.
     """
-    ids = _as_array(tokens)
+    ids = _as_array(tokens, name)
     if ids.ndim != 1 and not (batch and ids.ndim == 2):
         or_batch = " or a batch of them [batch, n_ctx]" if batch else "; vmap over a batch"
-        raise ValueError(f"tokens has shape {ids.shape}, must be one text [n_ctx]{or_batch}")
+        raise ValueError(f"{name} has shape {ids.shape}, must be one text [n_ctx]{or_batch}")
     if not ids.size:
-        raise ValueError(f"tokens has shape {ids.shape}, must have at least one token")
+        raise ValueError(f"{name} has shape {ids.shape}, must have at least one token")
     if not jnp.issubdtype(ids.dtype, jnp.integer):
-        raise ValueError(f"tokens has type {ids.dtype}, must be integers")
+        raise ValueError(f"{name} has type {ids.dtype}, must be integers")
     if not isinstance(ids, jax.core.Tracer):
         values = np.asarray(ids)
         for extreme in (int(values.min()), int(values.max())):
             if not 0 <= extreme < d_vocab:
-                raise ValueError(f"tokens has the id {extreme}, must lie in [0, d_vocab={d_vocab})")
+                raise ValueError(f"{name} has the id {extreme}, must lie in [0, d_vocab={d_vocab})")
     # Texts on disk are often of 16 unsigned bits.
     return ids if jnp.issubdtype(ids.dtype, jnp.signedinteger) else ids.astype(jnp.int32)
 
 
-def _as_array(tokens: Tokens) -> Array:
+def _as_array(tokens: Tokens, name: str) -> Array:
     if isinstance(tokens, str):
         raise ValueError(
-            f"tokens={tokens[:20]!r} must be ids: cx.load_tokenizer(source).encode(text).ids"
+            f"{name}={tokens[:20]!r} must be ids: cx.load_tokenizer(source).encode(text).ids"
         )
     try:
         return jnp.asarray(tokens)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"tokens is a {type(tokens).__name__}, must be integers, texts of one length: {error}"
+            f"{name} is a {type(tokens).__name__}, must be integers, texts of one length: {error}"
         ) from None
 
 

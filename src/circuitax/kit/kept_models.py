@@ -113,7 +113,7 @@ class KeptModels:
 
     @classmethod
     def of_input(cls, lab: Lab, source: str) -> "KeptModels":
-        """The saved models of an upstream experiment named in the module's ``requires``."""
+        """The saved models of an upstream experiment named in the experiment's ``requires``."""
 
         def load(name: str, like: Any, leading: int) -> Any:
             return lab.load_arrays(name, source=source, like=like, leading=leading)

@@ -14,7 +14,7 @@ def kept_windows(lab: Lab, source: str, n_windows: int) -> Int[Array, "window n_
 
     Args:
         lab: Of the experiment that reads them.
-        source: Upstream experiment, one named in the module's ``requires``.
+        source: Upstream experiment, one named in the experiment's ``requires``.
         n_windows: How many; a field ``windows`` of the experiment.
 
     Raises:

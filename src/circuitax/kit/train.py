@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import inspect
 import logging
 import re
 import signal
@@ -33,6 +34,11 @@ LONGEST_CHUNK = 100
 CHECKPOINT_SECONDS = 30.0
 # Says of which training the checkpoints of a folder are.
 IDENTITY = "training.txt"
+METHODS = {
+    "init": ("key", "hyper"),
+    "batch": ("key", "step"),
+    "loss": ("params", "batch", "hyper"),
+}
 LOG = logging.getLogger("circuitax")
 
 
@@ -89,7 +95,8 @@ def train(
         steps: Updates in all, at least 1. With ``folder``, a training that is finished goes on when
             it is called with more of them, unless its rate has a schedule.
         key: Of initialisation and data; needed where ``members`` is a number.
-        optim: Optimizer; `OptimSpec()` when None. Its ``steps`` are those of this call, and its
+        optim: Optimizer, such as ``cx.training.optim.OptimSpec("adam", learning_rate=1e-3)``;
+            ``OptimSpec()`` when None. Its ``steps`` are those of this call, and its
             rate is that of all members where ``members`` is a number.
         every: Steps between two rows of the metrics, a divisor of ``steps``; at most 100 when None.
         probe: Measurement of one member's parameters every ``every`` steps: an array, called
@@ -106,8 +113,13 @@ def train(
     every = chunk_size(steps, LONGEST_CHUNK) if every is None else every
     if every < 1 or steps % every:
         raise ValueError(f"every={every} must be at least 1 and divide steps={steps}")
-    _check_problem(problem)
     optim = OptimSpec() if optim is None else optim
+    if not isinstance(optim, OptimSpec):
+        raise ValueError(
+            f"optim={optim!r} must be an OptimSpec, such as "
+            "circuitax.training.optim.OptimSpec('adam', learning_rate=1e-3)"
+        )
+    _check_problem(problem)
     if optim.schedule is not Schedule.constant:
         optim = dataclasses.replace(optim, steps=steps)
     if isinstance(members, int):
@@ -154,9 +166,14 @@ def _measure(probe: Callable[[PyTree], Any], models: PyTree) -> Any:
 
 def _check_problem(problem: Any) -> None:
     name = type(problem).__name__
-    for method in ("init", "batch", "loss"):
+    for method, names in METHODS.items():
         if not callable(getattr(problem, method, None)):
             raise ValueError(f"problem is a {name} without a method {method}")
+        try:
+            inspect.signature(getattr(problem, method)).bind(*names)
+        except TypeError:
+            call = f"{method}({', '.join(names)})"
+            raise ValueError(f"problem is a {name} that cannot be called as {call}") from None
     try:
         hash(problem)
     except TypeError as error:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 
 from circuitax.config.catalogue import checkout
-from circuitax.config.cells import Cell
+from circuitax.config.cells import PlannedRun
 from circuitax.config.identity import canonical
 from circuitax.kernel.keys import derive
 from circuitax.lab.busy import Busy, held
@@ -86,7 +86,7 @@ class Depends(NamedTuple):
 
 
 def conduct(
-    cell: Cell,
+    cell: PlannedRun,
     *,
     command: str,
     stop: StopFlag,
@@ -102,7 +102,7 @@ def conduct(
     run that is computed again stays as it was until the new one is whole.
 
     Args:
-        cell: What to compute; ``again`` of its root asks to compute it although it is finished.
+        cell: What to compute; ``again`` of its settings asks to compute it although it is finished.
         command: What was typed, for the provenance.
         stop: Flag that a signal sets.
         say: Told what is being done, a line each.
@@ -116,7 +116,7 @@ def conduct(
         Stopped: When a signal asked for it; the same command resumes.
         ValueError: If the experiment's record does not settle its claims; the data are kept.
     """
-    outcome, unsettled = _conduct(
+    outcome, unsettled = _outcome(
         cell, command=command, stop=stop, say=say, wait=wait, derived=derived, alike=alike
     )
     if unsettled is not None:
@@ -124,8 +124,8 @@ def conduct(
     return outcome
 
 
-def _conduct(
-    cell: Cell,
+def _outcome(
+    cell: PlannedRun,
     *,
     command: str,
     stop: StopFlag,
@@ -137,29 +137,33 @@ def _conduct(
     """A run, and the errors raised by its claims: its data are valid without them."""
     inputs: dict[str, WholeRun] = {}
     for item in cell.inputs:
-        upstream, _ = _conduct(
+        upstream, _ = _outcome(
             item, command=command, stop=stop, say=say, wait=True, derived=derived, alike=alike
         )
         inputs[item.entry.name] = upstream.folder
     target = run_folder(cell.entry.name, cell.id)
     depends = Depends(source_of(cell), {name: _read_of(run) for name, run in inputs.items()})
-    if not cell.root.again and (there := _finished(target, depends, alike, say)):
+    if not cell.settings.again and (there := _finished(target, depends, alike, say)):
         return _derive(Outcome(there, True, 0.0, ""), cell, derived)
     work = work_folder() / cell.id
+    said = False
     with ExitStack() as stack:
         while True:
             try:
                 name = f"run {cell.entry.name}/{cell.id}"
                 stack.enter_context(held(work.with_suffix(".lock"), name))
                 break
-            except Busy:
+            except Busy as error:
                 if not wait:
                     raise
+                if not said:
+                    say(f"waiting: {error}")
+                    said = True
                 stop.raise_if_set()
                 time.sleep(WAIT_SECONDS)
         recover(target)
         # By the process that held the lock before.
-        if not cell.root.again and (there := _finished(target, depends, alike, say)):
+        if not cell.settings.again and (there := _finished(target, depends, alike, say)):
             return _derive(Outcome(there, True, 0.0, ""), cell, derived)
         stated = json.dumps(depends._asdict(), sort_keys=True)
         # Found by its name alone, so that no damaged byte in it loses the work.
@@ -185,7 +189,7 @@ def _conduct(
     return outcome._replace(folder=WholeRun(target)), unsettled
 
 
-def source_of(cell: Cell) -> str:
+def source_of(cell: PlannedRun) -> str:
     """Hash of all source that determines the numbers of a run and of its upstream runs."""
     starts, waiting = [], [cell]
     while waiting:
@@ -215,7 +219,7 @@ def _finished(
     return run if same_code and facts["input_data"] == depends.input_data else None
 
 
-def _derive(outcome: Outcome, cell: Cell, derived: bool) -> tuple[Outcome, Exception | None]:
+def _derive(outcome: Outcome, cell: PlannedRun, derived: bool) -> tuple[Outcome, Exception | None]:
     """Settle the claims and draw the figures; errors in either leave the data intact."""
     if not derived:
         return outcome, None
@@ -227,10 +231,10 @@ def _derive(outcome: Outcome, cell: Cell, derived: bool) -> tuple[Outcome, Excep
     return outcome._replace(figure_error=_draw(outcome.folder, cell)), unsettled
 
 
-def _compute(cell: Cell, lab: Lab) -> Record:
+def _compute(cell: PlannedRun, lab: Lab) -> Record:
     module = cell.entry.load()
-    with jax.enable_x64(cell.root.dtype.name == "float64"):
-        key = derive(jax.random.key(cell.root.seed), cell.entry.name)
+    with jax.enable_x64(cell.settings.dtype.name == "float64"):
+        key = derive(jax.random.key(cell.settings.seed), cell.entry.name)
         record = module.run(cell.spec, key, lab)
     if not isinstance(record, Record):
         raise ValueError(f"run() of {cell.entry.name!r} returned {type(record)}, not a Record")
@@ -239,7 +243,7 @@ def _compute(cell: Cell, lab: Lab) -> Record:
 
 def _write(
     folder: Path,
-    cell: Cell,
+    cell: PlannedRun,
     record: Record,
     inputs: dict[str, WholeRun],
     *,
@@ -262,9 +266,9 @@ def _write(
         command=command,
         experiment=cell.entry.name,
         run=cell.id,
-        scale=cell.root.scale.name,
-        seed=cell.root.seed,
-        dtype=cell.root.dtype.name,
+        scale=cell.settings.scale.name,
+        seed=cell.settings.seed,
+        dtype=cell.settings.dtype.name,
         device=device_name(),
         seconds=seconds,
         source=depends.source,
@@ -283,7 +287,7 @@ def device_name() -> str:
     return f"{len(devices)} x {kind}{cores}"
 
 
-def _draw(folder: WholeRun, cell: Cell) -> str:
+def _draw(folder: WholeRun, cell: PlannedRun) -> str:
     # A figure must not lose the data, whatever it raises.
     try:
         if not up_to_date(folder, cell.entry):

@@ -1,12 +1,10 @@
 """A run's figures from its record on disk, without JAX."""
 
 import json
-import re
 import time
 from pathlib import Path
 
-from circuitax.config.catalogue import FIGURE, Entry
-from circuitax.config.showcase import read_showcase
+from circuitax.config.catalogue import DECLARED, FIGURE, ExperimentEntry
 from circuitax.lab.runs import FIGURES, WholeRun
 from circuitax.lab.source import source_hash
 from circuitax.lab.times import DRAWING, keep_time
@@ -19,18 +17,15 @@ _PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
 _SOURCE = ".source"
 
 
-def draw_figures(run: WholeRun, entry: Entry, function: str = "draw") -> list[Path]:
+def draw_figures(run: WholeRun, entry: ExperimentEntry, declared: str = DECLARED) -> list[Path]:
     """Redraw every figure of a run, as PNG and PDF; the old ones stay if drawing fails.
 
-    Beside them the run keeps how long this took. Each has its message as title: what the docstring
-    of ``figure.py`` says about it first.
+    Beside them the run keeps how long this took. Each has its message as title.
 
     Args:
         run: Folder of the run.
-        entry: Its experiment, whose ``figure.py`` defines ``draw(record) -> dict[str, Figure]``;
-            the file may not exist.
-        function: ``draw``, or ``draw_sweep`` for the merged record of a sweep, which a module need
-            not define and which may have nothing to draw.
+        entry: Its experiment.
+        declared: ``FIGURES``, or ``SWEEP_FIGURES`` for the merged record of a sweep.
 
     Returns:
         The PNG files.
@@ -41,16 +36,15 @@ def draw_figures(run: WholeRun, entry: Entry, function: str = "draw") -> list[Pa
     # These import Matplotlib, see `_hash`.
     from circuitax.figures import title_strip
     from circuitax.figures.picture import save_pdf, save_picture
+    from circuitax.figures.spec import draw_all
 
-    module, record = entry.load(FIGURE), Record.load(run)
-    if function == "draw":
-        figures = module.draw(record)
-    elif not (figures := getattr(module, function, lambda record: {})(record)):
+    told = entry.load_figures(declared)
+    figures, titles = draw_all(told, Record.load(run)), {spec.name: spec.message for spec in told}
+    if declared != DECLARED and not figures:
         return []
-    titles = _titles(entry)
     with whole_folder(run / FIGURES) as folder:
         for name, figure in figures.items():
-            whole = title_strip.add_title(figure, titles.get(name, ""))
+            whole = title_strip.add_title(figure, titles[name])
             save_picture(figure, folder / f"{name}.png", dpi=_DPI, bbox_inches=whole)
             save_pdf(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
         write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
@@ -58,7 +52,7 @@ def draw_figures(run: WholeRun, entry: Entry, function: str = "draw") -> list[Pa
     return [run / FIGURES / f"{name}.png" for name in figures]
 
 
-def up_to_date(run: WholeRun, entry: Entry) -> bool:
+def up_to_date(run: WholeRun, entry: ExperimentEntry) -> bool:
     """Whether the figures of a run were drawn by the present source, and are whole."""
     if not entry.file(FIGURE).is_file():
         return True
@@ -69,22 +63,13 @@ def up_to_date(run: WholeRun, entry: Entry) -> bool:
     return bool(drawn == {"source": _hash(entry), "sha256": _files(run / FIGURES)})
 
 
-def _hash(entry: Entry) -> str:
+def _hash(entry: ExperimentEntry) -> str:
     # Matplotlib takes a third of a second, which the first steps of a run should not wait for.
     from circuitax.figures import picture, title_strip, wrapping
     from circuitax.figures.style import STYLE
 
     made_by = [Path(str(module.__file__)) for module in (picture, title_strip, wrapping)]
-    titles = [f"{name}: {title}" for name, title in sorted(_titles(entry).items())]
-    return source_hash([entry.file(FIGURE)], alone=[STYLE, *made_by], also=titles)
-
-
-def _titles(entry: Entry) -> dict[str, str]:
-    """The message of each figure, without a leading remark in brackets."""
-    told = read_showcase(entry).figures
-    return {
-        name: re.sub(r"^\([^)]*\) ", "", text.message or text.drawn) for name, text in told.items()
-    }
+    return source_hash([entry.file(FIGURE)], alone=[STYLE, *made_by])
 
 
 def _files(folder: Path) -> dict[str, str]:

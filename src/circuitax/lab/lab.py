@@ -163,7 +163,7 @@ class Lab:
         return result
 
     def input(self, name: str) -> Record:
-        """The record of an upstream experiment named in the module's ``requires``.
+        """The record of an upstream experiment named in the experiment's ``requires``.
 
         Raises:
             ValueError: If ``requires`` does not name it.

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import circuitax
-from circuitax.config.catalogue import Entry, checkout
+from circuitax.config.catalogue import ExperimentEntry, checkout
 from circuitax.display.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.figures.embedding import embedded_picture
 from circuitax.lab.here import published_here
@@ -26,9 +26,8 @@ from circuitax.records.claim_changes import (
 )
 from circuitax.records.claim_sections import address
 from circuitax.records.claims import ABSENT, HOLDS, NOT_RUN, Verdict
-from circuitax.records.claims_details import render_changes, render_details
-from circuitax.records.claims_page import counts_text, render_claims_page
-from circuitax.records.claims_table import ClaimRow, measured_text
+from circuitax.records.claims_page import render_changes, render_claims_page, render_details
+from circuitax.records.claims_table import ClaimRow, counts_text, measured_text
 from circuitax.records.gallery import GalleryItem, render_chapters, render_index
 from circuitax.records.manifest import MANIFEST
 from circuitax.records.report import Interactive, render_report
@@ -43,13 +42,13 @@ CHANGES = "docs/claim_changes.toml"
 # The gallery's index, the summary of claims and the report.
 PAGES = ("README.md", "CLAIMS.md", "report.html")
 # Files of code that decide how a page looks.
-_SOURCES = {".py", ".html", ".js", ".css"}
+_SOURCES = {".py", ".html", ".jinja", ".js", ".css"}
 
 
 def write_pages(
     folder: Path,
     runs: Mapping[str, WholeRun],
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, ExperimentEntry],
     command: str,
     made: Mapping[str, WholeRun] | None = None,
     here: Mapping[str, Here] | None = None,
@@ -147,7 +146,7 @@ def _beside(
     """The row of a claim with what was measured on this machine beside it."""
     run = made.get(row.experiment)
     where = "" if run is None else relative(run, page)
-    return row._replace(here=here.get(row.verdict.claim.id), made=where)
+    return row._replace(here=here.get(row.settled.claim.id), made=where)
 
 
 def _write_all(folder: Path, pages: Mapping[str, str]) -> None:

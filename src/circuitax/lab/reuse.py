@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 
-from circuitax.config.cells import Cell
+from circuitax.config.cells import PlannedRun
 from circuitax.lab.conduct import source_of
 from circuitax.lab.drawing import up_to_date
 from circuitax.lab.runs import (
@@ -24,7 +24,7 @@ from circuitax.records.manifest import contents
 from circuitax.records.record import DATA
 
 
-def reasons(cell: Cell, alike: frozenset[str] = frozenset()) -> Iterator[str]:
+def reasons(cell: PlannedRun, alike: frozenset[str] = frozenset()) -> Iterator[str]:
     """A line for each finished run to be recomputed, upstream runs first.
 
     Nothing is said of a run that is not there yet, nor of a damaged one, which `conduct` names.
@@ -43,7 +43,7 @@ def reasons(cell: Cell, alike: frozenset[str] = frozenset()) -> Iterator[str]:
             yield f"{cell.entry.name} {cell.id} is computed again: {reason}"
 
 
-def reusable(cell: Cell) -> WholeRun | None:
+def reusable(cell: PlannedRun) -> WholeRun | None:
     """The finished run that `lab.conduct` would reuse as it is, figures included; None without one.
 
     Args:
@@ -60,9 +60,9 @@ def reusable(cell: Cell) -> WholeRun | None:
     return run if current and up_to_date(run, cell.entry) else None
 
 
-def _reason(cell: Cell, folder: WholeRun, alike: frozenset[str]) -> str:
+def _reason(cell: PlannedRun, folder: WholeRun, alike: frozenset[str]) -> str:
     """Reason against the reuse of a whole run; empty if it can be reused."""
-    if cell.root.again:
+    if cell.settings.again:
         return "again=true asks for it"
     facts = provenance(folder)
     if facts["source"] not in {source_of(cell), *alike}:

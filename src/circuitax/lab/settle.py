@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from circuitax.config.catalogue import CLAIMS as CLAIMS_MODULE
-from circuitax.config.catalogue import MEASURES, Entry
+from circuitax.config.catalogue import MEASURES, ExperimentEntry
 from circuitax.lab.runs import CLAIMS, SCALARS, SETTLED, verdicts, whole
 from circuitax.lab.source import source_hash
 from circuitax.records.claims import Verdict, settle
@@ -18,7 +18,7 @@ from circuitax.records.verdict_json import verdict_to_json
 T = TypeVar("T")
 
 
-def settle_run(folder: Path, entry: Entry) -> list[Verdict]:
+def settle_run(folder: Path, entry: ExperimentEntry) -> list[Verdict]:
     """The verdict on every claim of an experiment, from the record of one run.
 
     The record is loaded, the experiment measures it and draws the nulls of its claims, and these
@@ -48,7 +48,7 @@ def settle_run(folder: Path, entry: Entry) -> list[Verdict]:
 
 
 def _applied(
-    name: str, function: Callable[[Record], T], record: Record, entry: Entry, folder: Path
+    name: str, function: Callable[[Record], T], record: Record, entry: ExperimentEntry, folder: Path
 ) -> T:
     try:
         return function(record)
@@ -71,6 +71,6 @@ def _files(folder: Path) -> dict[str, str]:
     return checksums(folder, (DATA, SCALARS, CLAIMS))
 
 
-def _source(entry: Entry) -> str:
+def _source(entry: ExperimentEntry) -> str:
     files = (entry.file(CLAIMS_MODULE), entry.file(MEASURES))
     return source_hash([path for path in files if path.is_file()])

@@ -1,31 +1,25 @@
 """One run of an experiment as the gallery, the claims page and the report show it."""
 
-import inspect
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circuitax.config.catalogue import CLAIMS, MEASURES, Entry
-from circuitax.config.showcase import FigureText, read_showcase
-from circuitax.lab.measured_line import line_that_measures
+from circuitax.config.catalogue import ExperimentEntry
 from circuitax.lab.runs import ACCEPTED, WholeRun, figures, provenance
 from circuitax.lab.twin_files import checked_twin
 from circuitax.records.chapters import GALLERY, chapter_of
 from circuitax.records.claims import Claim, Verdict
 from circuitax.records.claims_table import ClaimRow
 from circuitax.records.gallery import GalleryFigure, GalleryItem
+from circuitax.records.measured import measured_by
 from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
 
-# Files of an experiment that say something and measure nothing.
-_SAID = re.compile("claim|figure|viewer|__init__")
-_UNTOLD = FigureText("", "", "", "")
 OUTDATED = "computed by older code whose numbers differ"
 
 
 def gallery_item(
     run: WholeRun,
-    entry: Entry,
+    entry: ExperimentEntry,
     verdicts: Sequence[Verdict],
     folder: Path,
     made: WholeRun | None = None,
@@ -39,29 +33,25 @@ def gallery_item(
         folder: Folder of the page; addresses are relative to it.
         made: A run of the same experiment that was made on this machine, beside an accepted one.
     """
-    facts, showcase = provenance(run), read_showcase(entry)
-    order = list(showcase.figures)
-    pictures = sorted(
-        figures(run),
-        key=lambda path: order.index(path.stem) if path.stem in order else len(order),
-    )
+    facts, declared = provenance(run), entry.load_figures()
+    pictures = {path.stem: path for path in figures(run)}
     again = {} if made in (None, run) else {path.name: path for path in figures(made)}
     shown = []
-    for path in pictures:
-        text = showcase.figures.get(path.stem, _UNTOLD)
+    for spec in (spec for spec in declared if spec.name in pictures):
+        path = pictures[spec.name]
         pdf = path.with_suffix(".pdf")
         # Git keeps no PDF of an accepted run, so that its tracked pages must not lead to one.
         printed = run.name != ACCEPTED and pdf.is_file()
         shown.append(
             GalleryFigure(
-                name=path.stem,
+                name=spec.name,
                 png=relative(path, folder),
                 pdf=relative(pdf, folder) if printed else "",
-                message=text.message or text.drawn,
-                caption=text.caption,
-                refuted=text.refuted,
+                message=spec.message,
+                caption=spec.caption,
+                refuted=spec.refuted,
                 here=relative(again[path.name], folder) if path.name in again else "",
-                alt=f"{entry.name}, {path.stem}: {text.drawn or text.message or entry.message}",
+                alt=f"{entry.name}, {spec.name}: {spec.drawn or spec.message}",
             )
         )
     return GalleryItem(
@@ -69,7 +59,7 @@ def gallery_item(
         message=entry.message,
         chapter=entry.chapter,
         place=entry.place,
-        flagship=showcase.flagship,
+        flagship=next((spec.name for spec in declared if spec.flagship), ""),
         scale=facts["scale"],
         seconds=facts["seconds"],
         command=facts["command"],
@@ -77,11 +67,16 @@ def gallery_item(
         figures=tuple(shown),
         verdicts=tuple(verdicts),
         origin=origin(run),
+        notes=entry.notes,
     )
 
 
 def claim_rows(
-    run: WholeRun, entry: Entry, verdicts: Sequence[Verdict], top: Path, folder: Path | None = None
+    run: WholeRun,
+    entry: ExperimentEntry,
+    verdicts: Sequence[Verdict],
+    top: Path,
+    folder: Path | None = None,
 ) -> list[ClaimRow]:
     """What the pages of claims say about a run.
 
@@ -143,15 +138,10 @@ def runs_table(runs: Mapping[str, WholeRun], folder: Path) -> str:
     return "\n".join(rows)
 
 
-def _code(entry: Entry, claim: Claim, folder: Path) -> str:
-    """Address of the line that measures a claim."""
-    first = next(entry.file(part) for part in (MEASURES, CLAIMS) if entry.file(part).is_file())
-    # Claims name their quantities too, and figures what they draw.
-    beside = [path for path in sorted(first.parent.glob("*.py")) if not _SAID.search(path.stem)]
-    # Where several experiments measure alike, that is a function of the library.
-    shared = Path(inspect.getfile(inspect.unwrap(entry.load_measure())))
-    path, number = line_that_measures(claim.quantity, [first, *beside, shared])
-    return f"{relative(path, folder)}#L{number}"
+def _code(entry: ExperimentEntry, claim: Claim, folder: Path) -> str:
+    """Address of the function that measures a claim."""
+    code = measured_by(claim.quantity, entry.load_measure()).__code__
+    return f"{relative(Path(code.co_filename), folder)}#L{code.co_firstlineno}"
 
 
 def relative(path: Path, folder: Path) -> str:

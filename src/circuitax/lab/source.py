@@ -24,14 +24,6 @@ NO_NUMBERS = (
     "circuitax.records.claims",
     "circuitax.records.measured",
 )
-# Constants of an experiment that only say how long it takes, where, and whether beside others.
-_EXPECTED_TIMES = {
-    "BUDGET_SECONDS",
-    "EVENING_SECONDS",
-    "PAPER_SECONDS",
-    "NEEDS_PACKAGES",
-    "ALONE",
-}
 
 
 def numbers_hash(experiments: Iterable[Path]) -> str:
@@ -159,18 +151,12 @@ def _as_names(text: str) -> Iterator[str]:
 
 
 def _strip(tree: ast.Module) -> None:
-    """Remove docstrings and the constants about expected run time."""
+    """Remove docstrings."""
     for node in _blocks(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 node.body = node.body[1:]
-    tree.body = [node for node in tree.body if not _expected_time(node)]
-
-
-def _expected_time(node: ast.stmt) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return any(isinstance(item, ast.Name) and item.id in _EXPECTED_TIMES for item in targets)
 
 
 def _roots(start: Path) -> dict[str, Path]:

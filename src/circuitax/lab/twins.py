@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any, NamedTuple
 
-from circuitax.config.catalogue import Entry, checkout
-from circuitax.config.cells import Cell
+from circuitax.config.catalogue import ExperimentEntry, checkout
+from circuitax.config.cells import PlannedRun
 from circuitax.config.identity import canonical
 from circuitax.config.schema import ConfigError
 from circuitax.config.twins import Settings, new_settings, twin_cases, twin_cell, varying
@@ -41,8 +41,8 @@ class Outcome(NamedTuple):
 
 
 def make_twin(
-    entry: Entry,
-    entries: dict[str, Entry],
+    entry: ExperimentEntry,
+    entries: dict[str, ExperimentEntry],
     *,
     seed: int,
     dtype: str,
@@ -83,7 +83,11 @@ def make_twin(
 
 
 def repeat_twin(
-    kept: Mapping[str, Any], entries: dict[str, Entry], stop: StopFlag, *, derived: bool = False
+    kept: Mapping[str, Any],
+    entries: dict[str, ExperimentEntry],
+    stop: StopFlag,
+    *,
+    derived: bool = False,
 ) -> dict[str, Any]:
     """A saved twin recomputed by the present code, with its own settings.
 
@@ -140,7 +144,7 @@ def compare_twins(here: Mapping[str, Any], kept: Mapping[str, Any]) -> Outcome:
 
 
 def _case(
-    settings: Settings, entries: dict[str, Entry], stop: StopFlag, derived: bool = False
+    settings: Settings, entries: dict[str, ExperimentEntry], stop: StopFlag, derived: bool = False
 ) -> dict[str, Any]:
     """One run of a twin, as saved in ``twin.json``."""
     cell = twin_cell(settings, entries)
@@ -154,14 +158,14 @@ def _case(
     }
 
 
-def _specs(cell: Cell) -> dict[str, Any]:
+def _specs(cell: PlannedRun) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for item in cell.inputs:
         found |= _specs(item)
     return found | {cell.entry.name: canonical(cell.spec)}
 
 
-def _outside(cell: Cell) -> dict[str, str]:
+def _outside(cell: PlannedRun) -> dict[str, str]:
     """Checksums of texts and weights read by a run and all upstream runs, by dotted field."""
     found: dict[str, str] = {}
     for item in cell.inputs:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from circuitax.config.catalogue import VIEWER, Entry, discover
+from circuitax.config.catalogue import VIEWER, ExperimentEntry, discover
 from circuitax.display.viewers import Viewer
 from circuitax.lab.leftovers import remove_older
 from circuitax.lab.runs import ARRAYS, WholeRun, whole, work_folder
@@ -39,7 +39,7 @@ class Views(NamedTuple):
     missing: dict[str, str]
 
 
-def views(runs: Mapping[str, WholeRun], entries: Mapping[str, Entry]) -> Views:
+def views(runs: Mapping[str, WholeRun], entries: Mapping[str, ExperimentEntry]) -> Views:
     """The viewers of all experiments that have some.
 
     Args:
@@ -73,13 +73,13 @@ def _read(path: Path) -> list[Viewer] | str:
     return str(kept["reason"]) or [Viewer(**row) for row in kept["viewers"]]
 
 
-def _kept(run: WholeRun, entry: Entry) -> Path:
+def _kept(run: WholeRun, entry: ExperimentEntry) -> Path:
     made_from = [contents(run, (DATA, ARRAYS))]
     name = f"{entry.name}-{source_hash([entry.file(VIEWER)], also=made_from)}.json"
     return work_folder() / FOLDER / name
 
 
-def _make(run: WholeRun, entry: Entry, path: Path) -> str:
+def _make(run: WholeRun, entry: ExperimentEntry, path: Path) -> str:
     """Make and cache the viewers of one run; returns an error, else an empty text."""
     command = [sys.executable, "-m", "circuitax.lab.viewing", entry.name, str(run), str(path)]
     try:

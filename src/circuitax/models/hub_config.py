@@ -68,19 +68,33 @@ def spec_from_hub(config: Config) -> TransformerSpec:
 
 
 def _gpt2(config: Config) -> TransformerSpec:
-    d_model, n_heads = integer(config, "n_embd"), integer(config, "n_head", 1)
+    spec = _gpt(config, choice(config, "activation_function", _ACTIVATIONS, "gelu_new"))
+    return spec.replace(
+        d_mlp=optional(config, "n_inner") or spec.d_mlp,
+        score_scale=None if flag(config, "scale_attn_weights") else 1.0,
+    )
+
+
+def _openai_gpt(config: Config) -> TransformerSpec:
+    # Its "gelu" has always been the tanh form.
+    names = _ACTIVATIONS | {"gelu": Activation.gelu_tanh}
+    spec = _gpt(config, choice(config, "afn", names, "gelu"))
+    return spec.replace(post_ln=True, final_norm=False)
+
+
+def _gpt(config: Config, activation: Activation) -> TransformerSpec:
+    d_model = integer(config, "n_embd")
     return TransformerSpec(
         d_vocab=integer(config, "vocab_size"),
         n_ctx=integer(config, "n_positions", most=LONGEST),
         n_layers=integer(config, "n_layer", most=DEEPEST),
-        n_heads=n_heads,
+        n_heads=integer(config, "n_head", 1),
         d_model=d_model,
-        d_mlp=optional(config, "n_inner") or 4 * d_model,
-        activation=choice(config, "activation_function", _ACTIVATIONS, "gelu_new"),
+        d_mlp=4 * d_model,
+        activation=activation,
         positions=Positions.learned,
         norm=Norm.layernorm,
         norm_eps=number(config, "layer_norm_epsilon", 1e-5),
-        score_scale=None if flag(config, "scale_attn_weights") else 1.0,
         biases=True,
     )
 
@@ -173,6 +187,7 @@ FAMILIES: dict[str, Callable[[Config], TransformerSpec]] = {
     "gpt2": _gpt2,
     "gpt_neox": _gpt_neox,
     "llama": _llama,
+    "openai-gpt": _openai_gpt,
     "qwen2": _llama,
     "qwen3": _qwen3,
     "gemma3_text": _gemma3,

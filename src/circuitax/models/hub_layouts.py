@@ -108,13 +108,14 @@ def llama_layout(
     return Layout(parts, scale, ("rotary_emb.inv_freq",))
 
 
-def _gpt2_layout(spec: TransformerSpec, prefix: str) -> Layout:
+def _gpt_layout(spec: TransformerSpec, prefix: str, tokens: str, positions: str) -> Layout:
+    """GPT and GPT-2 files, which differ in the names of their tables."""
     d, n, d_mlp = spec.d_model, spec.n_heads, spec.d_mlp or 0
     at = prefix + "h.{}."
     parts = {
-        "W_E": Part(prefix + "wte.weight", (spec.d_vocab, d), _same),
+        "W_E": Part(f"{prefix}{tokens}.weight", (spec.d_vocab, d), _same),
         "W_U": Part("lm_head.weight", (spec.vocab_out, d), _turned_over),
-        "W_pos": Part(prefix + "wpe.weight", (spec.n_ctx or 0, d), _same),
+        "W_pos": Part(f"{prefix}{positions}.weight", (spec.n_ctx or 0, d), _same),
         "blocks.attention.W_O": Part(
             at + "attn.c_proj.weight", (d, d), lambda W: W.reshape(n, -1, d)
         ),
@@ -125,8 +126,9 @@ def _gpt2_layout(spec: TransformerSpec, prefix: str) -> Layout:
         "blocks.mlp.b_out": Part(at + "mlp.c_proj.bias", (d,), _same),
         **_layer_norm("blocks.attention_norm", at + "ln_1", d),
         **_layer_norm("blocks.mlp_norm", at + "ln_2", d),
-        **_layer_norm("final_norm", prefix + "ln_f", d),
     }
+    if spec.final_norm:
+        parts |= _layer_norm("final_norm", prefix + "ln_f", d)
     for i, letter in enumerate("QKV"):
         # Its maps are kept as [in, out], queries, keys and values side by side.
         parts[f"blocks.attention.W_{letter}"] = Part(
@@ -139,7 +141,7 @@ def _gpt2_layout(spec: TransformerSpec, prefix: str) -> Layout:
             (3 * d,),
             lambda b, i=i: b[i * d : (i + 1) * d].reshape(n, -1),  # type: ignore[misc]
         )
-    return Layout(parts, 1.0, (".attn.bias", ".attn.masked_bias"))
+    return Layout(parts, 1.0, (".attn.bias", ".attn.masked_bias", "position_ids"))
 
 
 def _gpt_neox_layout(spec: TransformerSpec, prefix: str) -> Layout:
@@ -178,9 +180,10 @@ def _gpt_neox_layout(spec: TransformerSpec, prefix: str) -> Layout:
 
 
 LAYOUTS: dict[str, Callable[[TransformerSpec, str], Layout]] = {
-    "gpt2": _gpt2_layout,
+    "gpt2": partial(_gpt_layout, tokens="wte", positions="wpe"),
     "gpt_neox": _gpt_neox_layout,
     "llama": llama_layout,
+    "openai-gpt": partial(_gpt_layout, tokens="tokens_embed", positions="positions_embed"),
     "qwen2": llama_layout,
     "qwen3": llama_layout,
     "gemma3_text": partial(llama_layout, unit_gain=True),

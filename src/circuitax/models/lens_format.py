@@ -146,6 +146,7 @@ def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
         ("gated", not spec.gated, "False"),
         ("mlp_depth", spec.mlp_depth == 1, "1"),
         ("post_norm", not spec.post_norm, "False"),
+        ("post_ln", not spec.post_ln, "False"),
         ("rotary_frequencies", spec.rotary_frequencies is None, "None"),
         ("final_norm", spec.final_norm or spec.norm == Norm.none, "True"),
     ):

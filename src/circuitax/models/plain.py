@@ -7,10 +7,15 @@ from typing import Any
 
 from circuitax.kernel.spec import TransformerSpec, read_options
 
+# Options that are younger than accepted records are written where they are set only, so that the
+# notes of a model without them stay as they were.
+_YOUNGER = {"post_ln": False}
+
 
 def to_plain(spec: TransformerSpec) -> dict[str, Any]:
     """Every field as a JSON value; enums by their value."""
-    return {k: v.value if isinstance(v, Enum) else v for k, v in asdict(spec).items()}
+    plain = {k: v.value if isinstance(v, Enum) else v for k, v in asdict(spec).items()}
+    return {k: v for k, v in plain.items() if k not in _YOUNGER or v != _YOUNGER[k]}
 
 
 def from_plain(values: Mapping[str, Any], **changes: Any) -> TransformerSpec:

@@ -27,7 +27,11 @@ from circuitax.models.lens_weights import BUFFERS, lens_state, model_from_lens
 from circuitax.models.sources import find_source, require_sizes
 from circuitax.models.tensors import open_safetensors, safetensors_files, tensors_of
 
-_TIED = ("gpt2", "gemma3_text")  # families whose embeddings are tied unless the settings say no
+_TIED = (
+    "gpt2",
+    "openai-gpt",
+    "gemma3_text",
+)  # families whose embeddings are tied unless the settings say no
 
 
 def load_pretrained(

@@ -11,16 +11,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped, UInt32
 
+from circuitax.documented import documented
 
+
+@documented
 class WideCount(NamedTuple):
-    """A 64-bit count as two 32-bit limbs: ``high * 2^32 + low``."""
+    """A 64-bit count as two 32-bit limbs: ``high * 2^32 + low``; `count_value` reads it.
+
+    Attributes:
+        low: The lower limb.
+        high: The upper limb.
+    """
 
     low: UInt32[Array, "*shape"]
     high: UInt32[Array, "*shape"]
 
 
+@documented
 class CompensatedSum(NamedTuple):
-    """A running sum and its accumulated rounding error (Neumaier)."""
+    """A running sum and its accumulated rounding error (Neumaier); `sum_value` adds them.
+
+    Attributes:
+        value: The sum as rounded at every step.
+        error: What rounding took from it.
+    """
 
     value: Float[Array, "*shape"]
     error: Float[Array, "*shape"]

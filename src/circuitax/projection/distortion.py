@@ -1,5 +1,7 @@
 """Distortion of a point cloud by a map: over all pairs in tiles, or over a random subset."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,8 +42,7 @@ def distortion(
     computed once. Pairs that are too close for the Gram form (see `measures.tile_values`) are
     computed again by direct differences, up to ``near_capacity`` in each tile; ``n_unresolved``
     counts the rest. ``n_zero`` counts the pairs at distance zero, which enter nothing else. Under
-    jit, NaN is counted here and refused by `summarise`; and points are an argument there, since of
-    a constant the compiler works out all distances by itself, which takes seconds.
+    jit, NaN is counted here and refused by `summarise`.
 
     Args:
         points: At least two, finite, centred by the caller if their mean is far from 0.
@@ -58,12 +59,21 @@ def distortion(
         ValueError: If there are fewer than two points, points and images differ in number or are
             not finite, or an argument is out of range.
     """
+    points, images = _as_array(points), _as_array(images)
+    rows = jnp.asarray(bounds)
     check_points(points, images)
     _check_histogram(limits, n_bins)
+    if rows.ndim != 2 or rows.shape[1] != 2:
+        raise ValueError(f"bounds has shape {rows.shape}, must be rows (lower, upper) [n, 2]")
     check_range("near_capacity", near_capacity, "[0, inf)")
     measure = choice("measure", Measure, measure)
-    bounds = jnp.asarray(bounds)
-    return _all_pairs(points, images, bounds, limits, measure, block, n_bins, near_capacity)
+    points, images = _not_folded(points), _not_folded(images)
+    return _all_pairs(points, images, rows, limits, measure, block, n_bins, near_capacity)
+
+
+def _as_array(z: Any) -> Any:
+    """Points in lists as an array; arrays and tracers as they are."""
+    return z if hasattr(z, "shape") else np.asarray(z)
 
 
 @compiled("limits", "measure", "block", "n_bins", "near_capacity")
@@ -198,6 +208,16 @@ def _resolve(
     valid, zero = (listed & ~found.zero)[None], (listed & found.zero)[None]
     missed = jnp.maximum(n_near - capacity, 0)
     return update(stream, found.value[None], valid, zero, bounds, edges, missed)
+
+
+def _not_folded(points: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """The points, where they are a constant of a user's jit as what the compiler cannot know.
+
+    XLA would work out the distances of a single tile while it compiles, in a minute or two.
+    """
+    traced = isinstance(jnp.zeros(()), jax.core.Tracer)
+    constant = not isinstance(points, jax.core.Tracer)
+    return jax.lax.optimization_barrier(jnp.asarray(points)) if traced and constant else points
 
 
 def check_points(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> None:

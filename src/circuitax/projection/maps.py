@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.kernel.checks import check_range, choice, choose_fields
 from circuitax.kernel.compiled import compiled
+from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import member_keys
 from circuitax.projection.entries import EntryLaw, draw_columns
 from circuitax.projection.hadamard import padded_dim, subsampled_hadamard
@@ -77,8 +78,9 @@ class MapSpec:
     def __post_init__(self) -> None:
         choose_fields(self)
         for name in ("dim_in", "dim_out"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+            size = whole(name, getattr(self, name))
+            if size < 1:
+                raise ValueError(f"{name}={size} must be at least 1")
         largest = {
             MapFamily.orthogonal: self.dim_in,
             MapFamily.hadamard: padded_dim(self.dim_in),
@@ -143,8 +145,11 @@ def project(
     """
     if not isinstance(spec, MapSpec):
         raise ValueError(f"spec={spec!r} must be a MapSpec, such as MapSpec('gaussian', 500, 40)")
-    if points.shape[-1] != spec.dim_in:
-        raise ValueError(f"points has length {points.shape[-1]}, spec.dim_in={spec.dim_in}")
+    points = jnp.asarray(points)
+    if points.shape[-1:] != (spec.dim_in,):
+        raise ValueError(
+            f"points has shape {points.shape}, must be rows of spec.dim_in={spec.dim_in}"
+        )
     check_range("block", block, "[1, inf)")
     scale = 1 / math.sqrt(gain(spec)) if spec.unit_gain else 1.0
     if spec.family is MapFamily.hadamard:

@@ -1,14 +1,14 @@
 """Statistics of a distortion in one pass: extremes, moments, histogram, failures."""
 
-import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.shown import known, shapes, shortened
+from circuitax.kernel.shown import known, shapes, shortened, table
 from circuitax.projection.counters import (
     CompensatedSum,
     WideCount,
@@ -20,7 +20,10 @@ from circuitax.projection.counters import (
     zero_sum,
 )
 
+COLUMNS = 7  # of the printed table, at most
 
+
+@documented
 class Stream(NamedTuple):
     """State of the pass. Leading axes, such as one over maps, come from `jax.vmap`.
 
@@ -36,6 +39,7 @@ class Stream(NamedTuple):
         below: ``[n_bounds]``, values under the lower bound.
         above: ``[n_bounds]``, values over the upper bound.
         histogram: ``[n_bins + 2]``, the first and the last for values outside the limits.
+        limits: Range of the histogram, as given to the pass.
     """
 
     n_used: WideCount
@@ -49,26 +53,57 @@ class Stream(NamedTuple):
     below: WideCount
     above: WideCount
     histogram: WideCount
+    limits: Float[Array, "*maps 2"]
 
     def __repr__(self) -> str:
-        if np.ndim(self.low) or not known(*self):
+        if not known(*self):
             return shapes(self)
-        n, zero, unresolved, bad = (int(count_value(count)) for count in self[:4])
-        sums = float(sum_value(self.total)), float(sum_value(self.total_sq))
-        mean, square = (x / n if n else math.nan for x in sums)
-        lines = [
-            f"Stream of {n:,} pairs; summarise(stream) gives quantiles",
-            f"  low {float(self.low):+.4g}, mean {mean:+.4g}, high {float(self.high):+.4g}",
-            f"  standard deviation {math.sqrt(max(square - mean**2, 0)) if n else math.nan:.4g}",
-            f"  left out: {zero:,} without a value, {unresolved:,} unresolved, {bad:,} not finite",
+        found, bad = _statistics(self), count_value(self.n_nonfinite).sum()
+        columns = {"low": found.low, "mean": found.mean, "high": found.high}
+        if found.histogram.shape[-1] > 2:
+            # To a cell of the histogram, of which this is the middle.
+            with np.errstate(invalid="ignore"):  # of no pair there is none
+                median = quantile(found, 0.5).mean(axis=0)
+            columns = {"low": found.low, "median": median} | columns
+        columns["deviation"] = found.std
+        bounds = []
+        for i, (below, above) in enumerate(zip(found.below.T, found.above.T, strict=True)):
+            if np.ndim(self.low):
+                columns |= {f"below {i}": below.T, f"above {i}": above.T}
+            else:
+                bounds.append(f"  bound {i}: {below:,} below, {above:,} above")
+        columns = dict(list(columns.items())[:COLUMNS])
+        rows = [
+            (f"map {', '.join(map(str, at))}".rstrip(), [column[at] for column in columns.values()])
+            for at in np.ndindex(np.shape(self.low))
         ]
-        outside = zip(count_value(self.below), count_value(self.above), strict=True)
-        bounds = [f"  bound {i}: {a:,} below, {b:,} above" for i, (a, b) in enumerate(outside)]
-        return "\n".join([*lines, *shortened(bounds)])
+        head, *lines = table(tuple(columns), rows)
+        left_out = (
+            f"left out: {found.n_zero.sum():,} without a value, {found.n_unresolved.sum():,} "
+            f"unresolved, {bad:,} not finite"
+        )
+        n = found.n_used.sum()
+        title = f"Stream of {n:,} pairs; cx.projection.stream.summarise has the numbers"
+        return "\n".join([title, head, *shortened(lines), *shortened(bounds), left_out])
 
 
+@documented
 class Summary(NamedTuple):
-    """Statistics of a pass, in NumPy; the leading axes are those of the stream."""
+    """Statistics of a pass, in NumPy; the leading axes are those of the stream.
+
+    Attributes:
+        n_used: Values in the statistics.
+        n_zero: Pairs without a value.
+        n_unresolved: Pairs too close for the Gram form and past the capacity.
+        mean: Of the values.
+        std: Their standard deviation.
+        low: The lowest value.
+        high: The highest value.
+        below: Values under each lower bound.
+        above: Values over each upper bound.
+        histogram: Counts; the first and the last cell are for values outside the limits.
+        edges: Between its cells.
+    """
 
     n_used: Int[np.ndarray, "*maps"]
     n_zero: Int[np.ndarray, "*maps"]
@@ -104,6 +139,7 @@ def empty_stream(n_bounds: int, n_bins: int) -> Stream:
         below=zero_count((n_bounds,)),
         above=zero_count((n_bounds,)),
         histogram=zero_count((n_bins + 2,)),
+        limits=jnp.zeros(2),
     )
 
 
@@ -160,41 +196,46 @@ def update(
         below=add_count(stream.below, below),
         above=add_count(stream.above, above),
         histogram=histogram,
+        limits=limits.astype(stream.limits.dtype),
     )
 
 
-def summarise(
-    stream: Stream, limits: tuple[float, float] = (-1.0, 1.0), *, require_distinct: bool = False
-) -> Summary:
+def summarise(stream: Stream, *, require_distinct: bool = False) -> Summary:
     """The statistics of a finished stream, on the host.
 
     Args:
         stream: With or without leading axes.
-        limits: Those given to the pass; they make the edges of the histogram.
         require_distinct: Refuse clouds with pairs at distance zero, as Theorem 27 does tacitly.
 
     Raises:
         ValueError: If a value was NaN or infinite, if no pair had a value, or if
             ``require_distinct`` and pairs coincide or were left unresolved.
     """
-    n_used, n_zero = count_value(stream.n_used), count_value(stream.n_zero)
+    found = _statistics(stream)
     if n_bad := int(count_value(stream.n_nonfinite).sum()):
         raise ValueError(f"points or images hold NaN or infinity: {n_bad} pairs have no distortion")
-    n_missed = count_value(stream.n_unresolved)
-    if require_distinct and (n_zero.any() or n_missed.any()):
+    if require_distinct and (found.n_zero.any() or found.n_unresolved.any()):
         raise ValueError(
-            f"points must be distinct: {int(n_zero.max())} pairs are at distance zero, and "
-            f"{int(n_missed.max())} too close to tell"
+            f"points must be distinct: {int(found.n_zero.max())} pairs are at distance zero, and "
+            f"{int(found.n_unresolved.max())} too close to tell"
         )
-    if not n_used.all():
+    if not found.n_used.all():
         raise ValueError("points must hold at least one pair at a non-zero distance; none was used")
-    mean = sum_value(stream.total) / n_used
-    variance = sum_value(stream.total_sq) / n_used - mean**2
+    return found
+
+
+def _statistics(stream: Stream) -> Summary:
+    n_used = count_value(stream.n_used)
+    with np.errstate(invalid="ignore"):  # without a value there is no mean
+        mean = sum_value(stream.total) / n_used
+        variance = sum_value(stream.total_sq) / n_used - mean**2
     histogram = count_value(stream.histogram)
+    # Maps differ, and what they are given does not.
+    start, stop = np.asarray(stream.limits, np.float64).reshape(-1, 2)[0]
     return Summary(
         n_used=n_used,
-        n_zero=n_zero,
-        n_unresolved=n_missed,
+        n_zero=count_value(stream.n_zero),
+        n_unresolved=count_value(stream.n_unresolved),
         mean=np.asarray(mean),
         std=np.asarray(np.sqrt(np.maximum(variance, 0))),
         low=np.asarray(stream.low, np.float64),
@@ -202,7 +243,7 @@ def summarise(
         below=count_value(stream.below),
         above=count_value(stream.above),
         histogram=histogram,
-        edges=np.linspace(*limits, histogram.shape[-1] - 1),
+        edges=np.linspace(start, stop, histogram.shape[-1] - 1),
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from circuitax.records.claim_sections import anchor
 from circuitax.records.claims import HOLDS, NOT_RUN, Verdict
-from circuitax.records.claims_page import counts_text
+from circuitax.records.claims_table import counts_text
 
 _RESULT = re.compile(r"[FOTU]\d+|S0\.\d+")
 _CLAIMS = re.compile(r"`(\w+): ([\w., -]+)`")

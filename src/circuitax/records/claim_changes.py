@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from circuitax.records.claims import NOT_RUN
 from circuitax.records.claims_table import cell
+from circuitax.records.verdict_json import kind_of
 
 # What may differ between two versions of a claim, by the word that a row uses for it.
 _FIELDS = {
@@ -16,12 +17,11 @@ _FIELDS = {
     "n": "n",
     "selection": "selection",
     "quantity": "quantity",
-    "kind": "kind",
 }
 # What no comparison of claims finds: a number is measured otherwise or on other data, a claim is
 # put down to another source, or all claims are judged by another rule.
 _BESIDE = ("measure", "data", "source", "rule")
-WORDS = ("added", "removed", "allowed", "null", *_FIELDS, *_BESIDE)
+WORDS = ("added", "removed", "allowed", "kind", "null", *_FIELDS, *_BESIDE)
 # Nothing was measured: not run, by its former name too.
 _NO_LOOK = (NOT_RUN, "out of reach")
 # What a cell of a table shows unfolded: ids of claims, and letters of a text.
@@ -87,6 +87,8 @@ def differences(
         ]
         if ends[0] != ends[1]:
             found.append(Difference(name, "allowed"))
+        if kind_of(old[name]) != kind_of(new[name]):
+            found.append(Difference(name, "kind"))
         # The first null of a claim changes nothing of what was claimed; another one may.
         null = old[name].get("null")
         if null is not None and null != new[name].get("null"):

@@ -1,5 +1,6 @@
 """Where a claim stands in detail: a section for each paper, and for what no paper says."""
 
+import re
 from typing import NamedTuple
 
 from circuitax.records import papers
@@ -64,3 +65,8 @@ def anchor(claim: str) -> str:
 def address(claim: Claim) -> str:
     """Address of a claim's row, seen from the folder of the pages in detail."""
     return f"{section_of(claim).page}.md#{anchor(claim.id)}"
+
+
+def slug(title: str) -> str:
+    """The name that a page gives to the section of a title."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

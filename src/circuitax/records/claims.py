@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from circuitax.display.tables import fact_table
+from circuitax.documented import documented
 from circuitax.records.estimate import Estimate
 from circuitax.records.nulls import DRAWN, PRINTED_NUMBER, Null, NullOutcome, Nulls, null_outcome
 
-KINDS = ("identity", "number", "shape")
+IDENTITY, NUMBER, RELATION = "identity", "number", "relation"
+KINDS = (IDENTITY, NUMBER, RELATION)
 # Who says so, as `Claim.origin` explains.
 PUBLISHED, CORRECTION, THEOREM, OURS = "published", "correction", "theorem", "ours"
 ORIGINS = (PUBLISHED, CORRECTION, THEOREM, OURS)
@@ -20,6 +22,7 @@ ABSENT, NOT_RUN = "absent", "not run"
 VERDICTS = (HOLDS, FAILS, UNDECIDED, WOULD_HOLD, ABSENT, NOT_RUN)
 
 
+@documented
 class Expected(NamedTuple):
     """The allowed interval of a claim.
 
@@ -88,7 +91,7 @@ class Claim:
         quantity: Name of the measured value that settles it.
         expected: Interval allowed (``near``, ``between``, ``at_least``, ``at_most``).
         why: Why that tolerance.
-        kind: ``"identity"`` (true by algebra), ``"number"`` or ``"shape"`` (a relation).
+        kind: ``"identity"`` (true by algebra), ``"number"`` or ``"relation"``.
         selection: Which runs or members count, by a rule fixed beforehand.
         n: Fewest independent replicates on which a verdict is given.
         explanation: What may be the cause, once a claim has failed: a hypothesis, or a test of one.
@@ -99,6 +102,8 @@ class Claim:
         printed: The number or the sentence that the source prints, in our words. A published
             claim has one, and says so where the source prints no number.
         link: Address of the source. A published claim has one.
+        cites: The papers that the source names, such as `records.papers.Paper.FRAMEWORK`; a reader
+            chooses one in the report.
         null: The null beside it, or why it needs none; None where that is not declared yet. What
             is true by algebra or by proof needs no declaration.
 
@@ -121,6 +126,7 @@ class Claim:
     origin: str = field(kw_only=True)
     printed: str = field(default="", kw_only=True)
     link: str = field(default="", kw_only=True)
+    cites: tuple[str, ...] = field(default=(), kw_only=True)
     null: Null | None = field(default=None, kw_only=True)
 
     def _repr_html_(self) -> str:
@@ -179,8 +185,8 @@ class Claim:
 class ClaimSource:
     """A source of claims, and the common fields of the claims of one experiment.
 
-    ``paper = ClaimSource("induction-heads paper", kind="shape", n=16, origin="published",
-    link=papers.INDUCTION, printed="no such head in one layer")``; then
+    ``paper = ClaimSource("induction-heads paper", cites=(Paper.INDUCTION,), kind="relation", n=16,
+    origin="published", link=papers.INDUCTION, printed="no such head in one layer")``; then
     ``paper.claim("prefix-one-layer", "Share of ...", at_most(0.25), "a relation")``. A variant
     with other defaults is ``dataclasses.replace(paper, n=5)``.
 
@@ -194,6 +200,7 @@ class ClaimSource:
         origin: As in `Claim`.
         printed: As in `Claim`, for claims that share what the source prints.
         link: As in `Claim`.
+        cites: As in `Claim`.
         null: As in `Claim`, for claims that share it.
     """
 
@@ -206,6 +213,7 @@ class ClaimSource:
     origin: str = field(kw_only=True)
     printed: str = field(default="", kw_only=True)
     link: str = field(default="", kw_only=True)
+    cites: tuple[str, ...] = field(default=(), kw_only=True)
     null: Null | None = field(default=None, kw_only=True)
 
     def claim(
@@ -224,6 +232,7 @@ class ClaimSource:
         origin: str | None = None,
         printed: str | None = None,
         link: str | None = None,
+        cites: tuple[str, ...] | None = None,
         null: Null | None = None,
     ) -> Claim:
         """One claim of this source, with the source's values as defaults.
@@ -242,6 +251,7 @@ class ClaimSource:
             origin: As in `Claim`; the source's when None.
             printed: As in `Claim`; the source's when None.
             link: As in `Claim`; the source's when None.
+            cites: As in `Claim`; the source's when None.
             null: As in `Claim`; the source's when None.
 
         Raises:
@@ -261,6 +271,7 @@ class ClaimSource:
             origin=self.origin if origin is None else origin,
             printed=self.printed if printed is None else printed,
             link=self.link if link is None else link,
+            cites=self.cites if cites is None else cites,
             null=self.null if null is None else null,
         )
 
@@ -293,6 +304,23 @@ class Verdict(NamedTuple):
     estimate: Estimate | None
     reason: str
     null: NullOutcome | None = None
+
+    @property
+    def on_bare_sign(self) -> bool:
+        """Whether it asks for no more than a sign.
+
+        Its limit is 0, or it has one limit, which lies in its null's own interval, from the 5 to
+        the 95 % quantile of the drawn values: a count of 1 where none or one is drawn, or 0.05 of
+        what is drawn as far from 0.
+        """
+        low, high, _ = self.claim.expected
+        if 0 in (low, high):
+            return True
+        ends = [end for end in (low, high) if math.isfinite(end)]
+        null = self.null
+        if len(ends) != 1 or null is None or null.low is None or null.high is None:
+            return False
+        return null.low <= ends[0] <= null.high
 
 
 def settle(

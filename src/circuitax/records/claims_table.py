@@ -1,37 +1,45 @@
-"""Claims as Markdown: lines of the summary, and rows and explanations of a page in detail."""
+"""Texts of a claim, the same on every page: number, null, verdict, and what stands in its fold."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from circuitax.records.agreement import AGREES, Here
-from circuitax.records.chapters import CLAIMS
-from circuitax.records.claim_sections import address, anchor
-from circuitax.records.claims import FAILS, HOLDS, Verdict
+from circuitax.records.agreement import Here
+from circuitax.records.claims import (
+    ABSENT,
+    FAILS,
+    HOLDS,
+    NOT_RUN,
+    UNDECIDED,
+    VERDICTS,
+    WOULD_HOLD,
+    Verdict,
+)
 from circuitax.records.estimate import Estimate
 from circuitax.records.nulls import BY_PROOF, PRINTED_NUMBER
 
-_COLUMNS = "claim", "printed", "ours", "null", "n", "verdict", "figure, run, code"
-_HERE = "here"
 NOT_DECLARED = "not declared"
+# A mark for each verdict, so that no reader depends on colour.
+MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", WOULD_HOLD: "≈", ABSENT: "∅", NOT_RUN: "–"}
+_MANY = {HOLDS: "hold", FAILS: "fail"}
 
 
 class ClaimRow(NamedTuple):
     """A verdict and the run that gave it; addresses are relative to the page.
 
     Attributes:
-        verdict: Claim, measured value, verdict and reason.
+        settled: Claim, measured value, verdict and reason.
         experiment: Name of the experiment.
         scale: Scale of the run.
         run: Identity of the run.
         link: Address of the run's folder.
         figure: Address of its figure, or of its figures in the gallery.
-        code: Address of the line that measures the claim.
+        code: Address of the function that measures the claim.
         outdated: That the present code gives other numbers, in words; empty where it does not.
         here: The claim as it was measured on this machine, on pages that show that beside it.
         made: Address of the run that measured it here.
     """
 
-    verdict: Verdict
+    settled: Verdict
     experiment: str
     scale: str
     run: str
@@ -43,9 +51,14 @@ class ClaimRow(NamedTuple):
     made: str = ""
 
 
-def cell(text: str) -> str:
+def cell(text: object) -> str:
     """A text on one line in which no bar ends the cell."""
-    return " ".join(text.split()).replace("|", "\\|")
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def sentence(text: str) -> str:
+    """A text on one line that ends with one dot."""
+    return f"{cell(text).removesuffix('.')}."
 
 
 def measured_text(estimate: Estimate | None) -> str:
@@ -78,18 +91,6 @@ def null_text(verdict: Verdict) -> str:
     return f"{drawn}{outcome.holding} of {outcome.n} would hold"
 
 
-def brief(row: ClaimRow) -> str:
-    """One line of the summary: statement, number and what is allowed, and a link to the row."""
-    return _said(row, f"{CLAIMS}/{address(row.verdict.claim)}")
-
-
-def briefest(row: ClaimRow) -> str:
-    """One line of the summary: verdict and number, and a link to the row."""
-    claim, verdict, estimate, *_ = row.verdict
-    number = "" if estimate is None else f": {measured_text(estimate)}"
-    return f"[`{claim.id}`]({CLAIMS}/{address(claim)}) {_marked(verdict)}{number}"
-
-
 def here_text(here: Here) -> str:
     """One word, the number measured here with its n, and how far it is apart or why there is none.
 
@@ -101,98 +102,47 @@ def here_text(here: Here) -> str:
     return f"{here.word}: {said}" if said else here.word
 
 
-def _here(row: ClaimRow) -> str:
-    if row.here is None:
-        return "-"
-    text = here_text(row.here)
-    if row.here.word != AGREES:
-        text = text.replace(row.here.word, f"**{row.here.word}**", 1)
-    return f"{text} · [run]({row.made})" if row.made else text
+def facts(verdict: Verdict, scale: str) -> dict[str, str]:
+    """Texts of a claim's fold by their names, beside its source; none is empty.
+
+    Args:
+        verdict: A claim and how it fared.
+        scale: Scale of the run.
+    """
+    claim, estimate = verdict.claim, verdict.estimate
+    texts = {
+        "because": claim.why,
+        "selection": claim.selection,
+        "null": f"{claim.null.kind}: {claim.null.how}" if claim.null else "",
+        "interval": estimate.method if estimate else "",
+        "planned n": str(claim.n),
+        "scale": scale,
+        "about it": claim.explanation if verdict.verdict == HOLDS else "",
+    }
+    return {name: text for name, text in texts.items() if text}
 
 
-def place(row: ClaimRow) -> str:
-    """What a link to a claim leads to."""
-    return f'<a id="{anchor(row.verdict.claim.id)}"></a>'
+def cause(verdict: Verdict) -> str:
+    """Why a claim does not hold: a hypothesis, a test of one, or the reason for its verdict."""
+    text = sentence(verdict.reason or "none yet")
+    if text.lower().startswith("tested"):  # a test is no hypothesis, and says so itself
+        return text
+    guess = verdict.verdict == FAILS or verdict.claim.explanation == verdict.reason
+    return f"{'Hypothesis' if guess else 'Reason'}: {text}"
 
 
-def table(rows: Sequence[ClaimRow]) -> str:
-    """One row for each claim; what is allowed, and why, is in the row's own fold."""
-    columns = (*_COLUMNS, _HERE) if any(row.here for row in rows) else _COLUMNS
-    parts = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
-    for row in rows:
-        claim, verdict, estimate, *_ = row.verdict
-        cells = [
-            f"{place(row)}`{claim.id}` {claim.statement}{_fold(row)}",
-            claim.printed or "-",
-            measured_text(estimate),
-            null_text(row.verdict),
-            "-" if estimate is None else str(estimate.n),
-            _marked(verdict),
-            f"[{row.experiment}]({row.figure}) · [{row.run}]({row.link}) · [code]({row.code})"
-            f"{f' **{row.outdated}**' if row.outdated else ''}",
-        ]
-        if _HERE in columns:
-            cells.append(_here(row))
-        parts.append(f"| {' | '.join(map(cell, cells))} |")
-    return "\n".join(parts)
+def counts_text(verdicts: Sequence[str]) -> str:
+    """How often each verdict was given, such as ``"3 hold, 1 undecided"``."""
+    return ", ".join(
+        f"{verdicts.count(name)} {_MANY.get(name, name)}" for name in VERDICTS if name in verdicts
+    )
 
 
-def explanations(rows: Sequence[ClaimRow]) -> str:
-    """One item for each claim of the page, with what may be the cause."""
-    items = []
-    for row in rows:
-        claim, verdict, _, reason, _ = row.verdict
-        statement = _said(row, f"#{anchor(claim.id)}")
-        if verdict == HOLDS:
-            items.append(f"- {statement} ({cell(claim.source)})")
-            continue
-        said = f" Printed: {_sentence(claim.printed)}" if claim.printed else ""
-        cause = _sentence(reason or "none yet")
-        if not cause.lower().startswith("tested"):  # a test is no hypothesis, and says so itself
-            guess = verdict == FAILS or claim.explanation == reason
-            cause = f"{'Hypothesis' if guess else 'Reason'}: {cause}"
-        items.append(f"- **{verdict}**: {statement}.{said} {cause}")
-    return "\n".join(items)
-
-
-def grouped(rows: Sequence[ClaimRow]) -> str:
-    """One item for each reason, with all claims that it keeps from a verdict."""
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
-        name = row.verdict.claim.id
-        reasons.setdefault(cell(row.verdict.reason), []).append(f"[`{name}`](#{anchor(name)})")
-    return "\n".join(f"- {', '.join(names)}: {reason}" for reason, names in reasons.items())
-
-
-def _marked(verdict: str) -> str:
-    return verdict if verdict == HOLDS else f"**{verdict}**"
-
-
-def _sentence(text: str) -> str:
-    """A text on one line that ends with one dot."""
-    return f"{cell(text).removesuffix('.')}."
-
-
-def _said(row: ClaimRow, link: str) -> str:
-    claim, _, estimate, *_ = row.verdict
-    number = f"{measured_text(estimate)}, allowed {claim.expected.text}"
-    return f"[`{claim.id}`]({link}) {cell(claim.statement)}: {cell(number)}"
-
-
-def _fold(row: ClaimRow) -> str:
-    claim, _, estimate, *_ = row.verdict
-    source = f'<a href="{claim.link}">{claim.source}</a>' if claim.link else claim.source
-    facts = [
-        f"<b>source</b> {source}",
-        f"<b>because</b> {claim.why}",
-        f"<b>selection</b> {claim.selection}",
-        f"<b>planned n</b> {claim.n}",
-        f"<b>scale</b> {row.scale}",
-    ]
-    if estimate is not None:
-        facts.insert(3, f"<b>interval</b> {estimate.method}")
-    if claim.null is not None:
-        facts.insert(3, f"<b>null</b> {claim.null.kind}: {claim.null.how}")
-    if row.verdict.verdict == HOLDS and claim.explanation:
-        facts.append(f"<b>about it</b> {claim.explanation}")
-    return f"<details><summary>{claim.expected.text}</summary>{'<br>'.join(facts)}</details>"
+def badge(verdicts: Sequence[Verdict]) -> str:
+    """How many claims have each verdict, with its mark: ``"✔ 3 hold · ✘ 1 fails"``."""
+    given = [verdict.verdict for verdict in verdicts]
+    counts = {name: given.count(name) for name in VERDICTS if name in given}
+    return " · ".join(
+        f"{MARKS[name]} {n} {name if n == 1 else _MANY.get(name, name)}"
+        for name, n in counts.items()
+    )

@@ -6,7 +6,10 @@ from typing import Any, NamedTuple, SupportsFloat, SupportsInt
 import numpy as np
 from numpy.typing import ArrayLike
 
+from circuitax.documented import documented
 
+
+@documented
 class Estimate(NamedTuple):
     """One number, its interval, and the number of independent replicates behind it.
 

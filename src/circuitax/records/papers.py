@@ -1,4 +1,41 @@
-"""Addresses of the sources that claims cite; docs/bibliography.md has their authors."""
+"""Papers that claims cite, and addresses; docs/bibliography.md has their authors."""
+
+from enum import StrEnum
+
+
+class Paper(StrEnum):
+    """A cited paper or text, as the report names it, in the order of its list."""
+
+    FRAMEWORK = "Framework paper"
+    INDUCTION = "Induction-heads paper"
+    TOY_MODELS = "Toy-models paper"
+    S0 = "S0, Some Structures in Transformer Architectures"
+    S1 = "S1, the linear-algebra post"
+    S2 = "S2, the attention chapter"
+    S4 = "S4, the notes on the framework paper"
+    ARENA = "ARENA"
+    BRAUN_2025 = "Braun et al. 2025"
+    BUSHNAQ_2025 = "Bushnaq, Braun and Sharkey 2025"
+    CHANIN_2025 = "Chanin et al. 2025"
+    CHEN_2023 = "Chen et al. 2023"
+    DASGUPTA_2003 = "Dasgupta and Gupta 2003"
+    GEVA_2021 = "Geva et al. 2021"
+    GILBERT_1952 = "Gilbert 1952, Varshamov 1957"
+    GOLDOWSKY_DILL_2023 = "Goldowsky-Dill et al. 2023"
+    HENIGHAN_2023 = "Henighan et al. 2023"
+    LEVENSHTEIN_1982 = "Levenshtein 1982"
+    LI_2006 = "Li, Hastie and Church 2006"
+    LIU_2025 = "Liu, Liu and Gore 2025"
+    MENG_2022 = "Meng et al. 2022"
+    MU_2018 = "Mu and Viswanath 2018"
+    NANDA_2023 = "Nanda et al. 2023 (progress measures)"
+    PRIETO_2026 = "Prieto and others 2026"
+    RAJAMANOHARAN_2024 = "Rajamanoharan et al. 2024"
+    SHARKEY_2022 = "Sharkey, Braun and Millidge 2022"
+    SHLEGERIS_2023 = "Shlegeris 2023"
+    WANG_2022 = "Wang et al. 2022"
+    WELCH_1974 = "Welch 1974"
+
 
 FRAMEWORK = "https://transformer-circuits.pub/2021/framework/index.html"
 INDUCTION = (

@@ -15,9 +15,10 @@ RESULTS = Path("results")
 TABLES = "tables"
 # Longer tables are of no use as text; all arrays are in the data file.
 LONGEST_TABLE = 10_000
+ARRAYS, LONGEST_LINE = 17, 100  # of what is printed
 
 
-@dataclass
+@dataclass(repr=False)
 class Record:
     """The results of a run.
 
@@ -29,6 +30,24 @@ class Record:
     # Asked for by name, and annotated in quotes: a run starts without xarray, which is slow.
     data: "xr.Dataset" = field(default_factory=lambda: xr.Dataset())
     notes: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Axes with their sizes, arrays with their axes, and names of notes, in twenty lines."""
+        arrays = [
+            f"  {name} ({', '.join(map(str, array.dims))})"
+            for name, array in self.data.data_vars.items()
+        ]
+        if len(arrays) > ARRAYS:
+            arrays = [*arrays[: ARRAYS - 1], f"  and {len(arrays) - ARRAYS + 1} more"]
+        sizes = ", ".join(f"{name} {size}" for name, size in self.data.sizes.items())
+        lines = [
+            "Record, with an xarray dataset in .data and a dict in .notes",
+            f"axes: {sizes or 'none'}",
+            *arrays,
+            *([f"notes: {', '.join(self.notes)}"] if self.notes else []),
+        ]
+        fit = LONGEST_LINE - 4
+        return "\n".join(x if len(x) <= LONGEST_LINE else f"{x[:fit]} ..." for x in lines)
 
     def _repr_html_(self) -> str:
         """The labelled arrays and the notes, for a notebook."""

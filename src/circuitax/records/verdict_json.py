@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from circuitax.records.claims import Claim, Expected, Verdict
+from circuitax.records.claims import RELATION, Claim, Expected, Verdict
 from circuitax.records.estimate import estimate_from_json, finite_or_none
 from circuitax.records.nulls import Null, NullOutcome
 
@@ -14,6 +14,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
     """A verdict as plain values for ``claims.json``; infinite ends become ``None``."""
     claim, null = verdict.claim, verdict.null
     fields = {name: getattr(claim, name) for name in _PLAIN}
+    fields["cites"] = list(claim.cites)
     fields["expected"] = finite_or_none(claim.expected._asdict())
     fields["verdict"] = verdict.verdict
     fields["reason"] = verdict.reason
@@ -33,8 +34,9 @@ def verdict_from_json(fields: Mapping[str, Any]) -> Verdict:
     declared, outcome = fields.get("null"), fields.get("null_outcome")
     claim = Claim(
         expected=Expected(**bounds),
+        cites=tuple(fields.get("cites", ())),  # nor what it cites
         null=None if declared is None else Null(**declared),
-        **{name: fields[name] for name in _PLAIN},
+        **{name: fields[name] for name in _PLAIN} | {"kind": kind_of(fields)},
     )
     measured = fields["measured"]
     estimate = None if measured is None else estimate_from_json(measured)
@@ -42,4 +44,10 @@ def verdict_from_json(fields: Mapping[str, Any]) -> Verdict:
     return Verdict(claim, fields["verdict"], estimate, fields["reason"], null)
 
 
-_PLAIN = tuple(n for n in Claim.__dataclass_fields__ if n not in {"expected", "null"})
+def kind_of(fields: Mapping[str, Any]) -> str:
+    """Kind of a saved claim, a relation by its former name too."""
+    kind: str = fields["kind"]
+    return RELATION if kind == "shape" else kind
+
+
+_PLAIN = tuple(n for n in Claim.__dataclass_fields__ if n not in {"expected", "cites", "null"})

@@ -80,13 +80,27 @@ def test_paths_are_the_ledgers_and_name_heads_with_patterns() -> None:
 
 def test_the_text_says_what_adds_up() -> None:
     found = explained(tiny(), n_next=3)
-    text = str(found)
+    text = found.text()
     assert text.startswith(f"logit of {found.chosen!r} after ' dog': ")
     effects = text.split("direct effects")[1].split("paths")[0]
     numbers = [float(x) for x in re.findall(r"[+-]\d+\.\d{4}", effects)]
     np.testing.assert_allclose(sum(numbers[:-1]), numbers[-1], atol=2e-3)
     assert text.count("%") >= 3 + len(found.heads)
-    assert "none searched" in str(explained(tiny(), n_paths=0))
+    assert "none searched" in explained(tiny(), n_paths=0).text()
+
+
+@pytest.mark.parametrize("n_paths", [0, 30])
+@pytest.mark.parametrize("n_layers", [1, 3])
+def test_twenty_lines_of_it_are_printed(n_layers: int, n_paths: int) -> None:
+    found = explained(tiny(n_layers=n_layers, d_mlp=10 if n_layers > 1 else None), n_paths=n_paths)
+    short = str(found).splitlines()
+    assert short == repr(found).splitlines() and len(short) <= 20
+    at = short.index("direct effects, which add up to the logit")
+    end = next(i for i, line in enumerate(short) if line.startswith("paths: "))
+    *parts, logit = (float(line.rsplit(maxsplit=1)[1]) for line in short[at + 1 : end])
+    np.testing.assert_allclose([sum(parts), logit], [found.logit] * 2, atol=2e-3)
+    for head in found.heads[:3]:
+        assert any(line.startswith(f"  {head[0]}.{head[1]} ") for line in short)
 
 
 @pytest.mark.parametrize("norm", [Norm.none, Norm.layernorm])
@@ -146,7 +160,7 @@ def test_tokens_heads_and_orders_add_up_to_the_logit(d_mlp: int | None) -> None:
     assert sizes == sorted(sizes, reverse=True)
     for unit in found.neurons:
         np.testing.assert_allclose(sum(x for _, x in unit.opened_by[0]), unit.gate, rtol=1e-9)
-    text = str(found)
+    text = found.text()
     assert text.splitlines()[1].startswith(f"from {found.sources()[0][0]} ")
     assert ("neurons, by all that flows" in text) == bool(d_mlp)
 

@@ -287,8 +287,13 @@ def test_a_ledger_is_printed_as_a_table_of_named_paths(make_run, x64):
     np.testing.assert_allclose(float(lines[-1].split()[-1]), run.logits[-1, 2], atol=5e-5)
     placed = ledger.ledger(run, token=2, k=40, by_position=True)
     named = dict(zip(placed.paths, placed.positions, strict=True))
-    assert any(None in sources for sources in named.values()) and "[bias]" in str(placed)
-    assert "0.1[" in str(placed)
+    assert any(None in sources for sources in named.values()) and "[bias]" in placed.text()
+    assert "0.1[" in placed.text()
+    short, whole = str(placed).splitlines(), placed.text().splitlines()
+    assert len(short) == 20 and len(whole) == len(placed.paths) + 4
+    assert [line.split() for line in short[:15]] == [line.split() for line in whole[:15]]
+    rest = float(short[15].split()[-1])
+    np.testing.assert_allclose(rest, placed.values[15:].sum(), atol=5e-5)
     stopped = ledger.ledger(run, token=2, k=3, budget=1)
     assert "the budget or rounding ended the search" in str(stopped)
 

@@ -43,6 +43,15 @@ CASES = {
         "qk_norm": True,
     },
     "deeper": {"activation": "relu", "norm": "rmsnorm", "mlp_depth": 3, "biases": True},
+    "post_ln": {
+        "activation": "gelu_tanh",
+        "norm": "layernorm",
+        "positions": "learned",
+        "biases": True,
+        "post_ln": True,
+        "final_norm": False,
+    },
+    "post_ln_gated": {"activation": "silu", "norm": "rmsnorm", "gated": True, "post_ln": True},
 }
 GATES = {
     "relu": lambda z: (z > 0) * 1.0,
@@ -85,9 +94,11 @@ class Written:
         if self.spec.positions.in_stream:
             x = x + at.W_pos[: len(TEXT)]
         self.start, self.heads, self.b_O, self.M, self.c = x, [], [], [], []
+        self.after: list = []  # in post-LN, the two norms of each layer
+        self.read: list = []  # what each MLP reads, before its norm where it has one
         for layer in range(L):
             entering = x
-            N, offset = self.norm(x, at.blocks.attention_norm, layer)
+            N, offset = self.read_norm(x, at.blocks.attention_norm, layer)
             OV, constant = [], []
             for h in range(H):
                 group = h // (H // at.blocks.attention.W_V.shape[1])
@@ -109,11 +120,19 @@ class Written:
             x = x + self.attend(x, OV, layer) + sum(constant) + b_O
             self.heads.append((OV, constant))
             self.b_O.append(np.broadcast_to(b_O, x.shape))
+            if self.spec.post_ln:
+                N1, o1 = self.norm(x, at.blocks.attention_norm, layer)
+                x = np.einsum("ti,tij->tj", x, N1) + o1
             M, c = self.mlp(entering if self.spec.parallel else x, layer)
             read = entering if self.spec.parallel else x
             x = x + np.einsum("ti,tij->tj", read, M) + c
+            self.read.append(read)
             self.M.append(M)
             self.c.append(c)
+            if self.spec.post_ln:
+                N2, o2 = self.norm(x, at.blocks.mlp_norm, layer)
+                x = np.einsum("ti,tij->tj", x, N2) + o2
+                self.after.append(((N1, o1), (N2, o2)))
         self.final = x
 
     def attend(self, x: np.ndarray, OV: list, layer: int) -> np.ndarray:
@@ -122,6 +141,11 @@ class Written:
             (self.A[layer, h] @ np.einsum("ti,tij->tj", x, maps)) * after
             for h, (maps, after) in enumerate(pairs)
         )
+
+    def read_norm(self, x: np.ndarray, weights, layer: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.spec.post_ln:
+            return np.broadcast_to(np.eye(x.shape[1]), (len(x), 8, 8)), np.zeros(8)
+        return self.norm(x, weights, layer)
 
     def norm(self, x: np.ndarray, weights, layer: int) -> tuple[np.ndarray, np.ndarray]:
         d = x.shape[1]
@@ -135,7 +159,7 @@ class Written:
     def mlp(self, x: np.ndarray, layer: int) -> tuple[np.ndarray, np.ndarray]:
         w, g = self.at.blocks.mlp, GATES[self.spec.activation]
         w = jax.tree.map(lambda leaf: leaf[layer], w)
-        N, offset = self.norm(x, self.at.blocks.mlp_norm, layer)
+        N, offset = self.read_norm(x, self.at.blocks.mlp_norm, layer)
         read = np.einsum("ti,tij->tj", x, N) + offset
         zero = np.zeros(w.W_in.shape[1])
         b_in = zero if w.b_in is None else w.b_in
@@ -197,12 +221,22 @@ class Written:
                 for path, mlps, x in before:
                     moved = self.A[layer, h] @ np.einsum("ti,tij->tj", x, maps) * after
                     new.append(((*path, (layer, h)), mlps, moved))
-            read = before if self.spec.parallel else before + new
-            found = before + new + [((), (layer,), self.c[layer])]
+            both = self.normed(before + new, layer, 0)
+            read = before if self.spec.parallel else both
+            found = [*both, ((), (layer,), self.c[layer])]
             for path, mlps, x in read:
                 through = np.einsum("ti,tij->tj", x, self.M[layer])
                 found.append((path, (*mlps, layer), through))
+            found = self.normed(found, layer, 1)
         return iter(found)
+
+    def normed(self, parts: list, layer: int, which: int) -> list:
+        """In post-LN every path behind a norm, whose offset is one more that passed nothing."""
+        if not self.after:
+            return parts
+        N, offset = self.after[layer][which]
+        moved = [(path, mlps, np.einsum("ti,tij->tj", x, N)) for path, mlps, x in parts]
+        return [*moved, ((), (), np.broadcast_to(offset, self.start.shape))]
 
 
 def close(found, expected) -> None:
@@ -406,7 +440,11 @@ def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
         b_out = 0 if b_out is None else np.asarray(b_out)[layer]
         if seen.trace.scales.mlp_post is not None:
             b_out = b_out / np.asarray(seen.trace.scales.mlp_post)[layer][:, None]
-        through = ((written - b_out) * np.asarray(back.entering[layer + 1])).sum(axis=1)
+        carried = np.asarray(back.entering[layer + 1])
+        if seen.model.spec.post_ln:
+            N, _ = Written(seen).after[layer][1]
+            carried = np.einsum("tj,tij->ti", carried, N)
+        through = ((written - b_out) * carried).sum(axis=1)
         np.testing.assert_allclose(flows[layer].sum(axis=1), through, atol=1e-10 * abs(whole))
     # A unit's flow is what its removal under frozen gates takes from the logit.
     silent = seen.model.blocks.mlp.W_out.at[1, 3].set(0)
@@ -421,11 +459,10 @@ def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
 def test_a_pre_activation_splits_by_source_and_last_head(seen: Run, layer: int) -> None:
     """Against the pre-activations of NumPy, and against single paths to the stream read there."""
     spec, position, unit = seen.model.spec, 3, 5
-    streams, mlps = np.asarray(seen.trace.streams), np.asarray(seen.trace.mlp_outputs)
-    x = streams[layer] if spec.parallel else streams[layer + 1] - mlps[layer]
+    x = Written(seen).read[layer]
     w = jax.tree.map(lambda leaf: np.asarray(leaf[layer]), seen.model.blocks.mlp)
     norm = seen.model.blocks.mlp_norm
-    if spec.norm != "none":
+    if spec.norm != "none" and not spec.post_ln:
         x = x - (x.mean(axis=1, keepdims=True) if spec.norm.centres else 0)
         x = x / np.sqrt((x**2).mean(axis=1, keepdims=True) + spec.norm_eps)
         x = x * np.asarray(norm.gain)[layer]

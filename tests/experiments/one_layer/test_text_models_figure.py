@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.figures.spec import draw_all
 from circuitax.records.record import Record
 from experiments.one_layer.shared.figure_text_family import samples, training
 from experiments.one_layer.shared.measures_text_family import measure
-from experiments.one_layer.text_models.figure import draw_sweep
+from experiments.one_layer.text_models.figure import SWEEP_FIGURES
 
 
 def trained(last_gain: float) -> Record:
@@ -90,7 +91,7 @@ def swept() -> xr.Dataset:
 
 def test_width_and_depth() -> None:
     record = Record(swept(), notes={"axes": ["model.d_model", "model.n_layers"]})
-    figure = draw_sweep(record)["sweep"]
+    figure = draw_all(SWEEP_FIGURES, record)["sweep"]
     by_width, by_depth = figure.axes
     lines = {bars.get_label(): bars.lines[0].get_xydata() for bars in by_width.containers}
     assert list(lines) == ["0 layers", "1 layer", "2 layers", "2, with MLPs"]
@@ -101,12 +102,14 @@ def test_width_and_depth() -> None:
 
 def test_one_axis_alone() -> None:
     data = swept().isel(n_layers=1, drop=True)
-    assert list(draw_sweep(Record(data, notes={"axes": ["model.d_model"]}))) == ["sweep"]
+    assert list(draw_all(SWEEP_FIGURES, Record(data, notes={"axes": ["model.d_model"]}))) == [
+        "sweep"
+    ]
 
 
 @pytest.mark.parametrize("axes", [["model.n_layers"], ["model.d_model", "seed"]])
 def test_other_sweeps_have_no_figure(axes: list[str]) -> None:
-    assert draw_sweep(Record(swept(), notes={"axes": axes})) == {}
+    assert draw_all(SWEEP_FIGURES, Record(swept(), notes={"axes": axes})) == {}
 
 
 def test_samples_break_between_words_and_keep_their_indentation() -> None:

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from circuitax.config.catalogue import discover
 from circuitax.config.cells import plan
+from circuitax.figures.spec import draw_all
 from circuitax.kernel.forward import batch_logits
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.spec import TransformerSpec
@@ -32,7 +33,7 @@ from experiments.one_layer.text_recipe.experiment import (
     settings,
 )
 from experiments.one_layer.text_recipe.figure import (
-    draw,
+    FIGURES,
     rates,
     rates_message,
     sweeps,
@@ -174,7 +175,7 @@ def test_the_recipe_is_that_of_the_text_models(scale: str) -> None:
     used, there = recipe.spec, models.spec
     rates = [there.optim.learning_rate * factor for factor in there.depth_rates]
     assert used.recipe_rates == pytest.approx(rates)
-    assert recipe.root.seed != models.root.seed
+    assert recipe.settings.seed != models.settings.seed
     if scale == "evening":
         assert used.seeds >= max(claim.n for claim in CLAIMS) and used.sweep_rates == 3
         same = {"learning_rate": 1.0, "steps": 1000}
@@ -237,7 +238,7 @@ def test_what_is_measured_is_what_was_put_in() -> None:
 
 def test_figures_mark_the_best_and_the_rate_in_use() -> None:
     record = tried()
-    assert list(draw(record)) == ["rates", "sweeps"]
+    assert list(draw_all(FIGURES, record)) == ["rates", "sweeps"]
     message = rates_message(record)
     assert "lose at most 0.050 nats" in message and "Muon 0.100 below Adam" in message
     assert "initialisation 0.5 (0 layers) gains 0.030" in sweeps_message(record)
@@ -259,4 +260,4 @@ def test_figures_mark_the_best_and_the_rate_in_use() -> None:
     alone = Record(
         record.data.isel(value=[1]).assign(recipe_value=("sweep", [64.0, 1.0])), record.notes
     )
-    assert list(draw(alone)) == ["rates"]
+    assert list(draw_all(FIGURES, alone)) == ["rates"]

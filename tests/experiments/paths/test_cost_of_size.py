@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.figures.spec import draw_all
 from circuitax.records.record import Record
 from experiments.paths.cost_of_size.claims import CLAIMS
 from experiments.paths.cost_of_size.experiment import Spec
-from experiments.paths.cost_of_size.figure import PANELS, draw
+from experiments.paths.cost_of_size.figure import FIGURES, PANELS
 from experiments.paths.cost_of_size.measures import (
     MEGABYTES,
     SECONDS,
@@ -64,7 +65,7 @@ def test_one_machine_ends_where_the_first_limit_is_reached() -> None:
 
 
 def test_every_panel_states_its_exponents_and_its_end() -> None:
-    (figure,) = draw(known()).values()
+    (figure,) = draw_all(FIGURES, known()).values()
     assert len(figure.axes) == len(WORKS)
     for ax in figure.axes:
         title = ax.get_title()
@@ -75,7 +76,7 @@ def test_every_panel_states_its_exponents_and_its_end() -> None:
 
 
 def test_dotted_lines_have_the_slopes_that_claims_allow() -> None:
-    (figure,) = draw(known()).values()
+    (figure,) = draw_all(FIGURES, known()).values()
     allowed = {claim.quantity: claim.expected.high for claim in CLAIMS}
     for name, ax in zip(PANELS, figure.axes, strict=True):
         dotted = [line for line in ax.lines if line.get_linestyle() == ":"]
@@ -94,7 +95,7 @@ def test_the_headline_counts_what_is_drawn() -> None:
     record = known()
     record.data["seconds"] = record.data.seconds**0.95  # exponents of 1.9, and of 1 in memory
     record.data["seconds"][{"grows": 1, "step": -1, "round": 0}] *= 1.5
-    (figure,) = draw(record).values()
+    (figure,) = draw_all(FIGURES, record).values()
     said = figure.get_suptitle().replace("\n", " ")
     assert said == (
         "7 of 11 exponents of cost are as claimed; undecided: time over vocabulary; "
@@ -108,7 +109,7 @@ def test_no_line_is_continued_without_end() -> None:
     record = known()
     record.data["megabytes"] = record.data.megabytes * 0 + 5
     record.data["seconds"] = record.data.seconds**0.1
-    (figure,) = draw(record).values()
+    (figure,) = draw_all(FIGURES, record).values()
     assert all(ax.get_title().endswith("\nends beyond 4M") for ax in figure.axes)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.figures.spec import draw_all
 from circuitax.lab.lab import Lab
 from circuitax.models import smollm2
 from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, UNDECIDED, settle
@@ -87,7 +88,7 @@ def test_orders_beyond_the_last_are_one_and_a_gap_is_that_of_its_time() -> None:
 
 def test_a_random_model_settles_nothing_and_is_drawn(tiny: Record) -> None:
     assert {v.verdict for v in settle(CLAIMS, *measure(tiny))} == {NOT_RUN}
-    figures = figure.draw(tiny)
+    figures = draw_all(figure.FIGURES, tiny)
     bars = [patch.get_width() for patch in figures["attribution"].axes[1].patches]
     np.testing.assert_allclose(bars, tiny.data.value[0])
     line = figures["certificate"].axes[0].get_lines()[0]
@@ -139,7 +140,7 @@ def test_without_the_package_the_run_says_how_to_get_it(
     verdicts = settle(CLAIMS, *measure(record))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     assert all("make smollm2" in v.reason for v in verdicts)
-    (drawn,) = figure.draw(record).values()
+    (drawn,) = draw_all(figure.FIGURES, record).values()
     assert "make smollm2" in drawn.axes[0].texts[0].get_text()
 
 

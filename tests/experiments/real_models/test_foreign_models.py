@@ -6,13 +6,15 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 from safetensors.numpy import save_file
 
+from circuitax.figures.spec import draw_all
 from circuitax.lab.lab import Lab
 from circuitax.records.claims import NOT_RUN, settle
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
-from experiments.real_models.foreign_models import experiment, figure, tasks
+from experiments.real_models.foreign_models import experiment, figure, nulls, tasks
 from experiments.real_models.foreign_models.claims import CLAIMS
 from experiments.real_models.foreign_models.experiment import Spec
 from experiments.real_models.foreign_models.measures import measure, share_of_texts
@@ -99,7 +101,7 @@ def test_without_weights_no_claim_is_settled_and_each_names_its_file(tmp_path: P
     verdicts = settle(CLAIMS, *found)
     assert len(verdicts) >= 40 and {v.verdict for v in verdicts} == {NOT_RUN}
     assert all("safetensors" in v.reason and "source=FOLDER" in v.reason for v in verdicts)
-    drawn = figure.draw(record)
+    drawn = draw_all(figure.FIGURES, record)
     assert "No weights were given" in drawn["agreement"].axes[0].texts[0].get_text()
 
 
@@ -119,7 +121,7 @@ def test_small_models_of_the_same_format_run_through_but_settle_nothing(tmp_path
     verdicts = settle(CLAIMS, *found)
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     assert all("it is not the published one" in v.reason for v in verdicts)
-    drawn = figure.draw(record)
+    drawn = draw_all(figure.FIGURES, record)
     assert set(drawn) == {"agreement", "mistakes"}
     left = drawn["mistakes"].axes[0]
     assert left.get_xscale() == "log" and len(left.patches) == 2 * 72
@@ -209,3 +211,36 @@ def test_labels_are_right() -> None:
         copies = [list(row[s : s + tasks.COPY]) for s in starts]
         assert copies[0] == copies[1] == copies[2] and marked.sum() == 30
     assert _is_balanced(tasks.brackets("(()())")) and not _is_balanced(tasks.tower(6))
+
+
+def test_nulls_of_heads_norms_and_sides_are_those_of_random_ones() -> None:
+    drawn = nulls.random({"copies-others": 1, "bracket-fit": 2000, "sign-fires": 1})
+    # One pair scores 1/√48 on average; the largest of twelve pairs lies above it.
+    assert 48**-0.5 < np.min(drawn["copies-others"]) < np.max(drawn["copies-others"]) < 0.25
+    # E[|x|]² / d of d = 55 free directions is 1 - 1/(2 d) to first order.
+    np.testing.assert_allclose(np.mean(drawn["bracket-fit"]), 1 - 1 / 110, atol=1e-3)
+    assert sum(side.value == 6 for side in drawn["sign-fires"]) == 2
+    assert drawn.keys() == {"copies-others", "bracket-fit", "sign-fires"}
+
+
+def test_in_the_false_world_the_corrections_find_nothing() -> None:
+    towers = np.linspace(0.1, 0.99, len(tasks.TOWERS))
+    data = xr.Dataset(
+        {
+            "unique-miss-of-each": ("a", [3.0, 4.0]),
+            "unique-remainder-of-each": ("a", [1e-14, 2e-14]),
+            "copies-previous": ("b", [0.8, 0.1]),
+            "copies-previous-others": 0.1,
+            "bracket-each-tower": ("c", towers),
+        }
+    )
+    false = nulls.false_world(data)
+    np.testing.assert_array_equal(false["unique-miss-of-each"], [1e-14, 2e-14])
+    assert float(false["copies-previous-others"]) == 0.8
+    # The largest that the page does not list is that of 36.
+    np.testing.assert_array_equal(false["bracket-each-tower"][:3], towers[-1])
+    np.testing.assert_array_equal(false["bracket-each-tower"][3:], towers[3:])
+    assert [
+        sorted(drawn["bracket-each-tower"].values)
+        for drawn, _ in zip(nulls.permuted(data), range(2), strict=False)
+    ] == [sorted(towers)] * 2

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.figures.spec import draw_all
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
@@ -90,7 +91,7 @@ def test_removing_heads_does_what_it_says(tiny: Record) -> None:
 def test_a_random_model_settles_nothing_and_is_drawn(tiny: Record) -> None:
     verdicts = settle(CLAIMS, *measure(tiny))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
-    figures = figure.draw(tiny)
+    figures = draw_all(figure.FIGURES, tiny)
     assert set(figures) == {"heads", "composition", "ablation", "prose"}
     crosses = figures["ablation"].axes[1].get_lines()
     rise = rises(tiny.data)
@@ -250,7 +251,7 @@ def test_without_the_package_the_run_says_how_to_get_it(
     verdicts = settle(CLAIMS, *measure(record), nulls(record))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     assert all("make smollm2" in v.reason for v in verdicts)
-    (drawn,) = figure.draw(record).values()
+    (drawn,) = draw_all(figure.FIGURES, record).values()
     assert "make smollm2" in drawn.axes[0].texts[0].get_text()
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.figures.spec import draw_all
 from circuitax.kernel.forward import forward
 from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
@@ -60,7 +61,7 @@ def test_kernels_are_attention_and_are_drawn(tiny: Record) -> None:
     chosen = data.predicted.argmax("offset")
     np.testing.assert_array_equal(chosen, data.best)
     assert {v.verdict for v in settle(CLAIMS, *measure(tiny))} == {NOT_RUN}
-    figures = figure.draw(tiny)
+    figures = draw_all(figure.FIGURES, tiny)
     shown = figures["atlas"].axes[0].images[0].get_array()
     order = np.argsort(-by_name(data, "previous", "untouched").ravel(), kind="stable")
     np.testing.assert_allclose(
@@ -124,7 +125,7 @@ def test_without_the_package_the_run_says_how_to_get_it(
     record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
     verdicts = settle(CLAIMS, *measure(record))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
-    (drawn,) = figure.draw(record).values()
+    (drawn,) = draw_all(figure.FIGURES, record).values()
     assert "make smollm2" in drawn.axes[0].texts[0].get_text()
 
 

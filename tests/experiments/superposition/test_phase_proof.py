@@ -6,6 +6,7 @@ import pytest
 import xarray as xr
 from matplotlib.colors import to_rgb
 
+from circuitax.figures.spec import draw_all
 from circuitax.records.record import Record
 from experiments.superposition.phase_proof import experiment, figure, measures
 from experiments.superposition.phase_proof.claims import CLAIMS
@@ -93,7 +94,7 @@ def test_an_optimiser_outside_the_enclosure_and_a_wrong_order_are_counted() -> N
 
 
 def test_open_points_are_crossed_and_proven_ones_coloured() -> None:
-    drawn = figure.draw(record())
+    drawn = draw_all(figure.FIGURES, record())
     left = drawn["proof"].axes[0]
     (cross,) = [line for line in left.lines if line.get_marker() == "x"]
     np.testing.assert_array_equal(cross.get_xydata(), [[1.0, 10.0]])
@@ -123,9 +124,7 @@ def test_without_the_library_nothing_is_run_and_one_line_says_so(
     assert lab.said == ("no ball arithmetic: " + experiment.HOW,)
     estimates, _, not_run = measures.measure(found)
     assert estimates == {} and set(not_run) == {claim.id for claim in CLAIMS}
-    assert (
-        "python-flint is not installed" in figure.draw(found)["proof"].axes[0].texts[0].get_text()
-    )
+    assert "python-flint is not installed" in figure.proof(found).axes[0].texts[0].get_text()
 
 
 def test_a_change_along_a_line_is_located() -> None:

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from matplotlib.container import ErrorbarContainer
 
+from circuitax.figures.spec import draw_all
 from circuitax.lab.lab import Lab
 from circuitax.records.claims import settle
 from circuitax.records.record import Record
@@ -73,7 +74,7 @@ def test_the_record_holds_the_minimum_of_the_twelve_gon(tmp_path: Path) -> None:
 
 def test_bars_of_the_share_of_seeds_are_wilson_intervals() -> None:
     data = Record.load(INTRO).data
-    share = toy_intro_figure.loss(data).axes[1]
+    share = toy_intro_figure.loss(Record(data)).axes[1]
     bars = [c for c in share.containers if isinstance(c, ErrorbarContainer)]
     for bar, base in zip(bars, data.importance_base.values, strict=True):
         cell = data.sel(importance_base=base)
@@ -108,7 +109,7 @@ def test_digons_are_counted_by_opposite_directions() -> None:
 def test_runs_without_what_the_claims_read_say_why_they_settle_nothing(gone: list[str]) -> None:
     record = Record(Record.load(INTRO).data.drop_vars(gone))
     measured = toy_intro_measures.measure(record)
-    assert ("loss" in toy_intro_figure.draw(record)) == ("digon_loss" in gone)
+    assert ("loss" in draw_all(toy_intro_figure.FIGURES, record)) == ("digon_loss" in gone)
     assert not measured.estimates and set(measured.not_run.values()) == {
         "this run has other sizes, importances or sparsities, or no exact optimum"
     }

@@ -159,7 +159,7 @@ def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:
 
 def test_monosemantic_neurons_come_first_in_the_picture() -> None:
     record = accepted("toy_privileged")
-    figure = privileged_figure.weights(record.data)
+    figure = privileged_figure.weights(record)
     shown = np.asarray(figure.axes[1].images[0].get_array())
     share = (shown**2).max(axis=1) / (shown**2).sum(axis=1)
     assert (share[:3] > 0.9).all() and (share[3:] < 0.9).all()

@@ -64,7 +64,7 @@ def test_a_linear_model_that_keeps_another_feature_is_noticed() -> None:
 
 def test_bars_of_the_demonstration_are_the_norms_of_the_best_networks() -> None:
     data = accepted("toy_demonstrate").data
-    figure = toy_demonstrate_figure.small(data)
+    figure = toy_demonstrate_figure.small(Record(data))
     columns = data.sizes["density"] + 1
     bars = figure.axes[2 * columns - 1]  # the sparsest density, below its Gram matrix
     best = int(data.relu_best[-1])
@@ -169,7 +169,7 @@ def test_the_crossing_is_where_the_branches_meet() -> None:
     at = toy_perturbed_measures.exact_crossing(data)
     digons, pentagon = (np.interp(at, data.exact_ratio, row) for row in data.exact_loss.values)
     assert digons == pytest.approx(pentagon, rel=0.02)
-    lines = toy_perturbed_figure.branches(data, 0.05).axes[0].lines
+    lines = toy_perturbed_figure.branches(accepted("toy_perturbed")).axes[0].lines
     drawn = [line.get_xdata()[0] for line in lines if "crossing" in str(line.get_label())]
     assert drawn == [pytest.approx(at)]
 

@@ -46,7 +46,7 @@ def test_measures_say_how_far_the_proof_got() -> None:
 
 
 def test_an_excluded_class_has_a_star_where_it_was_excluded() -> None:
-    left, right, *unused = figure.draw(record())["levels"].axes
+    left, right, *unused = figure.levels(record()).axes
     stars = {
         line.get_color(): float(np.asarray(line.get_xdata())[0])
         for line in left.lines

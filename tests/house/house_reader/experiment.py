@@ -8,9 +8,6 @@ import xarray as xr
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
-BUDGET_SECONDS = 1
-requires = ("house_walk",)
-
 
 @dataclass(frozen=True)
 class Spec:

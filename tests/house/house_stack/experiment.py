@@ -12,8 +12,6 @@ import xarray as xr
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
-BUDGET_SECONDS = 2
-
 
 @dataclass(frozen=True)
 class Spec:

@@ -20,7 +20,7 @@ CLAIMS = (
         "spread",
         at_least(-99.0),
         "a square",
-        "shape",
+        "relation",
         origin="published",
         printed="it spreads",
         link="https://example.org/walk",

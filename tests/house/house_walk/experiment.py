@@ -13,10 +13,6 @@ import xarray as xr
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
 
-BUDGET_SECONDS = 2
-EVENING_SECONDS = 60
-PAPER_SECONDS = 7200
-
 
 class Law(Enum):
     normal = "normal"

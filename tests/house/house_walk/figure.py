@@ -2,10 +2,15 @@
 
 from matplotlib.figure import Figure
 
+from circuitax.figures.spec import FigureSpec
 from circuitax.records.record import Record
 
 
-def draw(record: Record) -> dict[str, Figure]:
+def path(record: Record) -> Figure:
+    """Its mean over members."""
     figure = Figure(figsize=(2, 2))
     figure.subplots().plot(record.data["position"].mean("member").values)
-    return {"path": figure}
+    return figure
+
+
+FIGURES = (FigureSpec("path", path, message="The walk goes on."),)

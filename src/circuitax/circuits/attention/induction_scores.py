@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
+from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
@@ -17,6 +18,7 @@ from circuitax.kernel.shown import known, largest, shapes, table
 from circuitax.kernel.tokens import token_ids
 
 
+@documented
 class InductionScores(NamedTuple):
     """Means over texts; scores are shares of attention, losses are nats.
 

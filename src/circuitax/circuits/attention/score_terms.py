@@ -144,8 +144,8 @@ def _read(
     model, spec = run.model, run.model.spec
     norm = model.blocks.attention_norm
     at = jax.tree.map(lambda w: w[layer], norm)
-    folded, constant = fold_read(W[layer, head], None, spec.norm, at)
-    if spec.norm != Norm.none and run.trace.scales.attention is not None:
+    folded, constant = fold_read(W[layer, head], None, spec.read_norm, at)
+    if spec.read_norm != Norm.none and run.trace.scales.attention is not None:
         x = x / run.trace.scales.attention[layer][None, :, None]
     rows = [x @ folded]
     if spec.positions.in_queries_and_keys:

@@ -9,10 +9,12 @@ from circuitax.circuits.ledger.ledger import Ledger
 from circuitax.circuits.paths.paths import Head
 from circuitax.display.explanation_page import explanation_viewer
 from circuitax.display.viewers import viewer_frame
+from circuitax.documented import documented
 
 NO_PATHS = "ask for them (--paths 10, or n_paths=10)"
 
 
+@documented
 class Neuron(NamedTuple):
     """A hidden unit of an MLP at one position, with what flows through it to the logit.
 
@@ -36,6 +38,7 @@ class Neuron(NamedTuple):
     opened_by: tuple[tuple[tuple[str, float], ...], tuple[tuple[str, float], ...]]
 
 
+@documented
 class Explanation(NamedTuple):
     """Explanation of one logit at one position, or of the difference of two, from one run.
 
@@ -95,6 +98,10 @@ class Explanation(NamedTuple):
     lead: np.ndarray
 
     def __str__(self) -> str:
+        return "\n".join(_short_lines(self))
+
+    def text(self) -> str:
+        """All of it: sums of paths by source, head and neuron, direct effects, paths, attention."""
         return "\n".join(_lines(self))
 
     def __repr__(self) -> str:
@@ -152,8 +159,25 @@ class Explanation(NamedTuple):
         return [] if self.paths is None else self.paths.names
 
 
-def _lines(explained: Explanation, n_effects: int = 16) -> list[str]:
-    """The text that `str` prints."""
+def _short_lines(explained: Explanation, n_effects: int = 5, n_heads: int = 3) -> list[str]:
+    """Twenty lines of the text, at most."""
+    paths = explained.paths
+    named = [] if paths is None else list(zip(explained.path_names(), paths.values, strict=True))
+    best = zip(explained.next_tokens, explained.next_probs, strict=True)
+    return [
+        f"{explained.title}: {explained.logit:+.4f}",
+        "from " + _listed(explained.sources()[:4]),
+        *_lead_line(explained),
+        "next token " + ", ".join(f"{token!r} {prob:.1%}" for token, prob in list(best)[:5]),
+        *_effect_lines(explained, n_effects),
+        f"paths: {_listed(named[:4]) if named else NO_PATHS}",
+        *_head_lines(explained, n_heads),
+        ".text() has all of it, explanation_page(...) as a page",
+    ]
+
+
+def _lines(explained: Explanation) -> list[str]:
+    """The text in full."""
     lines = [
         f"{explained.title}: {explained.logit:+.4f}",
         "from " + _listed(explained.sources()[:4]),
@@ -170,6 +194,15 @@ def _lines(explained: Explanation, n_effects: int = 16) -> list[str]:
             explained.next_tokens, explained.next_probs, explained.next_logits, strict=True
         )
     ]
+    lines += ["", *_effect_lines(explained, 16), "", "paths"]
+    if explained.paths is None:
+        lines.append(f"  none searched: {NO_PATHS}")
+    else:
+        lines += [f"  {line}" for line in explained.paths.text().splitlines()]
+    return [*lines, "", *_head_lines(explained, len(explained.heads))]
+
+
+def _effect_lines(explained: Explanation, n_effects: int) -> list[str]:
     ranked = explained.ranked()
     shown, rest = ranked[:n_effects], ranked[n_effects:]
     rows: list[tuple[str, float]] = [*shown]
@@ -178,19 +211,18 @@ def _lines(explained: Explanation, n_effects: int = 16) -> list[str]:
     rows += [("bias of the logit", explained.bias), ("rounding", explained.remainder)]
     rows.append(("logit", explained.logit))
     width = max(len(label) for label, _ in rows)
-    lines += ["", "direct effects, which add up to the logit"]
-    lines += [f"  {label:<{width}}  {value:+.4f}" for label, value in rows]
-    lines += ["", "paths"]
-    if explained.paths is None:
-        lines.append(f"  none searched: {NO_PATHS}")
-    else:
-        lines += [f"  {line}" for line in str(explained.paths).splitlines()]
-    lines += ["", f"heads that matter: where each looks from {explained.at(explained.position)}"]
-    for head, pattern in zip(explained.heads, explained.patterns, strict=True):
+    lines = [f"  {label:<{width}}  {value:+.4f}" for label, value in rows]
+    return ["direct effects, which add up to the logit", *lines]
+
+
+def _head_lines(explained: Explanation, n_heads: int) -> list[str]:
+    lines = [f"heads that matter: where each looks from {explained.at(explained.position)}"]
+    shown = zip(explained.heads[:n_heads], explained.patterns, strict=False)
+    for (layer, head), pattern in shown:
         row = pattern[explained.position]
         best = [int(i) for i in np.argsort(-row, kind="stable")[:3] if row[i] >= 0.01]
         looks = ", ".join(f"{explained.at(i)} {row[i]:.0%}" for i in best)
-        lines.append(f"  {head[0]}.{head[1]:<4} {looks}")
+        lines.append(f"  {layer}.{head:<4} {looks}")
     return lines
 
 

@@ -7,7 +7,6 @@ patterns of the heads that matter. `str` prints it.
 """
 
 from collections.abc import Callable
-from operator import index
 from typing import Any, SupportsIndex
 
 import jax
@@ -25,7 +24,7 @@ from circuitax.circuits.paths.openings import opening
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import Head
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
-from circuitax.kernel.indices import check_index, counted_index
+from circuitax.kernel.indices import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 
 RAISED, LOWERED = 3, 2  # tokens listed of what a head writes at one position
@@ -75,6 +74,8 @@ def explain(
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(run)):
         raise ValueError("explain works on the host and must be called outside jit, vmap and grad")
     spec = run.model.spec
+    if not spec.n_layers:
+        raise ValueError("run.model has no layers: its one path is direct, see cx.ledger")
     if n_paths is None:
         n_paths = 10 if spec.n_layers * spec.n_heads <= MANY_HEADS else 0
     for option, number, least in (
@@ -90,8 +91,8 @@ def explain(
     logits = np.asarray(run.logits[position], np.float64)
     if not np.isfinite(logits).all():
         raise ValueError("run.logits must be finite")
-    chosen = int(logits.argmax()) if token is None else index(token)
-    against = None if minus is None else index(minus)
+    chosen = int(logits.argmax()) if token is None else whole("token", token)
+    against = None if minus is None else whole("minus", minus)
     check_index("token", chosen, logits.size)
     if against is not None:
         check_index("minus", against, logits.size)

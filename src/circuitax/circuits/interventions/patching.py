@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.components import Components, components_of
+from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
@@ -34,6 +35,7 @@ class Ablation(NamedTuple):
     mlps: Float[Array, "*cells n_layers"] | None = None
 
 
+@documented
 class Effects(NamedTuple):
     """Change of a metric when one component is replaced; positive where the metric grows.
 

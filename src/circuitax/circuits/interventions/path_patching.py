@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.circuits.weights.folding import fold_read
+from circuitax.circuits.weights.folding import check_pre_ln, fold_read
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.spec import TransformerSpec
@@ -44,11 +44,13 @@ def patch_paths(
 
     Raises:
         ValueError: If ``edges.mlps`` is missing for a model with MLPs, or given for one without, a
-            shape does not fit the run, or the run is of a batch or an ensemble.
+            shape does not fit the run, the model is post-LN, or the run is of a batch or an
+            ensemble.
 
     Source: path patching, "direct" edges; TransformerLens has one edge at a time.
     """
     trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
+    check_pre_ln(run.model, "patch_paths")
     if change.shape != trace.streams.shape[1:]:
         raise ValueError(f"change has shape {change.shape}, must be {trace.streams.shape[1:]}")
     for name in ("query", "key", "value"):

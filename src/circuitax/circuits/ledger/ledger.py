@@ -12,7 +12,6 @@ position paths run through heads in the stream that is dressed by them.
 """
 
 from collections.abc import Sequence
-from operator import index
 from typing import Any, NamedTuple, SupportsIndex
 
 import jax
@@ -40,14 +39,19 @@ from circuitax.circuits.ledger.second_moments import (
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.paths import Path, path_name
 from circuitax.display.tables import sum_table
-from circuitax.kernel.indices import check_index, counted_index
+from circuitax.documented import documented
+from circuitax.kernel.indices import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 
+SHOWN = 15  # paths that `str` names, at most
 
+
+@documented
 class Ledger(NamedTuple):
     """The k largest paths in absolute value, and a proven bound on every other path.
 
-    ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name.
+    ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name, and
+    `text` all of them.
 
     Attributes:
         paths: Heads in the order in which they act.
@@ -116,6 +120,14 @@ class Ledger(NamedTuple):
         return sum_table("Paths to the logit", [*terms, *rest, ("bias", self.bias)], "logit")
 
     def __str__(self) -> str:
+        return self.text(SHOWN)
+
+    def text(self, n_rows: int | None = None) -> str:
+        """The paths, one a line, with their sum and what the others have; ``str`` has 15 of them.
+
+        Args:
+            n_rows: The largest paths named, at least 1; the others are one line. None for all.
+        """
         names = self.names
         which = "the largest" if self.complete else "the budget or rounding ended the search"
         sums = {
@@ -124,8 +136,12 @@ class Ledger(NamedTuple):
             "bias, which belongs to no path": self.bias,
             "logit": self.found + self.remainder + self.bias,
         }
-        width = max(len(name) for name in [*names, *sums])
-        rows = [*zip(names, self.values, strict=True), *sums.items()]
+        rows = list(zip(names, self.values, strict=True))
+        if n_rows is not None and len(rows) > n_rows + 1:
+            rest = self.values[n_rows:].sum()
+            rows = [*rows[:n_rows], (f"sum of {len(names) - n_rows} more, in text()", rest)]
+        rows += sums.items()
+        width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value:+.4f}" for name, value in rows)
 
     def __repr__(self) -> str:
@@ -171,10 +187,10 @@ def ledger(
     """
     n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.spec.vocab_out
     _check_host("ledger", (run, token, minus, position))
-    token = index(token)
+    token = whole("token", token)
     check_index("token", token, d_vocab)
     if minus is not None:
-        minus = index(minus)
+        minus = whole("minus", minus)
         check_index("minus", minus, d_vocab)
     position = counted_index("position", position, n_ctx)
     if mlps == "dressed" and not by_position:

@@ -17,6 +17,45 @@ from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.mlp import hidden_units
 from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.weights import NormWeights
+
+
+def mlp_streams(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
+    """The stream that each MLP reads, before its norm where it reads through one.
+
+    Args:
+        run: As in `neuron_activations`.
+
+    Raises:
+        ValueError: As `neuron_activations`.
+    """
+    trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
+    if blocks.mlp is None:
+        raise ValueError("run.model.blocks.mlp is None: the model has no neurons")
+    if trace.mlp_outputs is None or trace.head_outputs is None:
+        raise ValueError("run.trace.mlp_outputs is None: call forward with outputs=True")
+    # An MLP reads the stream as it was before its own output was added; in the parallel form it
+    # reads the layer's input.
+    entering, leaving = trace.streams[:-1], trace.streams[1:]
+    if spec.parallel:
+        return entering
+    if not spec.post_ln:
+        return leaving - trace.mlp_outputs
+    added = entering + trace.head_outputs.sum(axis=1)
+    if blocks.attention.b_O is not None:
+        added = added + blocks.attention.b_O[:, None, :]
+    return _normed(added, spec, blocks.attention_norm)
+
+
+def _normed(
+    streams: Float[Array, "n_layers n_ctx d_model"],
+    spec: TransformerSpec,
+    weights: NormWeights | None,
+) -> Float[Array, "n_layers n_ctx d_model"]:
+    return jax.vmap(lambda x, norm: apply_norm(x, spec.norm, spec.norm_eps, norm)[0])(
+        streams, weights
+    )
 
 
 def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
@@ -29,20 +68,10 @@ def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
         ValueError: If the model has no MLP, the trace does not hold what MLPs wrote, or the run is
             of a batch or an ensemble.
     """
-    trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
-    mlp = blocks.mlp
-    if mlp is None:
-        raise ValueError("run.model.blocks.mlp is None: the model has no neurons")
-    if trace.mlp_outputs is None:
-        raise ValueError("run.trace.mlp_outputs is None: call forward with outputs=True")
-    # An MLP reads the stream as it was before its own output was added; in the parallel form it
-    # reads the layer's input.
-    entering, leaving = trace.streams[:-1], trace.streams[1:]
-    source = entering if spec.parallel else leaving - trace.mlp_outputs
-    read = jax.vmap(lambda x, norm: apply_norm(x, spec.norm, spec.norm_eps, norm)[0])(
-        source, blocks.mlp_norm
-    )
-    return jax.vmap(lambda layer, x: hidden_units(layer, x, spec.activation))(mlp, read)
+    read, spec, blocks = mlp_streams(run), run.model.spec, run.model.blocks
+    if not spec.post_ln:
+        read = _normed(read, spec, blocks.mlp_norm)
+    return jax.vmap(lambda layer, x: hidden_units(layer, x, spec.activation))(blocks.mlp, read)
 
 
 class Firing(NamedTuple):

@@ -18,11 +18,13 @@ from circuitax.circuits.losses.score_importance import (
 )
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import layer_subset_streams, order_streams
+from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.run import Run
 from circuitax.kernel.shown import known, shapes, table
 
 
+@documented
 class TermLosses(NamedTuple):
     """Next-token losses in nats with only some terms at the unembedding, patterns frozen.
 

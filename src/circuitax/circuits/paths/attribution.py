@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.components import Components, components_of, stacked
 from circuitax.circuits.paths.read_out import logits_along, read_out_of, token_directions
-from circuitax.circuits.weights.folding import fold_read, over_heads
+from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
 from circuitax.kernel.linalg import norm
 from circuitax.kernel.norm import Norm
@@ -84,8 +84,9 @@ def attribute_sources(
         directions: From `read_out.token_directions`, one for each destination.
 
     Raises:
-        ValueError: If the run is of several texts.
+        ValueError: If the run is of several texts, or its model is post-LN.
     """
+    check_pre_ln(one_text(run).model, "attribute_sources")
     values, scale = _values(run), read_out_of(run).scale
     w = directions if scale is None else directions / scale[:, None]
     wanted = jnp.einsum("lhkd,td->lhtk", per_head(run.model).W_O, w)
@@ -118,7 +119,7 @@ def _moved(run: Run) -> Float[Array, "n_layers n_heads dest src"]:
 def _values(run: Run) -> Float[Array, "n_layers n_heads n_ctx d_value"]:
     """The values moved by each head in a run, biases included."""
     one_text(run)
-    blocks, trace, kind = run.model.blocks, run.trace, run.model.spec.norm
+    blocks, trace, kind = run.model.blocks, run.trace, run.model.spec.read_norm
     heads = per_head(run.model)
     W_V, b_V = fold_read(heads.W_V, heads.b_V, kind, over_heads(blocks.attention_norm))
     read = trace.streams[:-1]

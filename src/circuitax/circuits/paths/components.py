@@ -2,6 +2,7 @@
 
 Embedding, positions, every head, every MLP and every output bias write to the stream once, and the
 stream is exactly their sum. Only reading logits from it freezes a scale, that of the final norm.
+In post-LN the stream is no such sum.
 
 S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """
@@ -13,11 +14,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.circuits.weights.folding import check_pre_ln
+from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.shown import shapes
 
 
+@documented
 class Components(NamedTuple):
     """Each component's output to the stream; absent ones are None.
 
@@ -39,6 +43,7 @@ class Components(NamedTuple):
         return shapes(self)
 
 
+@documented
 class ComponentLogits(NamedTuple):
     """The logits of each component; with ``bias`` and ``remainder`` they sum to the logits.
 
@@ -63,12 +68,14 @@ def components_of(run: Run) -> Components:
         run: A run on one text, made with ``outputs=True``; any transformer.
 
     Raises:
-        ValueError: If the run is of several texts, or was made without ``outputs``.
+        ValueError: If the run is of several texts, was made without ``outputs``, or its model is
+            post-LN.
 
     Source: S0 section 2.2; framework paper, "residual stream as a communication channel".
     """
     one_text(run)
     model, trace = run.model, run.trace
+    check_pre_ln(model, "sums of components")
     if trace.head_outputs is None:
         raise ValueError("run.trace.head_outputs is None: make the run with outputs=True")
     embedded = jnp.asarray(model.W_E)[run.tokens]

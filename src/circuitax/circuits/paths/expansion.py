@@ -2,7 +2,8 @@
 
 ``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. With MLPs the stream is
 dressed: the factor of a layer is ``(I + M_l)(I + Σ_h A^h ⊗ W_OV^h)``, M being another map at every
-position, and only the heads are multiplied out. An `Expansion` holds the remainder too, which shows
+position, and only the heads are multiplied out. In post-LN the frozen norms after the additions are
+factors of their own, which every path passes. An `Expansion` holds the remainder too, which shows
 whether the paths sum to the logits, and the absolute sum, which shows whether they cancel.
 
 S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E24 is an
@@ -26,6 +27,7 @@ from circuitax.circuits.paths.frozen import (
 from circuitax.circuits.paths.paths import Path, all_paths, check_path, n_paths, path_name
 from circuitax.circuits.paths.read_out import logits_of
 from circuitax.display.tables import sum_table
+from circuitax.documented import documented
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.compiled import compiled
@@ -37,6 +39,7 @@ from circuitax.kernel.shown import known, largest, shapes, table
 PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
 
 
+@documented
 class Expansion(NamedTuple):
     """Logits split into terms; ``terms.sum(0) + bias + remainder`` are the logits.
 
@@ -179,7 +182,7 @@ def path_stream(
     n_layers, n_heads = frozen.A.shape[:2]
     check_path(path, n_layers, n_heads)
     first = path[0][0] if path else n_layers
-    if frozen.maps is not None:
+    if frozen.maps is not None or frozen.norms is not None:
         if isinstance(start, int):
             raise ValueError(f"start={start} must be None: in a dressed stream no MLP is a source")
         return _dressed_path_stream(frozen, dict(path), first)
@@ -203,7 +206,7 @@ def path_stream(
 def _dressed_path_stream(
     frozen: FrozenModel, head_of: dict[int, int], first: int
 ) -> Float[Array, "n_ctx d_model"]:
-    """`path_stream` behind all MLPs; the layers of the path with their heads, and the first."""
+    """`path_stream` behind all MLPs and norms; the path's layers with their heads, the first."""
     stream = frozen.embedding
     for layer in range(frozen.A.shape[0]):
         if layer not in head_of:
@@ -230,7 +233,8 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
     """One path from the embedding to the logits: ``(A^{h_k} … A^{h_1}) ⊗ (W_OV^{h_1} … W_U)``.
 
     The position factors are multiplied, the feature maps stay a chain. The direct path has no
-    position factor. It acts on ``[n_ctx, d_model]`` rows; biases are not part of it.
+    position factor. It acts on ``[n_ctx, d_model]`` rows; biases are not part of it. In post-LN
+    every layer adds a factor ``diag(1/σ) ⊗ (I - 1 1ᵀ/d) diag(γ)``, also where the path skips it.
 
     Args:
         frozen: The frozen model of one text.
@@ -250,8 +254,12 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
     n_layers, n_heads = frozen.A.shape[:2]
     check_path(path, n_layers, n_heads)
     term = kron.identity()
-    for layer, head in path:
-        term = kron.compose(head_term(frozen, layer, head), term)
+    head_of = dict(path)
+    for layer in range(n_layers):
+        if layer in head_of:
+            term = kron.compose(head_term(frozen, layer, head_of[layer]), term)
+        if frozen.norms is not None:
+            term = kron.compose(frozen.norms.term(layer, 0), term)
     scale = frozen.read_out.scale
     last = Kron(None if scale is None else jnp.diag(1 / scale), chain_of(frozen.read_out.W_U))
     return kron.compose(last, term)

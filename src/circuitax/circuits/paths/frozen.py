@@ -9,6 +9,10 @@ paths run through heads from the tokens to the logits. With ``mlps="sources"`` a
 what it wrote in this run is one more source of paths, no path runs through it, and how it depends
 on the tokens is not split.
 
+In post-LN a norm follows each addition, ``x ↦ N(x + f(x))``. Its divisor σ_t held, it is one more
+Kronecker term, ``diag(1/σ) ⊗ (I - 1 1ᵀ/d) diag(γ)``, by which everything on the stream is
+multiplied, the direct path too, and an offset that enters there like a bias.
+
 What is held gets no credit: not why a head looked where it did, nor why a unit was open. Both are
 split by `attention.score_terms` and `paths.openings`.
 
@@ -21,8 +25,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from circuitax.circuits.paths.frozen_norms import FrozenNorms, frozen_norms, through_norm
 from circuitax.circuits.paths.read_out import ReadOut, read_out_of
-from circuitax.circuits.weights.folding import fold_read, over_heads
+from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.interventions import check_gates
 from circuitax.kernel.mlp import Gates
@@ -79,6 +84,8 @@ class FrozenModel(NamedTuple):
     """What the MLP of each layer wrote, with ``mlps="sources"``: constant like biases."""
     maps: FrozenMLPs | None = None
     """The MLPs as maps, by which the stream is dressed; None with ``mlps="sources"``."""
+    norms: FrozenNorms | None = None
+    """The norms after additions; None in pre-LN."""
 
     @property
     def embedding(self) -> Float[Array, "n_ctx d_model"]:
@@ -101,14 +108,16 @@ def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> F
             only.
 
     Raises:
-        ValueError: If the run is of several texts, a name is unknown, or what its MLPs wrote was
-            not recorded.
+        ValueError: If the run is of several texts, a name is unknown, what its MLPs wrote was not
+            recorded, or MLPs are wanted as sources in post-LN.
 
     Source: framework paper, "freezing attention patterns"; S0 Remark 20; for MLPs
-        docs/methods/mlps.md.
+        docs/methods/mlps.md; for post-LN docs/methods/path-expansion.md.
     """
     if mlps not in MLPS:
         raise ValueError(f"mlps={mlps!r} must be 'dressed' or 'sources'")
+    if mlps == "sources":
+        check_pre_ln(one_text(run).model, 'paths with mlps="sources" and the path ledger')
     check_gates(gates)
     run = jax.tree.map(jnp.asarray, one_text(run))  # the weights may be NumPy arrays
     spec, blocks, trace = run.model.spec, run.model.blocks, run.trace
@@ -119,11 +128,11 @@ def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> F
                 "their gates, make the run with outputs=True"
             )
     heads = per_head(run.model)
-    W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.norm, over_heads(blocks.attention_norm))
+    W_V, b_V = fold_read(heads.W_V, heads.b_V, spec.read_norm, over_heads(blocks.attention_norm))
     A = trace.patterns
     if b_V is not None:
         b_V = A.sum(axis=-1)[..., None] * b_V[:, :, None, :]
-    if spec.norm != Norm.none and trace.scales.attention is not None:
+    if spec.read_norm != Norm.none and trace.scales.attention is not None:
         A = A / trace.scales.attention[:, None, None, :]
     if trace.scales.attention_post is not None:
         after = trace.scales.attention_post[:, None, :, None]
@@ -144,6 +153,7 @@ def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> F
         read_out_of(run),
         trace.mlp_outputs if mlps == "sources" else None,
         maps,
+        frozen_norms(run),
     )
 
 
@@ -156,7 +166,7 @@ def _frozen_mlps(run: Run, mlp: MLPWeights, held: Gates, gates: str) -> FrozenML
             (mlp.W_in, mlp.b_in, 0.5 * held.values[:, 0]),
             (mlp.W_gate, mlp.b_gate, 0.5 * held.gates),
         ]
-    folded = [(fold_read(W, b, spec.norm, blocks.mlp_norm), g) for W, b, g in sides]
+    folded = [(fold_read(W, b, spec.read_norm, blocks.mlp_norm), g) for W, b, g in sides]
     hidden = jnp.zeros_like(held.values[:, 0])
     for (_, b), g in folded:
         hidden = hidden if b is None else hidden + g * b[:, None, :]
@@ -175,7 +185,7 @@ def _frozen_mlps(run: Run, mlp: MLPWeights, held: Gates, gates: str) -> FrozenML
     if b_out is not None:
         constant = constant + b_out[:, None, :]
     read = jnp.stack([g for _, g in folded], axis=1)
-    if spec.norm != Norm.none and scales.mlp is not None:
+    if spec.read_norm != Norm.none and scales.mlp is not None:
         read = read / scales.mlp[:, None, :, None]
     if scales.mlp_post is not None:
         constant = constant / scales.mlp_post[..., None]
@@ -196,8 +206,8 @@ def only(frozen: FrozenModel, source: str) -> FrozenModel:
 
     Args:
         frozen: The frozen model of one text.
-        source: ``"tokens"``, ``"positions"``, ``"biases"`` (of heads, layers, MLPs as maps and
-            unembedding) or ``"mlps"`` (as sources).
+        source: ``"tokens"``, ``"positions"``, ``"biases"`` (of heads, layers, MLPs as maps, norms
+            after additions and unembedding) or ``"mlps"`` (as sources).
 
     Raises:
         ValueError: If ``source`` is another name.
@@ -211,6 +221,9 @@ def only(frozen: FrozenModel, source: str) -> FrozenModel:
         if frozen.maps is not None:
             silent = jnp.zeros_like(frozen.maps.constant)
             frozen = frozen._replace(maps=frozen.maps._replace(constant=silent))
+        if frozen.norms is not None:
+            silent = jnp.zeros_like(frozen.norms.offset)
+            frozen = frozen._replace(norms=frozen.norms._replace(offset=silent))
     if source != "positions":
         frozen = frozen._replace(positions=None)
     if source != "tokens":
@@ -315,6 +328,7 @@ def after_layer(
     """Streams that pass a layer by, and what its heads wrote, both behind the layer's MLP.
 
     ``x ↦ x (I + M_l)``. What heads wrote meets the MLP of their layer unless the form is parallel.
+    In post-LN ``x ↦ x N_l (I + M_l) N'_l`` with the layer's two norms, of both.
 
     Args:
         frozen: The frozen model of one text.
@@ -322,18 +336,21 @@ def after_layer(
         streams: Before the layer. The first, or the only one, is that of the paths without heads.
         written: By heads of the layer.
         constants: Whether the first stream takes on what enters here and belongs to no path:
-            ``b_O``, the MLP's constant, or what the MLP wrote as a source.
+            ``b_O``, the MLP's constant, what the MLP wrote as a source, or offsets of norms.
 
     Raises:
         ValueError: If ``layer`` is out of range.
     """
-    maps, first = frozen.maps, (0,) * (streams.ndim - 2)
+    maps, norms, first = frozen.maps, frozen.norms, (0,) * (streams.ndim - 2)
     read = streams
     if constants and frozen.b_O is not None:
         b_O = frozen.b_O[layer][None, :]
         if maps is not None:
             read = read.at[first].add(maps.after_heads * b_O)
         streams = streams.at[first].add(b_O)
+    if norms is not None:
+        streams, written = through_norm(norms, layer, 0, streams, written, constants)
+        read = streams
     if constants and frozen.mlps is not None:
         streams = streams.at[first].add(frozen.mlps[layer])
     if maps is None:
@@ -341,4 +358,7 @@ def after_layer(
     streams = streams + mlp_writes(maps, layer, read)
     if constants:
         streams = streams.at[first].add(maps.constant[layer])
-    return streams, written + maps.after_heads * mlp_writes(maps, layer, written)
+    written = written + maps.after_heads * mlp_writes(maps, layer, written)
+    if norms is not None:
+        streams, written = through_norm(norms, layer, 1, streams, written, constants)
+    return streams, written

@@ -109,7 +109,8 @@ class Directions(NamedTuple):
 
     Attributes:
         entering: At the stream that enters each layer, and at the final one.
-        written: At what the heads of a layer write; what its MLP writes meets ``entering[l + 1]``.
+        written: At what the heads of a layer write; what its MLP writes meets ``entering[l + 1]``,
+            in post-LN behind a norm.
     """
 
     entering: Float[Array, "n_layers+1 n_ctx d_model"]
@@ -196,4 +197,6 @@ def neuron_flows(
     if after is not None:
         units = units / after[..., None]
     directions = carried_back(frozen, position, direction).entering[1:]
+    if frozen.norms is not None:
+        directions = frozen.norms.carried_back(1, directions)
     return units * jnp.einsum("lmd,ltd->ltm", frozen.maps.W_out, directions)

@@ -11,7 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from circuitax.circuits.losses.neurons import mlp_streams
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
+from circuitax.circuits.paths.frozen_norms import FrozenNorms
 from circuitax.circuits.paths.groups import carried_back
 from circuitax.circuits.paths.read_out import ReadOut
 from circuitax.circuits.weights.folding import fold_read
@@ -50,10 +52,10 @@ def cut_before_gates(
     check_index("layer", layer, n_layers)
     mlp, norm = jax.tree.map(lambda leaf: leaf[layer], (blocks.mlp, blocks.mlp_norm))
     W, b = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, mlp.b_gate)
-    W, b = fold_read(W, b, spec.norm, norm)
+    W, b = fold_read(W, b, spec.read_norm, norm)
     layers = jnp.arange(n_layers)
     scales = run.trace.scales.mlp
-    scale = None if spec.norm == Norm.none or scales is None else scales[layer]
+    scale = None if spec.read_norm == Norm.none or scales is None else scales[layer]
     # Later layers stay, without effect, so that the programs of all layers are one.
     heads = layers < layer if spec.parallel else layers <= layer
     maps = frozen.maps
@@ -61,12 +63,22 @@ def cut_before_gates(
         maps = maps._replace(
             W_out=_where(layers < layer, maps.W_out), constant=_where(layers < layer, maps.constant)
         )
+    norms = frozen.norms
+    if norms is not None:
+        # The MLP reads the stream behind the first norm of its layer.
+        passed = jnp.stack([layers <= layer, layers < layer], axis=1)
+        centre, scale_of, gain, offset = (
+            jax.vmap(_where, in_axes=1, out_axes=1)(passed, x) for x in norms
+        )
+        neither = 1 - passed.astype(gain.dtype)[..., None]
+        norms = FrozenNorms(centre, scale_of + neither, gain + neither, offset)
     return frozen._replace(
         A=_where(heads, frozen.A),
         b_V=None if frozen.b_V is None else _where(heads, frozen.b_V),
         b_O=None if frozen.b_O is None else _where(heads, frozen.b_O),
         mlps=None if frozen.mlps is None else _where(layers < layer, frozen.mlps),
         maps=maps,
+        norms=norms,
         read_out=ReadOut(scale, W, b),
     )
 
@@ -112,11 +124,7 @@ def opening(
     direction = cut.read_out.W_U[:, unit]
     whole = carried_back(cut, position, direction)
     ends = carried_back(cut, position, direction, through_heads=False)
-    # An MLP reads the stream as it was before its own output was added.
-    stream, written = run.trace.streams[layer], run.trace.mlp_outputs
-    if not run.model.spec.parallel and written is not None:
-        stream = run.trace.streams[layer + 1] - written[layer]
-    total = stream[position] @ whole.entering[-1, position]
+    total = mlp_streams(run)[layer, position] @ whole.entering[-1, position]
     sources = (cut.embedding * whole.entering[0]).sum(axis=1)
     heads = run.trace.head_outputs
     if heads is None:

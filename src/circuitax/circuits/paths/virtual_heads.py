@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from circuitax.circuits.paths.frozen import FrozenModel, head_writes
 from circuitax.circuits.paths.read_out import logits_of
+from circuitax.circuits.weights.folding import check_pre_ln
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import norm
@@ -47,9 +48,11 @@ def virtual_ov(model: Model, first: int, second: int) -> Chain:
         second: A later layer.
 
     Raises:
-        ValueError: If a layer is out of range, or ``first`` is not before ``second``.
+        ValueError: If a layer is out of range, ``first`` is not before ``second``, or the model is
+            post-LN, where norms stand between the two.
     """
     check_one_member(model)
+    check_pre_ln(model, "virtual_ov")
     heads = per_head(model)
     _check_layers(first, second, heads.W_V.shape[0])
     return chain_of(
@@ -71,9 +74,12 @@ def virtual_sizes(
         second: A later layer.
 
     Raises:
-        ValueError: If a layer is out of range, or ``first`` is not before ``second``.
+        ValueError: If a layer is out of range, ``first`` is not before ``second``, or the model is
+            post-LN.
     """
     _check_layers(first, second, frozen.A.shape[0])
+    if frozen.norms is not None:
+        raise ValueError("frozen.norms must be None: in post-LN take path_stream(frozen, path)")
     brought = head_writes(frozen, first, frozen.embedding)
     written = jnp.swapaxes(head_writes(frozen, second, brought), 0, 1)
     return norm(logits_of(written, frozen.read_out))

@@ -20,7 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from circuitax.circuits.weights.folding import check_pre_ln
 from circuitax.circuits.weights.heads import rotation
+from circuitax.documented import documented
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
@@ -40,6 +42,7 @@ REGISTER = 16  # numbers of a vector register: products of other sizes are slowe
 READER_GROUPS, GROUP_READERS = 4, 256
 
 
+@documented
 class Composition(NamedTuple):
     """Scores of all pairs, ``[kind, writer layer, writer head, reader layer, reader head]``.
 
@@ -92,7 +95,7 @@ def composition(
         block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
-        ValueError: If the model is an ensemble.
+        ValueError: If the model is an ensemble or post-LN.
 
     Source: framework paper, "composition scores" (column form ``‖W_QK W_OV‖`` for K, its transpose
         for Q, ``‖W_OV W_OV‖`` for V), as corrected by its erratum.
@@ -128,7 +131,7 @@ def composition_scores(
         block_entries: Largest number of entries held at once; it bounds the memory.
 
     Raises:
-        ValueError: If the model is an ensemble.
+        ValueError: If the model is an ensemble or post-LN.
     """
     return _scores(_maps(model, offset), block_entries)
 
@@ -152,7 +155,7 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
         n_samples: Rotations, at least 2.
 
     Raises:
-        ValueError: If the model is an ensemble, or ``n_samples`` is less than 2.
+        ValueError: If the model is an ensemble or post-LN, or ``n_samples`` is less than 2.
     """
     if n_samples < 2:
         raise ValueError(f"n_samples={n_samples} must be at least 2")
@@ -170,6 +173,9 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
 def _maps(model: Model, offset: int = 0) -> HeadStack:
     """The maps of every query head."""
     check_one_member(model)
+    check_pre_ln(model, "composition scores")
+    if not model.n_layers:
+        raise ValueError("model has no layers, must have heads")
     heads = per_head(model)
     if model.spec.positions == Positions.rotary:
         W_Q, _ = scaled_to_one(heads.W_Q)
@@ -341,9 +347,10 @@ def composed(model: Model, kind: str, writer: tuple[int, int], reader: tuple[int
 
     Raises:
         ValueError: If the model is an ensemble, ``kind`` is another name, a layer or head is out of
-            range, or the reader is not in a later layer.
+            range, the reader is not in a later layer, or the model is post-LN.
     """
     check_one_member(model)
+    check_pre_ln(model, "composition scores")
     heads = per_head(model)
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} must be one of {KINDS}")

@@ -42,6 +42,23 @@ def fold_read(
     return (_centred(W, axis=-2) if norm.centres else W), b
 
 
+def check_pre_ln(model: Model, what: str) -> None:
+    """Refuse a post-LN model, for analyses that add up what was written to the stream.
+
+    Args:
+        model: Any transformer.
+        what: The analysis, for the message.
+
+    Raises:
+        ValueError: If ``spec.post_ln`` is set.
+    """
+    if model.spec.post_ln:
+        raise ValueError(
+            f"spec.post_ln=True must be False for {what}: a norm after each addition multiplies "
+            "what passes by too; path_streams(frozen_model(run)) has its paths"
+        )
+
+
 def over_heads(norm: NormWeights | None) -> NormWeights | None:
     """A layer's norm with an axis for its heads, as `fold_read` needs it."""
     if norm is None:
@@ -67,12 +84,13 @@ def fold_norms(model: Model) -> Model:
         A model with the same logits, patterns and norm scales.
 
     Raises:
-        ValueError: If the model is an ensemble, or positions are added between norm and queries,
-            where a gain cannot be folded.
+        ValueError: If the model is an ensemble, its norms follow the additions (post-LN), or
+            positions are added between norm and queries, where a gain cannot be folded.
 
     Source: S0 section 2.3, assumption 3.
     """
     check_one_member(model)
+    check_pre_ln(model, "fold_norms")
     spec, blocks = model.spec, model.blocks
     if spec.norm == Norm.none:
         return model

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int
 
-from circuitax.circuits.weights.folding import fold_read, over_heads
+from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
 from circuitax.kernel.bias import with_constant
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.gauge import centre_sources, centre_vocabulary, fold_score_scale
@@ -66,8 +66,9 @@ def token_qk(model: Model, *, offset: int = 0, centred: bool = True) -> Chain:
             are rotary: sources at other offsets then have other tables, whose means differ.
 
     Raises:
-        ValueError: If the model is an ensemble, keys are smeared, so that a score needs the token
-            before the source as well, or scores are not bilinear: QK-norm, a bound on scores.
+        ValueError: If the model is an ensemble or post-LN, keys are smeared, so that a score needs
+            the token before the source as well, or scores are not bilinear: QK-norm, a bound on
+            scores.
 
     Source: S0 Definition 23.
     Differs: S0 prints ``W_Eᵀ W_Q W_K W_E``, whose shapes do not meet (E1), and no scale (E13).
@@ -89,7 +90,7 @@ def token_ov(model: Model, *, centred: bool = True) -> Chain:
         centred: Whether ``W_U`` is centred over the vocabulary, which changes no probability.
 
     Raises:
-        ValueError: If the model is an ensemble.
+        ValueError: If the model is an ensemble or post-LN.
 
     Source: S0 Definition 23 and Remark 24.
     Differs: S0's matrix ``W_U W_O W_V W_E`` is the transpose, so that the raise of v by u is its
@@ -129,7 +130,7 @@ def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
         n_ctx: Number of positions, from 1 to the size of ``W_pos`` where there is one.
 
     Raises:
-        ValueError: If the model is an ensemble, it has no position vectors or fewer than
+        ValueError: If the model is an ensemble or post-LN, it has no position vectors or fewer than
             ``n_ctx``, a norm reads tokens and positions together, or keys are smeared.
 
     Source: framework paper, positional heads; the score is bilinear in the two streams.
@@ -189,6 +190,7 @@ def position_vectors(model: Model, n_ctx: int) -> Float[Array, "n_ctx d_model"]:
 
 def _token_rows(model: Model) -> Float[Array, "d_vocab d_model"]:
     """Each token's embedding over its own norm scale; gain and centring are in the readers."""
+    check_pre_ln(model, "token circuits")
     scale = norm_scale(model.W_E, model.spec.norm, model.spec.norm_eps)
     return model.W_E / scale[:, None]
 

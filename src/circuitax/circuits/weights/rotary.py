@@ -120,7 +120,7 @@ def _maps(model: Model) -> tuple[Array, Array]:
     if model.spec.positions != Positions.rotary:
         raise ValueError(f"spec.positions={model.spec.positions.value} must be rotary")
     heads, norm = per_head(model), over_heads(model.blocks.attention_norm)
-    kind = model.spec.norm
+    kind = model.spec.read_norm
     return fold_read(heads.W_Q, None, kind, norm)[0], fold_read(heads.W_K, None, kind, norm)[0]
 
 
@@ -128,5 +128,5 @@ def _bias(model: Model, name: str) -> Array:
     """Bias of queries or keys, from their own biases and the offset of the norm before them."""
     heads, norm = per_head(model), over_heads(model.blocks.attention_norm)
     W, b = (heads.W_Q, heads.b_Q) if name == "b_Q" else (heads.W_K, heads.b_K)
-    found = fold_read(W, b, model.spec.norm, norm)[1]
+    found = fold_read(W, b, model.spec.read_norm, norm)[1]
     return jnp.zeros((1, 1, 1, 1), W.dtype) if found is None else found[:, :, None, :]

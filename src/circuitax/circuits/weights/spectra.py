@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Key
 
+from circuitax.circuits.weights.folding import check_pre_ln
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.gauge import centre_sources
 from circuitax.kernel.indices import check_index
@@ -75,9 +76,10 @@ def composed_keys(model: Model, writer: tuple[int, int], reader_layer: int) -> t
 
     Raises:
         ValueError: If a layer or head is out of range, ``reader_layer`` is not a later one, or the
-            model is an ensemble.
+            model is an ensemble or post-LN.
     """
     check_one_member(model)
+    check_pre_ln(model, "composed_keys")
     heads, (layer, head) = per_head(model), writer
     n_layers, n_heads = heads.W_V.shape[:2]
     check_index("writer[0]", layer, n_layers)

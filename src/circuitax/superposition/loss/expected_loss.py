@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from circuitax.documented import documented
 from circuitax.kernel.checks import check_range, choice
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.weights import TiedWeights
@@ -28,8 +29,14 @@ from circuitax.superposition.loss.output_error import output_error, share
 TOGETHER = 2**21
 
 
+@documented
 class ExpectedLoss(NamedTuple):
-    """An expected loss, and a very conservative estimate of its truncation error."""
+    """An expected loss with an estimate of its error.
+
+    Attributes:
+        value: The loss.
+        error: Very conservative estimate of its truncation error.
+    """
 
     value: Float[Array, "*batch"]
     error: Float[Array, "*batch"]
@@ -69,6 +76,8 @@ def expected_loss(
     Source: toy-models paper, "Demonstrating Superposition"; erratum E17 of docs/errata.md for the
         two conventions.
     """
+    if not isinstance(weights, TiedWeights):
+        raise ValueError(f"weights is a {type(weights).__name__}, must be TiedWeights(W, b)")
     n_features = weights.W.shape[1]
     convention = choice("convention", Convention, convention)
     for name, given in (("density", density), ("importance", importance)):

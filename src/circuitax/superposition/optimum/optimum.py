@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
+from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import derive
 from circuitax.kernel.shown import known, shapes, shortened
 from circuitax.kernel.weights import TiedWeights
@@ -38,6 +40,7 @@ AGREEMENT = (1e-6, 1e-12)
 LEAST_DRAWN = 256
 
 
+@documented
 class Optimum(NamedTuple):
     """The best solution of every cell, with all its restarts; losses are summed over features.
 
@@ -131,7 +134,7 @@ def find_optimum(
         ("n_restarts", n_restarts, 0),
         ("n_polished", n_polished, 1),
     ):
-        check_range(name, size, f"[{least}, inf)")
+        check_range(name, whole(name, size), f"[{least}, inf)")
     check_range("init_scale", init_scale, "(0, inf)")
     check_range("tolerance", tolerance, "[0, inf)")
     if starts is not None and starts.W.shape[1:] != (n_hidden, n_features):

@@ -1,0 +1,127 @@
+"""Draws of the nulls of the claims on foreign models: records altered, and random models."""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from circuitax.records.estimate import Estimate, exact, proportion_estimate
+from circuitax.records.nulls import Draws
+from experiments.real_models.foreign_models.sources import SIZES
+from experiments.real_models.foreign_models.tasks import COPY, LISTED, TOWERS, UNLISTED
+
+DRAWS = 500
+# Tables whose cells are shuffled.
+SHUFFLED = (
+    "palindrome-called-so",
+    "unique-copies",
+    "bracket-each-tower",
+    "copies-successor",
+)
+# The reading of the world in which a correction is false, in the place of what it is measured on.
+FALSE = {
+    "unique-miss-of-each": "unique-remainder-of-each",
+    "sign-fit-centred": "sign-fit",
+    "sign-silenced": "sign-silenced-centred",
+}
+
+
+def permuted(data: xr.Dataset) -> Iterator[xr.Dataset]:
+    """The data with the cells of each table shuffled, drawn anew for each."""
+    rng = np.random.default_rng(0)
+    names = [name for name in SHUFFLED if name in data]
+    for _ in range(DRAWS):
+        yield data.assign(
+            {
+                name: data[name].copy(
+                    data=rng.permutation(data[name].values.ravel()).reshape(data[name].shape)
+                )
+                for name in names
+            }
+        )
+
+
+def false_world(data: xr.Dataset) -> xr.Dataset:
+    """The data in which no correction is needed, and another head looks back too."""
+    changed = {
+        name: data[name].copy(data=data[other].values)
+        for name, other in FALSE.items()
+        if name in data
+    }
+    if "copies-previous" in data:
+        changed["copies-previous-others"] = data["copies-previous"].max()
+    if "bracket-each-tower" in data:
+        towers = dict(zip(TOWERS, data["bracket-each-tower"].values, strict=True))
+        others = max(value for size, value in towers.items() if size not in UNLISTED + LISTED)
+        changed["bracket-each-tower"] = data["bracket-each-tower"].copy(
+            data=[others if size in UNLISTED else value for size, value in towers.items()]
+        )
+    return data.assign(changed)
+
+
+def random(n: dict[str, int]) -> dict[str, Draws]:
+    """Draws of random answers, directions, signs and heads.
+
+    Args:
+        n: Examples behind a quantity.
+    """
+    rng = np.random.default_rng(0)
+    levels = (np.arange(DRAWS) + 0.5) / DRAWS
+    found: dict[str, Callable[[], Draws]] = {
+        "sign-follows": lambda: _correlations(rng),
+        "sign-fires": lambda: [exact(max(sum(s), 6 - sum(s))) for s in product((0, 1), repeat=6)],
+        "bracket-wrong": lambda: stats.binom.ppf(levels, n["bracket-wrong"], 0.5),
+        "bracket-fit": lambda: _fits_of_norm(rng, n["bracket-fit"]),
+        "bracket-opposite": lambda: _cosines(rng),
+        "copies-others": lambda: _largest_composition(rng),
+        "copies-top-path": lambda: _shares(levels, n["copies-top-path"]),
+    }
+    return {name: draw() for name, draw in found.items() if name in n}
+
+
+def _shares(levels: np.ndarray, n: int) -> list[Estimate]:
+    """Shares of texts whose source is one of a copy's positions, each alike, at even steps."""
+    return [proportion_estimate(int(k), n) for k in stats.binom.ppf(levels, n, 1 / COPY)]
+
+
+def _correlations(rng: np.random.Generator) -> np.ndarray:
+    """Of what an even head writes with the running mean: that of its numbers with the values."""
+    values = np.arange(SIZES["sign"]["d_vocab"])
+    return np.array(
+        [abs(np.corrcoef(rng.normal(size=values.size), values)[0, 1]) for _ in range(DRAWS)]
+    )
+
+
+def _cosines(rng: np.random.Generator) -> np.ndarray:
+    one, two = rng.normal(size=(2, DRAWS, SIZES["bracket"]["d_head"]))
+    return (one * two).sum(axis=1) / np.linalg.norm(one, axis=1) / np.linalg.norm(two, axis=1)
+
+
+def _fits_of_norm(rng: np.random.Generator, n: int, draws: int = 20) -> np.ndarray:
+    """R² of a linear fit from random vectors to the same vectors normalised."""
+    found = []
+    for _ in range(draws):
+        x = rng.normal(size=(n, SIZES["bracket"]["d_model"]))
+        x -= x.mean(axis=1, keepdims=True)
+        wanted = x / x.std(axis=1, keepdims=True)
+        known = np.hstack([x, np.ones((n, 1))])
+        rest = wanted - known @ np.linalg.solve(known.T @ known, known.T @ wanted)
+        spread = wanted - wanted.mean(axis=0)
+        found.append(1 - (rest**2).sum() / (spread**2).sum())
+    return np.array(found)
+
+
+def _largest_composition(rng: np.random.Generator, draws: int = 200) -> np.ndarray:
+    """The largest K-composition of three random heads with four random heads of the next layer."""
+    sizes = SIZES["copies"]
+
+    def low_rank(n_heads: int) -> np.ndarray:
+        left, right = rng.normal(size=(2, draws, n_heads, sizes["d_model"], sizes["d_head"]))
+        product_of = left @ right.swapaxes(-1, -2)
+        return product_of / np.linalg.norm(product_of, axis=(-2, -1), keepdims=True)
+
+    writers, readers = low_rank(sizes["n_heads"] - 1), low_rank(sizes["n_heads"])
+    scores = np.linalg.norm(writers[:, :, None] @ readers[:, None], axis=(-2, -1))
+    return scores.max(axis=(1, 2))
