@@ -531,10 +531,20 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "dressed_directions_lose_nothing",
+        "dressed_moments_are_not_raised",
+        "circuits/ledger/dressed_moments.py",
+        "N.reshape(*N.shape[:-2], d * d)[..., :: d + 1] += diagonal",
+        "N.reshape(*N.shape[:-2], d * d)[..., :: d + 1] += 0 * diagonal",
+        (
+            "tests/circuits/ledger/test_dressed_ledger.py::"
+            "test_no_larger_path_is_ever_left_out[swallowed-sequential]",
+        ),
+    ),
+    Mutant(
+        "dressed_direct_path_loses_nothing",
         "circuits/ledger/dressed_steps.py",
-        "error = lost_behind + size[which] * loss",
-        "error = lost_behind",
+        "np.abs(w)) + CARRIED * reach + FLOOR",
+        "np.abs(w)) + 0 * reach + FLOOR",
         (
             "tests/circuits/ledger/test_dressed_ledger.py::"
             "test_no_larger_path_is_ever_left_out[swallowed-sequential]",
