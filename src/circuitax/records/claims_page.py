@@ -42,12 +42,13 @@ what was measured lies inside what it allows, **fails** when the whole interval 
 where it holds, and would in more than 5 % of the draws of its null too: untrained weights,
 mismatched seeds, shuffled labels, random matrices, or data in which it is false by construction. It
 holds on a **bare sign** where its limit is 0, or lies between the 5 and the 95 % quantile of what
-its null gives. It is **absent** when its precondition is not met, and **not run** when what would settle it is not at
-hand. What is allowed, n and the selection rule were committed before the run that is judged, but
-where a row or the table of [changes](claims/changes.md) says otherwise. n counts independent units.
-The id of a claim leads to its row in detail: source, reason for the tolerance, figure, run, and the
-line of code that measures it. E1, E2 and so on are rows of the [errata](../docs/errata.md); F1, O1,
-T1, S0.1 and so on are rows of the [acceptance tables](../docs/acceptance.md).
+its null gives. It is **absent** when its precondition is not met, and **not run** when what would
+settle it is not at hand. What is allowed, n and the selection rule were committed before the run
+that is judged, but where a row or the table of [changes](claims/changes.md) says otherwise. n
+counts independent units. The id of a claim leads to its row in detail: source, reason for the
+tolerance, figure, run, and the line of code that measures it. E1, E2 and so on are rows of the
+[errata](../docs/errata.md); F1, O1, T1, S0.1 and so on are rows of the
+[acceptance tables](../docs/acceptance.md).
 
 {headline}
 
