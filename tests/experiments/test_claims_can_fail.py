@@ -30,7 +30,7 @@ NULL, NONE = "its null", "none"
 # More measures than this are not tried for the claims of one experiment.
 TRIES = 400
 # Claims that nothing takes from holds: a number that only falls.
-MOST_WITHOUT = 13
+MOST_WITHOUT = 3
 
 
 def _reflected(x: np.ndarray) -> np.ndarray:

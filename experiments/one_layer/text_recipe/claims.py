@@ -21,7 +21,7 @@ OURS = ClaimSource(
 )
 OTHER = Null("mismatched", "another optimizer in the place of AdamW")
 RATE = Null("random", "any other rate that was tried in the place of the one in use")
-FLAT = Null("false world", "a factor of two costs what it does with plain momentum")
+FLAT = Null("false world", "a factor of two costs what it does with plain momentum, at any depth")
 DIAL = Null("mismatched", "another dial in the place of this one")
 RELATION = replace(OURS, kind="relation")
 DEPTHS = {0: "no layers", 1: "one layer", 2: "two layers"}

@@ -66,6 +66,8 @@ def nulls(record: Record) -> Nulls:
     random: dict[str, Draws] = {}
     mismatched: dict[str, Draws] = {}
     false: dict[str, Draws] = {}
+    momentum = [best_of(data, name, "sgd") for name in names if "sgd" in optimizers]
+    curved = [mean_estimate(one.curvature) for one in momentum if one.inside] or [None]
     for name in names:
         layers = name.removeprefix("layers-")
         if others := above_best(data, name, used=False):
@@ -75,10 +77,7 @@ def nulls(record: Record) -> Nulls:
             losses = best_of(data, name, other).loss
             if min(len(losses), len(own.loss)) > 1 and np.isfinite([*losses, *own.loss]).all():
                 random[f"recipe-{other}-{layers}"] = regrouped(losses, own.loss)
-        of_sgd = best_of(data, name, "sgd") if "sgd" in optimizers else own
-        false[f"recipe-flat-{layers}"] = [
-            mean_estimate(of_sgd.curvature) if of_sgd.inside else None
-        ]
+        false[f"recipe-flat-{layers}"] = curved
         mismatched[f"recipe-adamw-{layers}"] = [
             found.get(f"recipe-{other}-{layers}") for other in optimizers[1:] if other != "adamw"
         ] or [None]
