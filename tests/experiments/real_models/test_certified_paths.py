@@ -16,7 +16,7 @@ from circuitax.records.record import Record
 from experiments.real_models.certified_paths import experiment, figure
 from experiments.real_models.certified_paths.claims import CLAIMS, N
 from experiments.real_models.certified_paths.experiment import SCORES, Spec
-from experiments.real_models.certified_paths.measures import estimates, heads_of, measure
+from experiments.real_models.certified_paths.measures import estimates, heads_of, measure, nulls
 from experiments.real_models.certified_paths.misses import misses
 from experiments.real_models.certified_paths.prompts import (
     KINDS,
@@ -121,13 +121,13 @@ def test_planted_numbers_settle_the_claims() -> None:
     assert found["certified-short"].value == pytest.approx(0.95)
     assert found["certified-missed-heads"].value == pytest.approx(0.3)
     assert found["certified-frozen-misses-less"].value == pytest.approx(0.1)
-    verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
+    verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record), nulls(record))}
     # All 30 of 30 prompts have such a head, which is too few to be sure of nine in ten.
     assert verdicts.pop("certified-induction") == UNDECIDED
     assert set(verdicts.values()) == {HOLDS}
     record.data.complete[:20] = False
     record.data.path[:30, 3] = "mlp 0 → 18.5"
-    verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
+    verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record), nulls(record))}
     assert verdicts["certified-complete"] == FAILS and verdicts["certified-induction"] == FAILS
     assert verdicts["certified-missed-heads"] == UNDECIDED  # too few lists are proven
 
@@ -137,7 +137,7 @@ def test_without_the_package_the_run_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
     record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
-    verdicts = settle(CLAIMS, *measure(record))
+    verdicts = settle(CLAIMS, *measure(record), nulls(record))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     assert all("make smollm2" in v.reason for v in verdicts)
     (drawn,) = draw_all(figure.FIGURES, record).values()

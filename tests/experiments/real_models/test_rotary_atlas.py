@@ -24,7 +24,7 @@ from experiments.real_models.rotary_atlas.experiment import (
     untouched_kernel,
     weight_contents,
 )
-from experiments.real_models.rotary_atlas.measures import by_name, estimates, measure
+from experiments.real_models.rotary_atlas.measures import by_name, estimates, measure, nulls
 
 TINY = Spec(weights="random", texts=2, length=12, offsets=6, tokens=8)
 
@@ -107,13 +107,13 @@ def planted() -> Record:
 def test_planted_numbers_settle_the_claims() -> None:
     record = planted()
     assert estimates(record.data)["rotary-previous"].value == 1
-    assert {v.verdict for v in settle(CLAIMS, *measure(record))} == {HOLDS}
+    assert {v.verdict for v in settle(CLAIMS, *measure(record), nulls(record))} == {HOLDS}
     record.data.predicted[CONTENTS.index("untouched"), 4, 1, 1] = 0.0
     record.data.best[CONTENTS.index("untouched"), 4, 1] = 5
     found = estimates(record.data)
     assert found["rotary-previous"].value == pytest.approx(0.5, abs=0.01)
     assert found["rotary-best-offset"].value == pytest.approx(0.5)
-    verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record))}
+    verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record), nulls(record))}
     assert verdicts["rotary-previous"] == verdicts["rotary-best-offset"] == FAILS
     assert verdicts["rotary-previous-stream"] == HOLDS
 
@@ -123,7 +123,7 @@ def test_without_the_package_the_run_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
     record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
-    verdicts = settle(CLAIMS, *measure(record))
+    verdicts = settle(CLAIMS, *measure(record), nulls(record))
     assert {v.verdict for v in verdicts} == {NOT_RUN}
     (drawn,) = draw_all(figure.FIGURES, record).values()
     assert "make smollm2" in drawn.axes[0].texts[0].get_text()
