@@ -67,7 +67,8 @@ def nulls(record: Record) -> Nulls:
     mismatched: dict[str, Draws] = {}
     false: dict[str, Draws] = {}
     momentum = [best_of(data, name, "sgd") for name in names if "sgd" in optimizers]
-    curved = [mean_estimate(one.curvature) for one in momentum if one.inside] or [None]
+    inside = [mean_estimate(one.curvature) for one in momentum if one.inside]
+    curved: Draws = inside or [None]
     for name in names:
         layers = name.removeprefix("layers-")
         if others := above_best(data, name, used=False):
