@@ -10,7 +10,7 @@ from scipy import stats
 from circuitax.records.estimate import Estimate, exact, proportion_estimate
 from circuitax.records.nulls import Draws
 from experiments.real_models.foreign_models.sources import SIZES
-from experiments.real_models.foreign_models.tasks import COPY, LISTED, TOWERS, UNLISTED
+from experiments.real_models.foreign_models.tasks import COPY
 
 DRAWS = 500
 # Tables whose cells are shuffled.
@@ -52,12 +52,6 @@ def false_world(data: xr.Dataset) -> xr.Dataset:
     }
     if "copies-previous" in data:
         changed["copies-previous-others"] = data["copies-previous"].max()
-    if "bracket-each-tower" in data:
-        towers = dict(zip(TOWERS, data["bracket-each-tower"].values, strict=True))
-        others = max(value for size, value in towers.items() if size not in UNLISTED + LISTED)
-        changed["bracket-each-tower"] = data["bracket-each-tower"].copy(
-            data=[others if size in UNLISTED else value for size, value in towers.items()]
-        )
     return data.assign(changed)
 
 
