@@ -263,8 +263,8 @@ MUTANTS = (
     Mutant(
         "path_in_the_order_of_writing",  # the last head of a path would act first
         "circuits/paths/expansion.py",
-        "term = kron.compose(head_term(frozen, layer, head), term)",
-        "term = kron.compose(term, head_term(frozen, layer, head))",
+        "term = kron.compose(head_term(frozen, layer, head_of[layer]), term)",
+        "term = kron.compose(term, head_term(frozen, layer, head_of[layer]))",
         ("tests/circuits/paths/test_expansion.py::test_terms_are_dense_kronecker_matrices",),
     ),
     Mutant(

@@ -58,7 +58,7 @@ def nulls(record: Record) -> Nulls:
             ]
         },
         "mismatched": {
-            "demonstrate-tail": [_in_tail(data.relu_W.sel(density=0.001).isel(seed=best))],
+            "demonstrate-tail": [float(_in_tail(data.relu_W.sel(density=0.001).isel(seed=best)))],
             "demonstrate-rescaled": [
                 _rescaled(data.assign(scaled_norm=data.scaled_norm.roll(density=-shift)))
                 for shift in range(1, data.sizes["density"])

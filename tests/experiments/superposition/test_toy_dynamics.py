@@ -112,8 +112,9 @@ def test_a_run_of_other_length_settles_nothing() -> None:
 
 
 def test_kinks_are_drawn_on_the_loss() -> None:
-    data = made_up().data
-    left, _, right = figure.octahedron(data).axes
+    record = made_up()
+    data = record.data
+    left, _, right = figure.octahedron(record).axes
     drawn = next(line for line in left.lines if "kinks" in str(line.get_label()))
     np.testing.assert_array_equal(drawn.get_xdata(), measures.loss_kinks(data)[0])
     label = [line for line in right.lines if line.get_label() == "octahedron"]

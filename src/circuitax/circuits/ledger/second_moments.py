@@ -71,9 +71,14 @@ def host_model(frozen: FrozenModel) -> HostModel:
         frozen: The frozen model of one text, MLPs as sources.
 
     Raises:
-        ValueError: If its stream is dressed, or anything in it is not finite, as in a model that
-            diverged.
+        ValueError: If its stream is dressed, it is post-LN, or anything in it is not finite, as in
+            a model that diverged.
     """
+    if frozen.norms is not None:
+        raise ValueError(
+            "frozen.norms must be None: in post-LN there is no ledger; path_streams(frozen) has "
+            "the paths by order"
+        )
     if frozen.maps is not None:
         raise ValueError(
             'frozen.maps must be None: take frozen_model(run, mlps="sources"), or dressed_model'

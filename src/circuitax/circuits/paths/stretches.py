@@ -97,14 +97,16 @@ def opened_stretch(
         direction: A column of the folded unembedding, as in `path_groups`.
 
     Raises:
-        ValueError: If the stream is not dressed, the model has no such path, the path starts from a
-            bias and has no stretch 0, or an argument is out of range.
+        ValueError: If the stream is not dressed or the model post-LN, it has no such path, the path
+            starts from a bias and has no stretch 0, or an argument is out of range.
 
     Source: ours; docs/methods/mlps.md.
     """
     maps = frozen.maps
     if maps is None:
         raise ValueError("frozen.maps is None: only paths in the dressed stream pass MLPs")
+    if frozen.norms is not None:
+        raise ValueError("frozen.norms must be None: in post-LN a stretch is not opened")
     n_layers, n_heads, n_ctx = frozen.A.shape[:3]
     last = counted_index("position", position, n_ctx)
     check_path(path, n_layers, n_heads)
