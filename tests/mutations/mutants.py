@@ -467,8 +467,8 @@ MUTANTS = (
     Mutant(
         "ledger_sources_reversed",
         "circuits/ledger/ledger_steps.py",
-        "sources = [hop % (self.n_ctx + 1) for hop in hops]",
-        "sources = [hop % (self.n_ctx + 1) for hop in hops][::-1]",
+        "sources = [hop % (n_ctx + 1) for hop in hops]",
+        "sources = [hop % (n_ctx + 1) for hop in hops][::-1]",
         (
             "tests/circuits/known/test_ground_truth_heads.py::"
             "test_the_ledger_finds_the_paths_of_known_circuits_and_no_others",
