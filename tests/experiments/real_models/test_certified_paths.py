@@ -11,7 +11,7 @@ import xarray as xr
 from circuitax.figures.spec import draw_all
 from circuitax.lab.lab import Lab
 from circuitax.models import smollm2
-from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, UNDECIDED, settle
+from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, UNDECIDED, WOULD_HOLD, settle
 from circuitax.records.record import Record
 from experiments.real_models.certified_paths import experiment, figure
 from experiments.real_models.certified_paths.claims import CLAIMS, N
@@ -107,6 +107,7 @@ def planted() -> Record:
             "complete": ("prompt", np.ones(n, bool)),
             "closing_error": ("prompt", np.linspace(0, 1e-3, n)),
             "path": (("prompt", "rank"), path),
+            "value": (("prompt", "rank"), np.full((n, k), 0.5)),
             "missed_heads": (("prompt", "score"), missed),
             "missed_paths": (("prompt", "score"), missed),
         },
@@ -124,6 +125,9 @@ def test_planted_numbers_settle_the_claims() -> None:
     verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record), nulls(record))}
     # All 30 of 30 prompts have such a head, which is too few to be sure of nine in ten.
     assert verdicts.pop("certified-induction") == UNDECIDED
+    # Planted: the gradient with patterns held misses them too.
+    for name in ("certified-missed-heads", "certified-missed-paths"):
+        assert verdicts.pop(name) == WOULD_HOLD
     assert set(verdicts.values()) == {HOLDS}
     record.data.complete[:20] = False
     record.data.path[:30, 3] = "mlp 0 → 18.5"
