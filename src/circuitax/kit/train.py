@@ -95,7 +95,8 @@ def train(
         steps: Updates in all, at least 1. With ``folder``, a training that is finished goes on when
             it is called with more of them, unless its rate has a schedule.
         key: Of initialisation and data; needed where ``members`` is a number.
-        optim: Optimizer, such as ``cx.training.optim.OptimSpec("adam", learning_rate=1e-3)``;
+        optim: Optimizer, such as ``cx.training.optim.OptimSpec("adam", learning_rate=1e-3,
+            weight_decay=0.0)``, whose weights decay by 0.01 unless told otherwise;
             ``OptimSpec()`` when None. Its ``steps`` are those of this call, and its
             rate is that of all members where ``members`` is a number.
         every: Steps between two rows of the metrics, a divisor of ``steps``; at most 100 when None.

@@ -38,6 +38,8 @@ def distortion(
 ) -> Stream:
     """The distortion of every pair ``a < b``, in memory ``O(block² + N (dim_in + dim_out))``.
 
+    By default that of squared distances, ``‖f(x) − f(y)‖² / ‖x − y‖² − 1``.
+
     For many maps, use ``jax.vmap`` over ``images``: the shared ``points`` have their distances
     computed once. Pairs that are too close for the Gram form (see `measures.tile_values`) are
     computed again by direct differences, up to ``near_capacity`` in each tile; ``n_unresolved``

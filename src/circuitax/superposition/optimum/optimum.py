@@ -95,7 +95,8 @@ def find_optimum(
 
     Args:
         key: Random starts; the same starts serve every cell, so that cells differ by setting only.
-        density: P(feature is on), in [0, 1]; one row for each cell, or that of one cell.
+        density: P(feature is on), in [0, 1]; one row for each cell, or that of one cell. Results
+            have an axis of cells in either case: ``found.weights.W[0]`` is that of the first.
         importance: I_i, not negative; of the same shape.
         n_hidden: Hidden dimensions, at least 1.
         n_restarts: Random starts of each cell; ``W ~ N(0, init_scale^2 / n_hidden)``, ``b = 0``.
