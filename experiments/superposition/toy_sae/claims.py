@@ -23,7 +23,7 @@ HEDGING = replace(
     link="https://arxiv.org/abs/2505.11756",
 )
 OURS = replace(ARENA, source="ours, on the benchmark's targets", cites=(), origin="ours", link="")
-METHOD = "method and strength with the highest mean cosine of the other half of the seeds; all seeds"
+METHOD = ARENA.selection.replace("strength", "method and strength")
 RANDOM_BEST = Null("random", "random directions, the method and strength chosen in the same way")
 JUMP = replace(
     OURS,
