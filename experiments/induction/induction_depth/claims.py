@@ -134,7 +134,11 @@ CLAIMS = (
         "as for two layers",
         section="prefix matching over training, models with MLPs (O3)",
         printed="heads match prefixes in small models with MLPs; no share",
-        null=Null("mismatched", "heads of the first layer, which have nothing to match by"),
+        null=Null(
+            "mismatched",
+            "the first layers of two models, whose heads have nothing to match by, for the two of "
+            "one",
+        ),
     ),
     FORMED.claim(
         "depth-matching-copies",

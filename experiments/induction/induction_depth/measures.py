@@ -100,9 +100,10 @@ def nulls(record: Record) -> Nulls:
         rates = _rates(arms[widths[0]], arms[widths[-1]])
         permuted |= {name: regrouped(*groups) for name, groups in rates.items()}
     first_layers = [
-        part.prefix.isel(layer=0).max("head") >= PREFIX_SCORE
+        np.maximum(best, np.roll(best, 1)) >= PREFIX_SCORE
         for part in arms.values()
         if int(part.n_layers) == 2 and int(part.get("d_mlp", 0))
+        for best in [part.prefix.isel(layer=0).max("head").values]
     ]
     mismatched: dict[str, Draws] = {
         "depth-mlp-matching": [share_estimate(matches) for matches in first_layers] or [None]

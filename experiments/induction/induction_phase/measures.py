@@ -78,7 +78,10 @@ def nulls(record: Record) -> Nulls:
             "phase-smeared": [changed_one],
             "phase-one-layer": [changed_two],
             "phase-share": [mean_estimate(jump_share(one))],
-            "prefix-one-layer": [share_estimate(end_of_two.best_prefix >= enough)],
+            # As many heads as one layer has: more would have more chances.
+            "prefix-one-layer": [
+                share_estimate(end_of_two.prefix.isel(layer=1).max("head") >= enough)
+            ],
             "bump-two-layers": [share_estimate(one.bump >= BUMP_NATS)],
             "bump-one-layer": [share_estimate(two.bump >= BUMP_NATS)],
             "together-prefix": prefix or [None],

@@ -101,13 +101,15 @@ CLAIMS = (
     ),
     RELATION.claim(
         "recipe-batch",
-        "A smaller batch gains at equal tokens: the most of any value at any depth, nats",
+        "A smaller batch gains at equal tokens: gain of each seed by the batch and depth that gain "
+        "most in the others, nats",
         at_least(0),
         "a relation: twice the steps; half the batch gained 0.008 in three times the tokens",
     ),
     RELATION.claim(
         "recipe-width",
-        "Width gains more than any other dial: the most of any value at any depth, nats",
+        "Width gains more than any other dial: gain of each seed by the width and depth that gain "
+        "most in the others, nats",
         at_least(0.05),
         "more than what the rate loses within a factor of two",
     ),

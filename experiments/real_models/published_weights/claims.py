@@ -250,7 +250,7 @@ ONE_LAYER = (
         "more than half; by chance one in 50,000",
         section="skip-trigrams by pattern (F3)",
         printed="most heads copy, by [b] … [a] → [b] among other patterns; no share",
-        null=Null("random", "any of 50,000 tokens alike"),
+        null=Null("random", "any of 50,000 tokens alike, the best of as many heads"),
     ),
 )
 WORDS = (

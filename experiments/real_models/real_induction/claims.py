@@ -135,13 +135,13 @@ CLAIMS = (
         "above 16 layers some of them copy negatively: least direct effect of a head with a prefix "
         "score over 0.5",
         at_most(0),
-        "a sign; the head is chosen by its mean over the texts",
+        "a sign; the head is chosen for each text by its mean over the others",
         explanation="above 0.2, as was asked first, one of thirteen heads copies negatively; "
         "random "
         "sets of thirteen have one as well",
         section="distributions of scores (O12)",
         printed="above 16 layers some prefix-matching heads copy negatively; no number",
-        null=Null("random", "the least of as many random heads"),
+        null=Null("random", "the least of as many random heads, chosen in the same way"),
     ),
     LARGER.claim(
         "real-keys-earlier",

@@ -5,6 +5,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from circuitax.records.claims import unmet_rest
+from circuitax.records.elsewhere import best_elsewhere, chosen_elsewhere
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Draws, Nulls
@@ -106,22 +107,24 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     intact = data.loss.sel(set="intact")
     first, turn, second = (intact.sel(part=name).values for name in ("first", "turn", "second"))
     rows = np.append(second - np.array(ROWS), turn.mean() - TURN)
-    prefix, direct = data.scores.sel(twin="plain", kind="prefix"), data.direct
+    prefix = data.scores.sel(twin="plain", kind="prefix").stack(cell=CELLS)
+    direct = data.direct
     mean_prefix = best_mean(data)
     best = of_top(data, data.scores.sel(twin="spoilt")).mean("rank")
-    anti = direct.mean("text").where(mean_prefix > INDUCTION_SCORE, np.inf).argmin(CELLS)
+    against = (-direct).where(mean_prefix > INDUCTION_SCORE, -np.inf).stack(cell=CELLS)
+    anti = chosen_elsewhere(against, "cell", "text", n)
     inducers = np.argwhere(mean_prefix.values > INDUCTION_SCORE)
     return {
         "real-loss-first": exact(first.mean(), n),
         "real-loss-second": exact(second.mean(), n),
         "real-loss-rows": exact(np.abs(rows).max(), n),
         **{f"real-{kind}": exact(_miss(data, kind), n) for kind in SCORES},
-        "real-matching-head": mean_estimate(best_elsewhere(prefix)),
+        "real-matching-head": mean_estimate(best_elsewhere(prefix, "cell", "text", n)),
         "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2))._replace(
             method=f"one model: share of {len(inducers)} heads"
         ),
         "real-copying": mean_estimate(of_top(data, direct).mean("rank").values),
-        "real-anti-copying": mean_estimate(direct.isel(anti).values),
+        "real-anti-copying": mean_estimate(direct.stack(cell=CELLS).isel(cell=anti)),
         "real-keys-earlier": mean_estimate(
             best.sel(kind="earlier").values - best.sel(kind="attended").values
         ),
@@ -205,15 +208,6 @@ def rises(data: xr.Dataset) -> xr.DataArray:
 def draws(data: xr.Dataset) -> list[str]:
     """Names of the random sets."""
     return [str(name) for name in data["set"].values if str(name).startswith("random")]
-
-
-def best_elsewhere(scores: xr.DataArray) -> np.ndarray:
-    """In each text, the score of the head that has the highest mean in all others."""
-    found = []
-    for i in range(scores.sizes["text"]):
-        others = scores.drop_isel(text=i).mean("text")
-        found.append(float(scores.isel(text=i).isel(others.argmax(CELLS))))
-    return np.array(found)
 
 
 def of_top(data: xr.Dataset, values: xr.DataArray) -> xr.DataArray:

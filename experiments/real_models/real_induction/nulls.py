@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 
+from circuitax.records.elsewhere import best_elsewhere
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Draws
@@ -13,6 +14,8 @@ DRAWS = 500
 
 def of_heads(data: xr.Dataset, n_matching: int) -> dict[str, Draws]:
     """Means over random sets of five heads, and the least of as many as match prefixes.
+
+    The least is chosen for each text on all others.
 
     Args:
         data: Data of a record.
@@ -32,8 +35,9 @@ def of_heads(data: xr.Dataset, n_matching: int) -> dict[str, Draws]:
         found["real-copying"].append(mean_estimate(direct[:, five].mean(axis=1)))
         found["real-keys-earlier"].append(mean_estimate(earlier.values[:, five].mean(axis=1)))
         some = rng.choice(direct.shape[1], n_matching, replace=False)
-        least = some[direct[:, some].mean(axis=0).argmin()]
-        found["real-anti-copying"].append(mean_estimate(direct[:, least]))
+        against = xr.DataArray(-direct[:, some], dims=("text", "cell"))
+        least = -best_elsewhere(against, "cell", "text", len(against))
+        found["real-anti-copying"].append(mean_estimate(least))
     return dict(found)
 
 

@@ -50,7 +50,7 @@ CLAIMS = (
         link="",
         null=Null(
             "random",
-            "random directions in the place of what neurons read and write",
+            "in each layer the least cosine of as many random directions",
         ),
     ),
     PAPER.claim(

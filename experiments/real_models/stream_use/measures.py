@@ -48,7 +48,8 @@ def nulls(record: Record) -> Nulls:
         return {}
     rng = np.random.default_rng(0)
     d_model, d_head = data.sizes["component"], data.sizes["component"] // data.sizes["head"]
-    cosines = _least_cosines(rng, int(data["count"].sum()), d_model)
+    n_directions, n_layers = int(data["count"].sum()), data.sizes["layer"]
+    cosines = _least_cosines(rng, n_directions, d_model, DRAWS)
     scores = [_random_score(rng, d_model, d_head) for _ in range(HEADS)]
     heads = rng.choice(scores, (DRAWS, data.eigenvalues.size)).min(axis=1)
     spectra = [_random_spectrum(rng, int(data.attrs["d_vocab"]), d_model) for _ in range(SPECTRA)]
@@ -60,26 +61,29 @@ def nulls(record: Record) -> Nulls:
         for some in shuffled
         if some.any() and not some.all()
     ]
+    of_layers = _least_cosines(rng, n_directions // n_layers, d_model, DRAWS, n_layers)
     return {
         "random": {
             "stream-embedding": np.array([share[: d_model // 4].sum() for share in spectra]),
             "stream-neuron-erases": cosines,
-            "stream-neuron-layers": [float((cosines < NEGATIVE).mean())],
+            "stream-neuron-layers": (of_layers < NEGATIVE).mean(axis=1),
             "stream-head-erases": heads,
         },
         "permuted": {"stream-head-present": more or [None]},
     }
 
 
-def _least_cosines(rng: np.random.Generator, n_directions: int, d_model: int) -> np.ndarray:
-    """The least of so many cosines of random directions, ``[draw]``.
+def _least_cosines(
+    rng: np.random.Generator, n_directions: int, d_model: int, *shape: int
+) -> np.ndarray:
+    """The least of so many cosines of random directions, of a shape.
 
     A cosine is ``1 - 2 B`` with ``B`` of the beta distribution ``((d-1)/2, (d-1)/2)``, whose
     largest of n has the level ``U^(1/n)``.
     """
     from scipy import stats
 
-    levels = rng.uniform(size=DRAWS) ** (1 / n_directions)
+    levels = rng.uniform(size=shape) ** (1 / n_directions)
     half = (d_model - 1) / 2
     return np.asarray(1 - 2 * stats.beta.ppf(levels, half, half))
 

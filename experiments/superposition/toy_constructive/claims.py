@@ -136,7 +136,7 @@ CLAIMS = (
         "the ReLU may be used or not",
         null=Null(
             "permuted",
-            "the network and the linear model exchanged at random in each seed",
+            "the network and the linear model exchanged at random in each seed of each kind",
         ),
     ),
 )

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
+from circuitax.records.elsewhere import best_elsewhere
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
@@ -88,10 +89,7 @@ def at_peak(values: xr.DataArray) -> xr.DataArray:
     Args:
         values: ``[dataset, points]`` in any order, of two sets and three sizes or more.
     """
-    rows = values.transpose("dataset", "points")
-    halves = [rows[half::2, 1:-1].mean("dataset").argmax("points") for half in (1, 0)]
-    places = [int(halves[i % 2]) + 1 for i in range(rows.sizes["dataset"])]
-    return rows.isel(points=xr.DataArray(places, dims="dataset"))
+    return best_elsewhere(values.isel(points=slice(1, -1)), "points", "dataset")
 
 
 def onset(data: xr.Dataset) -> float:

@@ -23,6 +23,8 @@ HEDGING = replace(
     link="https://arxiv.org/abs/2505.11756",
 )
 OURS = replace(ARENA, source="ours, on the benchmark's targets", cites=(), origin="ours", link="")
+METHOD = ARENA.selection.replace("strength", "method and strength")
+RANDOM_BEST = Null("random", "random directions, the method and strength chosen in the same way")
 JUMP = replace(
     OURS,
     source="Ours, on autoencoders of Rajamanoharan et al. 2024 (JumpReLU)",
@@ -57,7 +59,8 @@ CLAIMS = (
         at_least(0.95),
         "a pentagon has no two directions closer than 72 degrees",
         explanation=TOO_SHORT,
-        null=Null("random", "random directions, the best of as many methods"),
+        selection=METHOD,
+        null=RANDOM_BEST,
     ),
     OURS.claim(
         "sae-orthogonal",
@@ -139,6 +142,7 @@ CLAIMS = (
         "nothing is in superposition",
         explanation="the value is nearly 1, and Student's interval does not know that "
         "no cosine exceeds 1: it ends above",
-        null=Null("random", "random directions, the best of as many methods"),
+        selection=METHOD,
+        null=RANDOM_BEST,
     ),
 )

@@ -1,10 +1,11 @@
 """Measured values of the claims on dictionary learning, from a record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import xarray as xr
 
+from circuitax.records.elsewhere import best_elsewhere, chosen_elsewhere
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.null_draws import shuffled
@@ -25,15 +26,15 @@ def measure(record: Record) -> Measured:
     merged = _merged(best)
     found = {
         "sae-large-relu": _mean(cosine.sel(target="large", kind="relu")),
-        "sae-small-best": _extreme(cosine.sel(target="small"), max),
-        "sae-orthogonal": _extreme(cosine.sel(target="independent"), min),
+        "sae-small-best": _mean(_best_method(data.cosine.sel(target="small"))),
+        "sae-orthogonal": _least(cosine.sel(target="independent")),
         "sae-shrinkage": _mean(strongest.sel(kind="relu")),
         "sae-jump-shrinks-less": _mean(strongest.sel(kind="jumprelu") - strongest.sel(kind="relu")),
         "sae-jump-regret": _mean(large.error.sel(kind="relu") / large.error.sel(kind="jumprelu")),
         "sae-hedging": _mean(merged.sel(kind="relu")),
-        "sae-hedging-all": _extreme(merged, min),
+        "sae-hedging-all": _least(merged),
         "sae-no-hedging": _mean(best.hedging.sel(target="independent", kind="relu")),
-        "sae-anticorrelated": _extreme(cosine.sel(target="exclusive"), max),
+        "sae-anticorrelated": _mean(_best_method(data.cosine.sel(target="exclusive"))),
     }
     return Measured(found, {})
 
@@ -43,21 +44,26 @@ def nulls(record: Record) -> Nulls:
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     narrow = at_best_strength(record.data).sel(target=NARROW)
     exchanged = [shuffled(narrow, ["hedging"], "target", rng, ["kind", "seed"]) for rng in rngs]
-    seeds, methods = record.data.sizes["seed"], record.data.sizes["kind"]
+    every = {name: record.data.sizes[name] for name in ("kind", "strength", "seed")}
+    of_seeds, of_methods = {"seed": every["seed"]}, {n: every[n] for n in ("kind", "seed")}
     best = at_best_strength(record.data)
     strongest = record.data.isel(strength=-1).sel(target="large").norm_ratio
     error = np.log(best.error.sel(target="large"))
     wider = best.hedging.sel(target=NARROW[1], kind="relu")
     return {
         "random": {
-            "sae-large-relu": [_random_cosine(rng, seeds) for rng in rngs],
-            "sae-small-best": _random_extremes(seeds, methods, 5, 2, max),
-            "sae-anticorrelated": _random_extremes(seeds, methods, 10, 10, max),
-            "sae-orthogonal": _random_extremes(seeds, methods, 10, 10, min),
+            "sae-large-relu": [_mean(_random_cosines(rng, of_seeds, 40, 10)) for rng in rngs],
+            "sae-small-best": [
+                _mean(_best_method(_random_cosines(rng, every, 5, 2))) for rng in rngs
+            ],
+            "sae-anticorrelated": [
+                _mean(_best_method(_random_cosines(rng, every, 10, 10))) for rng in rngs
+            ],
+            "sae-orthogonal": [_least(_random_cosines(rng, of_methods, 10, 10)) for rng in rngs],
         },
         "permuted": {
             "sae-hedging": [_mean(_merged(one).sel(kind="relu")) for one in exchanged],
-            "sae-hedging-all": [_extreme(_merged(one), min) for one in exchanged],
+            "sae-hedging-all": [_least(_merged(one)) for one in exchanged],
             "sae-jump-shrinks-less": _exchanged(strongest),
             "sae-jump-regret": _exchanged(-error, np.exp),
         },
@@ -66,17 +72,13 @@ def nulls(record: Record) -> Nulls:
 
 
 def at_best_strength(data: xr.Dataset) -> xr.Dataset:
-    """Every method, target and seed at the strength with the highest mean cosine of other seeds.
+    """Every method, target and seed at the strength with the highest mean cosine of other seeds."""
+    return data.isel(strength=chosen_elsewhere(data.cosine, "strength"))
 
-    Seeds of even number take the best strength of the odd ones, and the other way round, so that
-    no seed is judged at a strength that was chosen on itself.
-    """
-    seeds = data.sizes["seed"]
-    others = (1, 0) if seeds > 1 else (0, 0)  # one seed alone has no other
-    halves = [data.cosine.isel(seed=slice(first, None, 2)).mean("seed") for first in others]
-    best = xr.concat([half.argmax("strength") for half in halves], "half")
-    half = xr.DataArray(np.arange(seeds) % 2, dims="seed")
-    return data.isel(strength=best.isel(half=half))
+
+def _best_method(cosine: xr.DataArray) -> xr.DataArray:
+    """Cosine of each seed by the method and strength with the highest mean of other seeds."""
+    return best_elsewhere(cosine.stack(cell=("kind", "strength")), "cell")
 
 
 def _merged(best: xr.Dataset) -> xr.DataArray:
@@ -94,21 +96,14 @@ def _exchanged(
     return [mean_estimate(of(row * gap)) for row in signs]
 
 
-def _random_extremes(
-    seeds: int, methods: int, n: int, dim: int, choose: Callable[..., Estimate]
-) -> list[Estimate]:
-    """Of as many random dictionaries as methods, the one whose mean is greatest, or least."""
-    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
-    drawn = ([_random_cosine(rng, seeds, n, dim) for _ in range(methods)] for rng in rngs)
-    return [choose(means, key=lambda estimate: estimate.value) for means in drawn]
-
-
-def _random_cosine(rng: np.random.Generator, seeds: int, n: int = 40, dim: int = 10) -> Estimate:
-    """Mean max cosine of ``n`` random directions with ``n`` others, over seeds."""
-    rows = rng.standard_normal((2, seeds, n, dim))
+def _random_cosines(
+    rng: np.random.Generator, sizes: Mapping[str, int], n: int, dim: int
+) -> xr.DataArray:
+    """Mean max cosine of ``n`` random directions with ``n`` others, of the given axes."""
+    rows = rng.standard_normal((2, *sizes.values(), n, dim))
     unit = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
     cosine = unit[0] @ np.swapaxes(unit[1], -1, -2)
-    return mean_estimate(cosine.max(axis=-1).mean(axis=-1))
+    return xr.DataArray(cosine.max(axis=-1).mean(axis=-1), dims=tuple(sizes))
 
 
 def _mean(samples: xr.DataArray) -> Estimate:
@@ -116,7 +111,7 @@ def _mean(samples: xr.DataArray) -> Estimate:
     return mean_estimate(values[np.isfinite(values)])
 
 
-def _extreme(by_method: xr.DataArray, choose: Callable[..., Estimate]) -> Estimate:
-    """The mean over seeds of the method whose mean is greatest, or least."""
-    means = [_mean(by_method.sel(kind=name)) for name in by_method.kind.values]
-    return choose(means, key=lambda estimate: estimate.value)
+def _least(by_method: xr.DataArray) -> Estimate:
+    """The mean over seeds of the method whose mean is least."""
+    means = [_mean(by_method.isel(kind=i)) for i in range(by_method.sizes["kind"])]
+    return min(means, key=lambda estimate: estimate.value)

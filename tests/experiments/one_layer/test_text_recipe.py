@@ -39,7 +39,7 @@ from experiments.one_layer.text_recipe.figure import (
     sweeps,
     sweeps_message,
 )
-from experiments.one_layer.text_recipe.measures import measure
+from experiments.one_layer.text_recipe.measures import measure, nulls
 
 RATES = np.array([5e-3, 1e-2, 2e-2, 4e-2, 8e-2])
 MODEL = TransformerSpec(d_vocab=512, n_ctx=16, n_layers=1, n_heads=4, d_model=64)
@@ -234,6 +234,22 @@ def test_what_is_measured_is_what_was_put_in() -> None:
     assert found["recipe-batch"].value == pytest.approx(0)
     assert found["recipe-init"].value == pytest.approx(0.03)
     assert set(measured.not_run) >= {"recipe-rate-2", "recipe-width", "recipe-adamw-1"}
+
+
+def test_a_batch_that_is_chosen_on_a_seed_is_judged_on_the_others() -> None:
+    record, noise = tried(), np.random.default_rng(0)
+    data = record.data
+    # Without noise half the batch loses 0.05 nats; these are the gains of one model's seeds.
+    data["sweep_loss"].loc[{"model": "layers-0", "sweep": "batch"}] = 3.0
+    data["sweep_loss"].loc[{"model": "layers-1", "sweep": "batch"}] = 3.0
+    wanted = {"layers-0": [0.3, 0.0, 0.0], "layers-1": [0.0, 0.1, 0.1]}
+    for model, gains in wanted.items():
+        data["sweep_loss"].loc[{"model": model, "sweep": "batch"}][1] -= np.array(gains)
+    # Seed 0 is judged by what the others like best, and they by seed 0 and each other.
+    assert measure(record).estimates["recipe-batch"].value == pytest.approx(0.0)
+    data["sweep_loss"] = data.sweep_loss + 0.01 * noise.normal(size=data.sweep_loss.shape)
+    draws = np.array([draw.value for draw in nulls(record)["random"]["recipe-batch"]])
+    assert draws.min() < 0 < draws.max() and abs(draws.mean()) < 0.1 * np.ptp(draws)
 
 
 def test_figures_mark_the_best_and_the_rate_in_use() -> None:

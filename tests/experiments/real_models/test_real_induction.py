@@ -18,7 +18,6 @@ from experiments.real_models.real_induction import experiment, figure
 from experiments.real_models.real_induction.claims import CLAIMS
 from experiments.real_models.real_induction.experiment import Spec
 from experiments.real_models.real_induction.measures import (
-    best_elsewhere,
     estimates,
     measure,
     nulls,
@@ -191,11 +190,18 @@ def test_planted_numbers_settle_the_claims() -> None:
 
 
 def test_a_head_is_judged_on_a_text_that_did_not_choose_it() -> None:
-    scores = xr.DataArray(np.zeros((4, 2, 3)), dims=("text", "layer", "head"))
-    scores[:, 0, 0] = [0.5, 0.6, 0.5, 0.6]
-    scores[2, 1, 1] = 2.0  # the best head of one text, which is lost on all others
-    # Text 2 is judged by the head of the others; they choose text 2's.
-    np.testing.assert_allclose(best_elsewhere(scores), [0.0, 0.0, 0.5, 0.0])
+    data, text = planted().data.copy(deep=True), 2
+    # The best head of one text is none of the others', and neither is the one that copies least:
+    # text 2 is judged by the heads of the others, whose mean it wins with numbers that large.
+    prefix = data.scores.sel(twin="plain", kind="prefix").values.copy()
+    prefix[text, 1, 1], data.direct[text, 18, 6] = 9.0, -9.0
+    data.scores.loc[{"twin": "plain", "kind": "prefix"}] = prefix
+    found = estimates(data)
+    assert prefix[:, 18, 6].mean() > 0.5
+    elsewhere = [i for i in range(4) if i != text]
+    least = data.direct.values[elsewhere, 18, 6].sum() + data.direct.values[text, 25, 0]
+    assert found["real-anti-copying"].value == pytest.approx(least / 4)
+    assert found["real-matching-head"].value == pytest.approx(0.8952 / 4)
 
 
 def test_without_prose_its_claims_alone_are_not_run() -> None:

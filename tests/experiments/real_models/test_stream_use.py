@@ -20,7 +20,7 @@ from experiments.real_models.stream_use.experiment import (
     neuron_cosines,
     variances,
 )
-from experiments.real_models.stream_use.measures import measure
+from experiments.real_models.stream_use.measures import _least_cosines, measure
 
 
 def test_weights_are_read_as_numpy_reads_them() -> None:
@@ -101,6 +101,14 @@ def test_claims_are_settled_by_the_numbers_that_they_name() -> None:
         "stream-head-erases": pytest.approx(-0.7),
         "stream-head-present": pytest.approx((0.6 + 0.4) / 2),
     }
+
+
+def test_least_cosines_of_random_directions_are_as_many_as_a_layer_has() -> None:
+    # In three dimensions a cosine is uniform: the least of n has the mean -1 + 2/(n + 1).
+    for n in (1, 4, 19):
+        drawn = _least_cosines(np.random.default_rng(n), n, 3, 400, 30)
+        assert drawn.shape == (400, 30)
+        assert drawn.mean() == pytest.approx(-1 + 2 / (n + 1), abs=0.02)
 
 
 def test_without_the_weights_nothing_is_settled() -> None:
