@@ -50,6 +50,7 @@ KNOWN_LATER = {
     "head_roles": {"texts", "shuffles", "pairs", "windows"},
     "induction_price": {"windows", "lengths"},
     "languages": {"windows", "offsets", "repeats", "table_tokens", "words"},
+    "name_movers": {"top"},
     "neuron_tables": {"task.d_vocab", "windows", "entries", "neurons"},
     "published_weights": {"previous", "inducers", "texts", "period"},
     "real_induction": {"top", "chapters", "stretch"},

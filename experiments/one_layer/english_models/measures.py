@@ -38,9 +38,10 @@ def nulls(record: Record) -> Nulls:
     data, mismatched, untrained = record.data, dict[str, Draws](), dict[str, Draws]()
     for name in attention_only(record):
         losses = length_losses(data, name)
-        if losses.size and len(losses) > 2:
-            first = mean_estimate(losses[-1] - losses[-2])
-            mismatched[f"english-enough-{name.removeprefix('layers-')}"] = [first]
+        if losses.size:
+            # Of two lengths the first doubling is the last one.
+            first = [mean_estimate(losses[-1] - losses[-2])] if len(losses) > 2 else [None]
+            mismatched[f"english-enough-{name.removeprefix('layers-')}"] = first
     if "layers-2" in data.model.values:
         start = members_where(data.sel(model="layers-2")).loss.isel(step=0)
         if start.size:

@@ -57,7 +57,8 @@ class Spec:
         require_at_least(self, 3, "sentences")
         require_at_least(self, 2, "draws")
         require_at_least(self, 1, "top")
-        require_arrays(self, "2 sentences", "draws sentences")
+        # Effects of 270 heads on two names, in two halves.
+        require_arrays(self, "1080 sentences", "draws sentences")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksum of the weights, so that others make another run."""

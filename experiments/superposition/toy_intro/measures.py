@@ -8,7 +8,7 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, mean_of_finite
 from circuitax.records.measured import Measured, measures
-from circuitax.records.nulls import Nulls
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate, resampled_estimate
 from circuitax.superposition.geometry.directions import gaps
@@ -54,7 +54,8 @@ def nulls(record: Record) -> Nulls:
     ok = reached(data).transpose("sparsity", "seed").values[published]
     rng = np.random.default_rng(0)
     rows, shape = np.arange(len(ok)), (N_ALONE, len(ok))
-    some = [ok[rows, seeds].mean() for seeds in rng.integers(ok.shape[1], size=shape)]
+    picks = rng.integers(ok.shape[1], size=shape) if len(ok) else ()
+    some: Draws = [float(ok[rows, seeds].mean()) for seeds in picks] or [None]
     return {
         "permuted": {"best-reaches": some},
         "untrained": {

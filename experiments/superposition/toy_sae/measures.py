@@ -10,7 +10,7 @@ from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.null_draws import shuffled
 from circuitax.records.null_samples import DRAWS
-from circuitax.records.nulls import Nulls
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 
 N_DRAWS = 40
@@ -48,7 +48,9 @@ def nulls(record: Record) -> Nulls:
     of_seeds, of_methods = {"seed": every["seed"]}, {n: every[n] for n in ("kind", "seed")}
     best = at_best_strength(record.data)
     strongest = record.data.isel(strength=-1).sel(target="large").norm_ratio
-    error = np.log(best.error.sel(target="large"))
+    # An error of 0 has no ratio; a run of few steps has some.
+    large = best.error.sel(target="large")
+    error = np.log(large.where(large > 0))
     wider = best.hedging.sel(target=NARROW[1], kind="relu")
     return {
         "random": {
@@ -88,10 +90,12 @@ def _merged(best: xr.Dataset) -> xr.DataArray:
 
 def _exchanged(
     by_method: xr.DataArray, of: Callable[[np.ndarray], np.ndarray] = np.asarray
-) -> list[Estimate]:
+) -> Draws:
     """JumpReLU less ReLU, with both exchanged at random in each seed."""
     gap = (by_method.sel(kind="jumprelu") - by_method.sel(kind="relu")).values
     gap = gap[np.isfinite(gap)]
+    if not gap.size:
+        return [None]
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, gap.size))
     return [mean_estimate(of(row * gap)) for row in signs]
 
