@@ -67,7 +67,7 @@ def compute_planned(
     if alone or _launches():
         try:
             _ = ended.return_value
-        except Exception:
+        except Exception:  # whatever the job raised, which Hydra hands on by raising it again
             traceback.print_exc()
 
 

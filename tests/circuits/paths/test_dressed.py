@@ -341,6 +341,13 @@ def test_the_ledger_is_brute_force_over_dressed_position_paths(seen: Run, gates:
     if seen.model.spec.post_ln:
         with pytest.raises(ValueError, match="in post-LN there is no ledger"):
             ledger.position_ledger(linear, position, direction, k=k)
+        # The values of chosen paths are there: over all that a head reads they are its head path's.
+        places = (None, *range(position + 1))
+        some = path_values.position_path_values(
+            linear, (((1, 1),),) * len(places), tuple((s,) for s in places), position, direction
+        )
+        (whole,) = path_values.head_path_values(linear, (((1, 1),),), position, direction)
+        np.testing.assert_allclose(some.sum(), whole, rtol=1e-9)
         return
     scale = linear.read_out.scale
     w = np.asarray(direction if scale is None else direction / scale[position])

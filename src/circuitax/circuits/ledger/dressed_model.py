@@ -27,7 +27,7 @@ class DressedModel(NamedTuple):
     b_V: np.ndarray  # [heads, dest, d_value]
     layer: np.ndarray  # [heads]
     X: np.ndarray  # [n_layers, n_ctx, d_model, d_model]
-    factors: list[list[np.ndarray]]  # of M, for each layer: see `_abs_factors`
+    factors: list[list[np.ndarray]]  # of M, for each layer: see `_factors`; absolute values
     after_heads: bool  # whether an MLP reads what the heads of its layer wrote
     direct: np.ndarray  # [n_layers + 1, n_ctx, d_model]: embedding and constants, past no head
     direct_size: np.ndarray  # [n_layers, n_ctx, d_model]: ``lost(n_products)`` of it, of each step
