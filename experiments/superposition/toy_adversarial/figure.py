@@ -105,8 +105,8 @@ FIGURES = (
     FigureSpec(
         "defence",
         defence,
-        message="The stronger the attack in training, the fewer features are kept, down to about one "
-        "for each dimension.",
+        message="The stronger the attack in training, the fewer features are kept, down to about "
+        "one for each dimension.",
         refuted="This is refuted if features per dimension do not fall with the strength that was "
         "trained against.",
     ),
