@@ -33,8 +33,8 @@ MANY_HEADS = 100  # beyond these, paths are searched only when asked for
 
 def explain(
     run: Run,
-    *,
     token: SupportsIndex | None = None,
+    *,
     minus: SupportsIndex | None = None,
     position: SupportsIndex = -1,
     name: Callable[[int], str] = str,

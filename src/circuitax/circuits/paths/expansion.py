@@ -26,7 +26,7 @@ from circuitax.circuits.paths.frozen import (
 )
 from circuitax.circuits.paths.paths import Path, all_paths, check_path, n_paths, path_name
 from circuitax.circuits.paths.read_out import logits_of
-from circuitax.display.tables import sum_table
+from circuitax.display.tables import NumberTable, sum_table
 from circuitax.documented import documented
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
@@ -34,7 +34,7 @@ from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.kron import Kron
 from circuitax.kernel.run import Run
-from circuitax.kernel.shown import known, largest, shapes, table
+from circuitax.kernel.shown import known, largest, shapes
 
 PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
 
@@ -107,7 +107,7 @@ class Expansion(NamedTuple):
             f"absolute sums {np.abs(terms).sum(axis=0).mean():.3g} where sums are {whole:.3g} "
             "on average"
         )
-        return "\n".join([head, *table(("largest logit",), rows)])
+        return NumberTable(head, ("largest logit",), rows).text()
 
 
 def path_streams(

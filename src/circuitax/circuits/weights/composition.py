@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.circuits.weights.folding import check_pre_ln
 from circuitax.circuits.weights.heads import rotation
+from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.compiled import compiled
@@ -30,7 +31,7 @@ from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.per_head import per_head
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.shown import known, largest, shapes, table
+from circuitax.kernel.shown import known, largest, shapes
 from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
@@ -62,17 +63,26 @@ class Composition(NamedTuple):
     null_std: Float[Array, "kind n_layers n_heads n_layers n_heads"]
     maximum: Float[Array, "kind n_layers n_heads n_layers n_heads"]
 
-    def __repr__(self) -> str:
+    def _table(self) -> NumberTable | None:
         if np.ndim(self.score) != 5 or not known(*self):
-            return shapes(self)
+            return None
         score, z, _, maximum = (np.asarray(part) for part in self)
         rows = [
             (f"{KINDS[k]} {l}.{h} → {m}.{i}", [part[k, l, h, m, i] for part in (score, z, maximum)])
             for k, l, h, m, i in largest(z)
         ]
         _, n_layers, n_heads, *_ = score.shape
-        head = f"Composition of {n_layers} layers of {n_heads} heads; pairs farthest from chance"
-        return "\n".join([head, *table(("score", "z", "maximum"), rows)])
+        size = f"{counted(n_layers, 'layer')} of {counted(n_heads, 'head')}"
+        title = f"Composition of {size}; pairs farthest from chance"
+        return NumberTable(title, ("score", "z", "maximum"), rows)
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return shapes(self) if table is None else table.text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        return None if table is None else table.html()
 
 
 @compiled("offset", "block_entries")

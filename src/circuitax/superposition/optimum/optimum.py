@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import derive
-from circuitax.kernel.shown import known, shapes, shortened
+from circuitax.kernel.shown import known, shapes
 from circuitax.kernel.weights import TiedWeights
 from circuitax.memory import machine_bytes
 from circuitax.superposition.loss.batches import batch_size
@@ -66,16 +67,24 @@ class Optimum(NamedTuple):
     restart_weights: TiedWeights  # [cell, restart, ...]
     restart_loss: Float[Array, "cell restart"]
 
-    def __repr__(self) -> str:
+    def _table(self) -> NumberTable | None:
         if np.ndim(self.restart_loss) != 2 or not known(*self):
-            return shapes(self)
-        reached = np.asarray(self.n_reached)
-        lines = [
-            f"  cell {i}: loss {loss:.6g}, " + ("reached once" if n == 1 else f"reached {n} times")
-            for i, (loss, n) in enumerate(zip(np.asarray(self.loss), reached, strict=True))
-        ]
+            return None
+        loss, reached, near = map(np.asarray, (self.loss, self.n_reached, self.n_near))
+        rows = [(f"cell {i}", [f"{loss[i]:.6g}", reached[i], near[i]]) for i in range(len(reached))]
         n_cells, n_starts = self.restart_loss.shape
-        return "\n".join([f"Optimum of {n_cells} cells, {n_starts} starts", *shortened(lines)])
+        title = f"Optimum of {counted(n_cells, 'cell')}, {counted(n_starts, 'start')}"
+        once = int(np.sum(reached == 1))
+        notes = [f"reached once in {counted(once, 'cell')}: a better one may be missed"]
+        return NumberTable(title, ("loss", "reached", "came near"), rows, notes[: bool(once)])
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return shapes(self) if table is None else table.text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        return None if table is None else table.html()
 
 
 def find_optimum(
