@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
+from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import derive
 
 
@@ -111,8 +112,7 @@ def repeated_tokens(
     Raises:
         ValueError: If a size is out of its range.
     """
-    if length < 2:
-        raise ValueError(f"length={length} must be at least 2")
+    length = whole("length", length, 2)
     most = length // 2
     return sample_repeated(
         key,
@@ -138,10 +138,8 @@ def is_repeat(period: Int[Array, " batch"], length: int) -> Bool[Array, "batch p
 def _check(
     batch: int, length: int, d_vocab: int, min_period: int, max_period: int, distinct: bool
 ) -> None:
-    if batch < 1:
-        raise ValueError(f"batch={batch} must be at least 1")
-    if d_vocab < 2:
-        raise ValueError(f"d_vocab={d_vocab} must be at least 2")
+    whole("batch", batch, 1)
+    whole("d_vocab", d_vocab, 2)
     if not 1 <= min_period <= max_period < length:
         raise ValueError(
             f"min_period={min_period} and max_period={max_period} must satisfy "

@@ -21,7 +21,9 @@ import xarray as xr
 from jaxtyping import Array, Key, PyTree
 
 from circuitax.display.tables import NumberTable, counted
-from circuitax.kernel.checks import check_range
+from circuitax.kernel.checks import shortened
+from circuitax.kernel.indices import whole
+from circuitax.kernel.keys import check_key
 from circuitax.kit.measured_training import chunk_size
 from circuitax.lab.loop import ChunkLoop
 from circuitax.lab.stop import StopFlag, Stopped
@@ -122,8 +124,8 @@ def train(
             two arrays have one name, or ``folder`` holds another training.
         Diverged: If all members diverged.
     """
-    check_range("steps", steps, "[1, inf)")
-    every = chunk_size(steps, LONGEST_CHUNK) if every is None else every
+    steps = whole("steps", steps, 1)
+    every = chunk_size(steps, LONGEST_CHUNK) if every is None else whole("every", every)
     if every < 1 or steps % every:
         raise ValueError(f"every={every} must be at least 1 and divide steps={steps}")
     optim = OptimSpec() if optim is None else optim
@@ -133,12 +135,17 @@ def train(
             "circuitax.training.optim.OptimSpec('adam', learning_rate=1e-3)"
         )
     _check_problem(problem)
+    if probe is not None and not callable(probe):
+        raise ValueError(f"probe={shortened(probe)} must be a function of one member's parameters")
+    if folder is not None and not isinstance(folder, str | Path):
+        raise ValueError(f"folder={shortened(folder)} must be a path, or None to keep nothing")
     if optim.schedule is not Schedule.constant:
         optim = dataclasses.replace(optim, steps=steps)
-    if isinstance(members, int):
-        check_range("members", members, "[1, inf)")
+    if not isinstance(members, Member):
+        members = whole("members", members, 1)
         if key is None:
             raise ValueError("key=None must be a key where members is a number")
+        check_key(key, one=True)
         members = ensemble.new_members(key, optim.learning_rate, jnp.arange(members))
     elif key is not None:
         raise ValueError("key must be None where members have keys of their own")

@@ -61,8 +61,8 @@ class Stream(NamedTuple):
             return None
         found, bad = _statistics(self), count_value(self.n_nonfinite).sum()
         title = f"Stream of {counted(found.n_used.sum(), 'pair')}"
-        notes = [f"{bad:,} not finite", "numbers: circuitax.projection.stream.summarise(this)"]
-        return _shown(title, found, notes)
+        note = "cx.projection.stream.summarise has the numbers"
+        return _shown(title, found, note, f", {bad:,} not finite")
 
     def __repr__(self) -> str:
         table = self._table()
@@ -105,7 +105,7 @@ class Summary(NamedTuple):
 
     def _table(self) -> NumberTable:
         title = f"Summary of {counted(self.n_used.sum(), 'pair')}"
-        return _shown(title, self, ["fields: " + ", ".join(self._fields)])
+        return _shown(title, self, "fields: " + ", ".join(self._fields))
 
     def __repr__(self) -> str:
         return self._table().text()
@@ -114,7 +114,7 @@ class Summary(NamedTuple):
         return self._table().html()
 
 
-def _shown(title: str, found: Summary, notes: list[str]) -> NumberTable:
+def _shown(title: str, found: Summary, note: str, bad: str = "") -> NumberTable:
     columns = {"low": found.low, "mean": found.mean, "high": found.high}
     if found.histogram.shape[-1] > 2:
         # To a cell of the histogram, of which this is the middle.
@@ -133,10 +133,9 @@ def _shown(title: str, found: Summary, notes: list[str]) -> NumberTable:
         (f"map {', '.join(map(str, at))}".rstrip(), [column[at] for column in columns.values()])
         for at in np.ndindex(np.shape(found.low))
     ]
-    out = (
-        f"left out: {found.n_zero.sum():,} without a value, {found.n_unresolved.sum():,} unresolved"
-    )
-    return NumberTable(title, tuple(columns), rows, [*shortened(bounds, 5), out, *notes])
+    zero, unresolved = found.n_zero.sum(), found.n_unresolved.sum()
+    left_out = f"left out: {zero:,} without a value, {unresolved:,} unresolved{bad}"
+    return NumberTable(title, tuple(columns), rows, [*shortened(bounds, 4), left_out, note])
 
 
 def empty_stream(n_bounds: int, n_bins: int) -> Stream:

@@ -21,6 +21,7 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from circuitax.kernel.checks import check_range, choice
+from circuitax.kernel.indices import whole
 from circuitax.projection.laws import failure_probability
 
 Values = NDArray[np.float64]
@@ -87,6 +88,9 @@ def jl_dimension(
     n_pairs = _pairs(n_points)
     check_epsilon(epsilon)
     check_range("delta", delta, "(0, 1)")
+    for name, number in (("epsilon", epsilon), ("delta", delta)):
+        if np.ndim(number):
+            raise ValueError(f"{name} has shape {np.shape(number)}, must be one number")
 
     def fails(m: int) -> bool:
         return bool(n_pairs * tail_bound(tail, m, epsilon) > delta)
@@ -200,5 +204,5 @@ def check_epsilon(epsilon: ArrayLike) -> Values:
 
 
 def _pairs(n_points: int) -> float:
-    check_range("n_points", n_points, "[2, inf)")
+    n_points = whole("n_points", n_points, 2)
     return n_points * (n_points - 1) / 2

@@ -24,6 +24,7 @@ from circuitax.circuits.paths.openings import opening
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import Head
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.kernel.checks import shortened
 from circuitax.kernel.indices import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 
@@ -84,8 +85,9 @@ def explain(
         ("n_heads", n_heads, 1),
         ("n_neurons", n_neurons, 0),
     ):
-        if number < least:
-            raise ValueError(f"{option}={number} must be at least {least}")
+        whole(option, number, least)
+    if not callable(name):
+        raise ValueError(f"name={shortened(name)} must be a function from an id to its text")
     n_ctx = run.tokens.shape[0]
     position = counted_index("position", position, n_ctx)
     logits = np.asarray(run.logits[position], np.float64)

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.paths.components import Components, components_of
 from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
+from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
@@ -295,6 +296,8 @@ def _by_blocks(one: Callable[[Any], Array], cells: Any, held: int) -> Array:
 
 def _metric_of(run: Run, metric: Metric | None) -> Metric:
     if metric is not None:
+        if not callable(metric):
+            raise ValueError(f"metric={shortened(metric)} must be a function of the logits")
         return metric
     return lambda logits: next_token_losses(logits, run.tokens).mean()
 

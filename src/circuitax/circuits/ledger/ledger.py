@@ -338,8 +338,7 @@ def _prepare(
     """The direction on the final stream, divided by a power of two, and its exponent."""
     _check_host(name, (frozen, direction))
     for option, value in (("k", k), ("budget", budget)):
-        if value < 1:
-            raise ValueError(f"{option}={value} must be at least 1")
+        whole(option, value, 1)
     w, d_model = np.asarray(direction, np.float64), frozen.embedding.shape[1]
     if w.shape != (d_model,):
         raise ValueError(f"direction has shape {w.shape}, must be ({d_model},), d_model")

@@ -31,7 +31,7 @@ from circuitax.documented import documented
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.indices import check_index, whole
 from circuitax.kernel.kron import Kron
 from circuitax.kernel.run import Run
 from circuitax.kernel.shown import known, largest, shapes
@@ -120,11 +120,12 @@ def path_streams(
     with which they are summed (`frozen.only` splits them).
 
     Raises:
-        ValueError: If there are more than ``max_paths`` paths; use `ledger` or `order_terms`.
+        ValueError: If ``max_paths`` is less than 1, or there are more paths than that; use `ledger`
+            or `order_terms`.
     """
     n_layers, n_heads = frozen.A.shape[:2]
     count = n_paths(n_layers, n_heads)
-    if count > max_paths:
+    if count > whole("max_paths", max_paths, 1):
         raise ValueError(
             f"the model has {count} paths, more than max_paths={max_paths}; "
             "rank them with ledger or sum them with order_terms"

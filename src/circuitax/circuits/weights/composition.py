@@ -26,7 +26,7 @@ from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.indices import check_index, whole
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.per_head import per_head
@@ -112,6 +112,7 @@ def composition(
     Differs: the code behind the paper's first diagram cycled the product inside the norm (E15), and
         the scores had no exact null (E16).
     """
+    whole("block_entries", block_entries, 1)
     heads, d = _maps(model, offset), model.d_model
     circuits = _circuits(heads)
     squared = _squared_scores(circuits, block_entries)
@@ -143,6 +144,7 @@ def composition_scores(
     Raises:
         ValueError: If the model is an ensemble or post-LN.
     """
+    whole("block_entries", block_entries, 1)
     return _scores(_maps(model, offset), block_entries)
 
 
@@ -186,6 +188,7 @@ def _maps(model: Model, offset: int = 0) -> HeadStack:
     check_pre_ln(model, "composition scores")
     if not model.n_layers:
         raise ValueError("model has no layers, must have heads")
+    offset = whole("offset", offset)
     heads = per_head(model)
     if model.spec.positions == Positions.rotary:
         W_Q, _ = scaled_to_one(heads.W_Q)

@@ -18,7 +18,7 @@ from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.indices import whole
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import check_key, derive
 from circuitax.kernel.shown import known, shapes
 from circuitax.kernel.weights import TiedWeights
 from circuitax.memory import machine_bytes
@@ -128,7 +128,12 @@ def find_optimum(
 
     Source: toy-models paper, "The Geometry of Superposition" (best of several fits).
     """
-    density, importance = jnp.asarray(density), jnp.asarray(importance)
+    check_key(key, one=True)
+    check_range("density", density, "[0, 1]")
+    check_range("importance", importance, "[0, inf)")
+    density, importance = (
+        jnp.asarray(x, jnp.result_type(jnp.asarray(x), float)) for x in (density, importance)
+    )
     if density.ndim not in (1, 2):
         raise ValueError(
             f"density has shape {density.shape}, must be [n_features] or [cell, n_features]"
@@ -137,16 +142,16 @@ def find_optimum(
         raise ValueError(f"importance has shape {importance.shape}, density has {density.shape}")
     density, importance = jnp.atleast_2d(density), jnp.atleast_2d(importance)
     n_cells, n_features = density.shape
-    check_range("density", density, "[0, 1]")
-    check_range("importance", importance, "[0, inf)")
     for name, size, least in (
         ("n_hidden", n_hidden, 1),
         ("n_restarts", n_restarts, 0),
         ("n_polished", n_polished, 1),
     ):
-        check_range(name, whole(name, size), f"[{least}, inf)")
+        whole(name, size, least)
     check_range("init_scale", init_scale, "(0, inf)")
     check_range("tolerance", tolerance, "[0, inf)")
+    if not isinstance(starts, TiedWeights | None):
+        raise ValueError(f"starts is a {type(starts).__name__}, must be TiedWeights(W, b)")
     if starts is not None and starts.W.shape[1:] != (n_hidden, n_features):
         raise ValueError(
             f"starts.W has shape {starts.W.shape}, must have (start, {n_hidden}, {n_features})"
