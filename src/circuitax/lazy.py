@@ -87,6 +87,9 @@ def lazy_modules(package: str) -> tuple[Getter, Lister]:
 def _unknown(package: str, name: str, allowed: Iterable[str], prefix: str) -> AttributeError:
     # Python itself asks for names such as __path__ and __wrapped__, and wants no advice.
     hint = "" if name.startswith("_") else suggestion(name, allowed, prefix)
+    face = sys.modules[package.partition(".")[0]]
+    if package != face.__name__ and name in dir(face):
+        hint = f"; it is {face.__name__}.{name}"
     return AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
 
 
