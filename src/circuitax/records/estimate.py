@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike
 
 from circuitax.documented import documented
 
+_Z2 = 1.959964**2  # of Wilson's interval at 95 %
+
 
 @documented
 class Estimate(NamedTuple):
@@ -216,8 +218,8 @@ def deciding_n(estimate: Estimate, low: float | int, high: float | int) -> float
     """Replicates after which an interval over them would no longer reach across a limit.
 
     An end that is ``r`` from the value and beyond a limit that is ``d`` from it comes to that limit
-    after ``n (r / d)²`` replicates of the same spread; after ``n r / d`` where all of them agree,
-    since Wilson's interval of such shares narrows with ``n`` itself.
+    after ``n (r / d)²`` replicates of the same spread. Where all of them agree, Wilson's interval
+    is as wide as ``z² / (n + z²)``, z = 1.96 at 95 %, and ``(n + z²) r / d - z²`` are needed.
 
     Args:
         estimate: A value whose interval reaches over a limit.
@@ -238,7 +240,7 @@ def deciding_n(estimate: Estimate, low: float | int, high: float | int) -> float
         reach, distance = abs(end - value), abs(limit - value)
         if np.isfinite(limit) and reach > distance:
             ratios.append(reach / distance if distance else np.inf)
-    return n * max(ratios) ** (1 if agreed else 2)
+    return (n + _Z2) * max(ratios) - _Z2 if agreed else n * max(ratios) ** 2
 
 
 def finite_or_none(fields: Mapping[str, Any]) -> dict[str, Any]:
