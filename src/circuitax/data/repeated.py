@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from circuitax.kernel.indices import whole
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import check_key, derive
 
 
 class Repeated(NamedTuple):
@@ -112,7 +112,8 @@ def repeated_tokens(
     Raises:
         ValueError: If a size is out of its range.
     """
-    length = whole("length", length, 2)
+    length, d_vocab = whole("length", length, 2), whole("d_vocab", d_vocab, 2)
+    check_key(key, one=True)
     most = length // 2
     return sample_repeated(
         key,

@@ -67,7 +67,7 @@ def induction_scores(model: Model, texts: Any) -> InductionScores:
     Source: induction-heads paper, evaluators "prefix matching" and "previous token".
     """
     check_one_member(model)
-    texts = token_ids(texts, model.d_vocab, batch=True)
+    texts = token_ids(texts, model.d_vocab, batch=True, name="texts")
     if texts.ndim != 2 or texts.shape[1] < 2:
         raise ValueError(
             f"texts has shape {texts.shape}, must be [batch, n_ctx], of two tokens or more each"

@@ -298,7 +298,7 @@ def _metric_of(run: Run, metric: Metric | None) -> Metric:
     if metric is not None:
         if not callable(metric):
             raise ValueError(f"metric={shortened(metric)} must be a function of the logits")
-        return metric
+        return lambda logits: jnp.asarray(metric(logits))
     return lambda logits: next_token_losses(logits, run.tokens).mean()
 
 

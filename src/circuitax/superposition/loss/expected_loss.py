@@ -96,6 +96,7 @@ def expected_loss(
     for name, given in (("density", density), ("importance", importance)):
         if jnp.shape(given) != (n_features,):
             raise ValueError(f"{name} has shape {jnp.shape(given)}, must be ({n_features},)")
+    density, importance = jnp.asarray(density), jnp.asarray(importance)
     if n_terms < (n_features > 2):
         raise ValueError(
             f"n_terms={n_terms} must be at least 1 for n_features={n_features}: only up to two "
