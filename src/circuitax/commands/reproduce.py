@@ -12,7 +12,7 @@ from circuitax.commands.status import BUSY, DONE, REUSED
 from circuitax.commands.suite import Result, Suite
 from circuitax.commands.workers import Pool
 from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
 from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
@@ -175,8 +175,8 @@ def _there(
             continue
         began = time.monotonic()
         with suppress(ValueError):  # the process of the experiment says it in its own words
-            _, (cell,) = plan([f"experiment={name}", *overrides], entries)
-            if (run := reusable(cell)) is not None:
+            _, (planned,) = plan([f"experiment={name}", *overrides], entries)
+            if (run := reusable(planned)) is not None:
                 found.append(Result(name, REUSED, time.monotonic() - began, run))
     return found
 

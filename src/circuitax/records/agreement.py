@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from circuitax.records.claims import NOT_RUN, Claim, Expected, Verdict
+from circuitax.records.claims import NOT_RUN, Claim, Expected, SettledClaim
 from circuitax.records.estimate import Estimate
 
 AGREES, DIFFERS, OTHER, NOT_REPEATED = "agrees", "differs", "other settings", "not repeated"
@@ -58,12 +58,12 @@ def _half(estimate: Estimate) -> float:
     return (estimate.high - estimate.low) / 2
 
 
-def compare(here: Verdict, there: Verdict, settings: str) -> Here:
+def compare(here: SettledClaim, there: SettledClaim, settings: str) -> Here:
     """One claim in a run made here and in the accepted one.
 
     Args:
-        here: Verdict of the run here.
-        there: Verdict of the accepted run.
+        here: The claim as settled by the run here.
+        there: The claim as settled by the accepted run.
         settings: Settings that differ beside the number of seeds, in words; empty without any.
     """
     if here.verdict == NOT_RUN:
@@ -77,7 +77,7 @@ def compare(here: Verdict, there: Verdict, settings: str) -> Here:
     return Here(word, here.estimate, f"{apart}; {settings}" if settings else apart)
 
 
-def _apart(here: Verdict, there: Verdict) -> str:
+def _apart(here: SettledClaim, there: SettledClaim) -> str:
     """How far two measurements of a claim are apart, in words; empty where they agree."""
     mine, theirs = here.estimate, there.estimate
     if mine is None or theirs is None:

@@ -15,7 +15,7 @@ KINDS = (IDENTITY, NUMBER, RELATION)
 # Who says so, as `Claim.origin` explains.
 PUBLISHED, CORRECTION, THEOREM, OURS = "published", "correction", "theorem", "ours"
 ORIGINS = (PUBLISHED, CORRECTION, THEOREM, OURS)
-# The verdicts, as `Verdict` explains.
+# The verdicts, as `SettledClaim` explains.
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 WOULD_HOLD = "would hold anyway"
 ABSENT, NOT_RUN = "absent", "not run"
@@ -283,7 +283,7 @@ def unmet_rest(
     return {claim.id: why for claim in claims if claim.quantity not in measured}
 
 
-class Verdict(NamedTuple):
+class SettledClaim(NamedTuple):
     """A claim with its measurement, the verdict and its reason.
 
     Attributes:
@@ -329,7 +329,7 @@ def settle(
     unmet: Mapping[str, str],
     not_run: Mapping[str, str] | None = None,
     nulls: Nulls | None = None,
-) -> list[Verdict]:
+) -> list[SettledClaim]:
     """The verdict on every claim of an experiment.
 
     Args:
@@ -361,10 +361,10 @@ def _settle_one(
     measured: Mapping[str, Estimate],
     unsettled: tuple[str, str] | None,
     nulls: Nulls,
-) -> Verdict:
+) -> SettledClaim:
     estimate = measured.get(claim.quantity)
     if unsettled is not None:
-        return Verdict(claim, unsettled[0], estimate, unsettled[1])
+        return SettledClaim(claim, unsettled[0], estimate, unsettled[1])
     if estimate is None:
         raise ValueError(
             f"claim {claim.id!r} needs measured[{claim.quantity!r}], unmet[{claim.id!r}] or "
@@ -374,13 +374,13 @@ def _settle_one(
     if estimate.n < claim.n:
         few = f"n = {estimate.n} of {claim.n} planned"
         why = f"{few}: {claim.explanation}" if claim.explanation else few
-        return Verdict(claim, UNDECIDED, estimate, why, null)
+        return SettledClaim(claim, UNDECIDED, estimate, why, null)
     verdict = claim.expected.verdict(estimate)
     if verdict == HOLDS and null is not None and null.holds:
         anyway = f"it would hold in {null.holding} of {null.n} draws of its null"
         why = f"{anyway}: {claim.explanation}" if claim.explanation else anyway
-        return Verdict(claim, WOULD_HOLD, estimate, why, null)
-    return Verdict(claim, verdict, estimate, claim.explanation, null)
+        return SettledClaim(claim, WOULD_HOLD, estimate, why, null)
+    return SettledClaim(claim, verdict, estimate, claim.explanation, null)
 
 
 def _drawn(claim: Claim, nulls: Nulls) -> NullOutcome | None:

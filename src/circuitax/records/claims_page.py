@@ -4,6 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from circuitax.records.claim_sections import SECTIONS, TITLES, Section, section_of
+from circuitax.records.claim_texts import (
+    NOT_DECLARED,
+    ClaimRow,
+    cell,
+    counts_text,
+    null_text,
+)
 from circuitax.records.claims import (
     ABSENT,
     CORRECTION,
@@ -16,14 +23,7 @@ from circuitax.records.claims import (
     UNDECIDED,
     VERDICTS,
     WOULD_HOLD,
-    Verdict,
-)
-from circuitax.records.claims_table import (
-    NOT_DECLARED,
-    ClaimRow,
-    cell,
-    counts_text,
-    null_text,
+    SettledClaim,
 )
 from circuitax.records.nulls import BY_PROOF, DRAWN, OFF_RECORD, PRINTED_NUMBER
 from circuitax.records.templates import render
@@ -148,7 +148,7 @@ def headline(rows: Sequence[ClaimRow], moves: Mapping[str, Sequence[str]]) -> st
     return f"**{' '.join(texts)}**"
 
 
-def _beside(held: Sequence[Verdict]) -> str:
+def _beside(held: Sequence[SettledClaim]) -> str:
     """How many of the claims that hold have which null beside them."""
     kinds = Counter(
         found.claim.null.kind if found.claim.null else null_text(found) for found in held

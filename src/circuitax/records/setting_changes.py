@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from circuitax.records.claims_table import cell
+from circuitax.records.claim_texts import cell
 
 
 class AcceptedSettings(NamedTuple):
