@@ -94,7 +94,7 @@ REFUSED = {
         "difference must not be zero",
     ),
     "batch of maps": (
-        lambda: pair_products(KEY[None], POINTS[0], POINTS[1], SPEC, batch=0),
+        lambda: pair_ratios(KEY[None], POINTS[0], SPEC, batch=0),
         "batch=0 must be at least 1",
     ),
     "bins": (lambda: empty_stream(1, -1), "n_bins=-1 must be at least 0"),
