@@ -6,12 +6,14 @@ import traceback
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.utils import run_job
+from hydra.core.utils import JobReturn, run_job
+from hydra.experimental.callback import Callback
 from hydra.types import HydraContext
+from hydra.utils import instantiate
 from omegaconf import DictConfig, read_write
 
 from circuitax.commands.status import BUSY, STATUS, STOPPED, leave
@@ -62,13 +64,33 @@ def compute_planned(
         planned.composed.hydra.run.dir = str(folder)
     task = partial(compute, stop=stop, alone=alone, planned=planned)
     with hydra_here():
-        context = HydraContext(GlobalHydra.instance().config_loader(), Callbacks(planned.composed))
+        context = HydraContext(
+            GlobalHydra.instance().config_loader(),
+            _Callbacks(planned.composed),  # type: ignore[arg-type]
+        )
         ended = run_job(task, planned.composed, "hydra.run.dir", None, context)
     if alone or _launches():
         try:
             _ = ended.return_value
         except Exception:  # whatever the job raised, which Hydra hands on by raising it again
             traceback.print_exc()
+
+
+class _Callbacks(Callback):
+    """The callbacks of a configuration, as Hydra calls them around one job."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.callbacks = [instantiate(item) for item in config.hydra.callbacks.values()]
+
+    def on_job_start(self, config: DictConfig, **given: Any) -> None:
+        """Before the job."""
+        for item in self.callbacks:
+            item.on_job_start(config=config, **given)
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **given: Any) -> None:
+        """After it, the last first."""
+        for item in reversed(self.callbacks):
+            item.on_job_end(config=config, job_return=job_return, **given)
 
 
 def _launches() -> bool:

@@ -1,4 +1,4 @@
-"""A measured number with its interval: mean, proportion, bootstrap, exact, or one selection."""
+"""A measured number with its interval: mean, proportion, exact, or one selection."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, SupportsFloat, SupportsInt
