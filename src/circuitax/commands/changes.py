@@ -86,7 +86,7 @@ def missing_moves() -> dict[str, tuple[str, ...]]:
 
 
 def faulty_settings() -> list[str]:
-    """What accepted runs lack that have other settings than those before, `setting_fault`."""
+    """Faults of accepted runs with other settings than those before, `setting_fault`."""
     rows = read_setting_changes(checkout() / CHANGES)
     faults = []
     for name in sorted(discover()):

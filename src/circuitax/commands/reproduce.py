@@ -184,7 +184,7 @@ def _there(
 def _announcement(
     left: list[str], there: int, entries: dict[str, ExperimentEntry], scale: str, jobs: int
 ) -> str:
-    """What is about to be computed, how long that takes, and that it can be stopped."""
+    """Announcement of what is computed, how long it takes, and that it can be stopped."""
     finished = f"{there} finished before; " if there else ""
     if not left:
         return f"{finished}nothing to compute"
@@ -269,7 +269,7 @@ class _Pages:
         )
 
     def compared(self) -> Iterator[str]:
-        """How the runs of this command compare with the accepted ones, a line each."""
+        """Comparison of the runs of this command with the accepted ones, a line each."""
         kept = {name: run for name, run in self._accepted.items() if name in self._asked}
         mine = {name: run for name, run in self.here.items() if name in self._asked}
         yield from in_words(held_against(kept, mine, self._command), kept)

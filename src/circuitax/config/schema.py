@@ -38,7 +38,7 @@ def _node(name: str, spec: type) -> DictConfig:
     for kind in (RunSettings, spec):
         hints = typing.get_type_hints(kind)
         for item in dataclasses.fields(kind):
-            if item.name in parts or item.name == "experiment":
+            if item.name in parts:
                 raise ValueError(
                     f"field {item.name!r} of experiment {name!r} is a key of every run"
                 )

@@ -63,7 +63,7 @@ def in_words(found: Mapping[str, Here], accepted: Mapping[str, WholeRun]) -> Ite
 
 
 def published_here(found: Mapping[str, Here], kept: Mapping[str, SettledClaim]) -> str:
-    """How many published statements agree with what was measured here, in words.
+    """Count of published statements that agree with what was measured here, in words.
 
     Args:
         found: Claims by id, as `held_against` has them.

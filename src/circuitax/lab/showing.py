@@ -78,7 +78,7 @@ def claim_rows(
     top: Path,
     folder: Path | None = None,
 ) -> list[ClaimRow]:
-    """What the pages of claims say about a run.
+    """Rows of a run on the pages of claims.
 
     Args:
         run: As in `gallery_item`.

@@ -78,7 +78,7 @@ def compare(here: SettledClaim, there: SettledClaim, settings: str) -> Here:
 
 
 def _apart(here: SettledClaim, there: SettledClaim) -> str:
-    """How far two measurements of a claim are apart, in words; empty where they agree."""
+    """Distance of two measurements of a claim, in words; empty where they agree."""
     mine, theirs = here.estimate, there.estimate
     if mine is None or theirs is None:
         if mine is theirs:
@@ -97,7 +97,7 @@ def _apart(here: SettledClaim, there: SettledClaim) -> str:
 
 
 def _side(limits: Expected, estimate: Estimate) -> str:
-    """Where the whole interval of an estimate lies; empty where it crosses an end of the limits."""
+    """Side of the limits on which a whole interval lies; empty where it crosses one of them."""
     if limits.low <= estimate.low and estimate.high <= limits.high:
         return "inside"
     if estimate.high < limits.low:
@@ -132,7 +132,7 @@ def _brief(value: object) -> str:
 
 
 def counts_here(found: Iterable[Here]) -> str:
-    """How often each word was given, such as ``"243 agree here, 4 differ"``."""
+    """Count of each word, such as ``"243 agree here, 4 differ"``."""
     words = [here.word for here in found]
     plural = {AGREES: "agree here", DIFFERS: "differ", OTHER: "at other settings"}
     return ", ".join(f"{words.count(w)} {plural.get(w, w)}" for w in WORDS if w in words)

@@ -74,7 +74,7 @@ def measured_text(estimate: Estimate | None) -> str:
 
 
 def null_text(settled: SettledClaim) -> str:
-    """What the null of a claim gives, or why there is none.
+    """Outcome of the null of a claim, or the reason why there is none.
 
     Such as ``permuted: 0.02 [-0.21, 0.24], 0 of 100 would hold`` (median, 5 and 95 % quantile of
     the draws) or ``printed number: tolerance 10 % of the way to a random answer, 0.25``.
@@ -126,7 +126,7 @@ def facts(settled: SettledClaim, scale: str) -> dict[str, str]:
 
 
 def _deciding_text(settled: SettledClaim) -> str:
-    """How many replicates would decide at the present spread; empty where no number is known."""
+    """Replicates that would decide at the present spread; empty where no number is known."""
     estimate, allowed = settled.estimate, settled.claim.expected
     if settled.verdict != UNDECIDED or estimate is None or estimate.n < 2:
         return ""
@@ -148,14 +148,14 @@ def cause(settled: SettledClaim) -> str:
 
 
 def counts_text(verdicts: Sequence[str]) -> str:
-    """How often each verdict was given, such as ``"3 hold, 1 undecided"``."""
+    """Count of each verdict, such as ``"3 hold, 1 undecided"``."""
     return ", ".join(
         f"{verdicts.count(name)} {_MANY.get(name, name)}" for name in VERDICTS if name in verdicts
     )
 
 
 def badge(claims: Sequence[SettledClaim]) -> str:
-    """How many claims have each verdict, with its mark: ``"✔ 3 hold · ✘ 1 fails"``."""
+    """Count of claims with each verdict, with its mark: ``"✔ 3 hold · ✘ 1 fails"``."""
     given = [settled.verdict for settled in claims]
     counts = {name: given.count(name) for name in VERDICTS if name in given}
     return " · ".join(

@@ -369,7 +369,7 @@ def _settle_one(
 
 
 def _drawn(claim: Claim, nulls: Nulls) -> NullOutcome | None:
-    """How a claim fares in its null; None where that is not drawn."""
+    """Outcome of a claim in its null; None where that is not drawn."""
     if claim.null is None or claim.null.kind not in DRAWN:
         return None
     draws = nulls.get(claim.null.kind, {}).get(claim.quantity)

@@ -122,7 +122,7 @@ def render_changes(changes: str, settings: str, pilots: str) -> str:
 
 
 def published_counts(rows: Sequence[ClaimRow]) -> list[str]:
-    """How the published statements fared, numbers and relations apart, a sentence each."""
+    """Counts of verdicts on published statements, numbers and relations apart, a sentence each."""
     texts = []
     for kind, chosen in zip(("number", "relation"), _by_kind(_of(rows, PUBLISHED)), strict=True):
         counts = counts_text([row.settled.verdict for row in chosen])
@@ -149,7 +149,7 @@ def headline(rows: Sequence[ClaimRow], moves: Mapping[str, Sequence[str]]) -> st
 
 
 def _beside(held: Sequence[SettledClaim]) -> str:
-    """How many of the claims that hold have which null beside them."""
+    """Counts of nulls beside the claims that hold."""
     kinds = Counter(
         found.claim.null.kind if found.claim.null else null_text(found) for found in held
     )
