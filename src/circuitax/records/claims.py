@@ -249,6 +249,7 @@ class ClaimSource:
             ValueError: As `Claim`.
         """
         fields: dict[str, Any] = {name: getattr(self, name) for name in _Shared.__annotations__}
+        fields.update(own)
         return Claim(
             id=id,
             source=f"{self.source}, {section}" if section else self.source,
@@ -257,7 +258,7 @@ class ClaimSource:
             expected=expected,
             why=self.why if why is None else why,
             explanation=explanation,
-            **(fields | own),
+            **fields,
         )
 
 
