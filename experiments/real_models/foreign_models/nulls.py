@@ -13,9 +13,11 @@ from experiments.real_models.foreign_models.sources import SIZES
 from experiments.real_models.foreign_models.tasks import COPY
 
 DRAWS = 500
-# Tables whose cells are shuffled.
+# Tables whose cells are shuffled, and labels: which pairs are broken, which texts are palindromes.
 SHUFFLED = (
     "palindrome-called-so",
+    "palindrome-broken",
+    "palindrome-is-one",
     "unique-copies",
     "bracket-each-tower",
     "copies-successor",
@@ -29,18 +31,26 @@ FALSE = {
 
 
 def permuted(data: xr.Dataset) -> Iterator[xr.Dataset]:
-    """The data with the cells of each table shuffled, drawn anew for each."""
+    """The data with the cells of each table shuffled, drawn anew for each.
+
+    How a string of brackets fails is shuffled among those that begin with "(" and fail.
+    """
     rng = np.random.default_rng(0)
     names = [name for name in SHUFFLED if name in data]
     for _ in range(DRAWS):
-        yield data.assign(
-            {
-                name: data[name].copy(
-                    data=rng.permutation(data[name].values.ravel()).reshape(data[name].shape)
-                )
-                for name in names
-            }
-        )
+        changed = {
+            name: data[name].copy(
+                data=rng.permutation(data[name].values.ravel()).reshape(data[name].shape)
+            )
+            for name in names
+        }
+        if "bracket-failure" in data:
+            failure = data["bracket-failure"].values
+            fails = failure > 0
+            kinds = failure.copy()
+            kinds[fails] = rng.permutation(failure[fails])
+            changed["bracket-failure"] = data["bracket-failure"].copy(data=kinds)
+        yield data.assign(changed)
 
 
 def false_world(data: xr.Dataset) -> xr.Dataset:
@@ -65,6 +75,7 @@ def random(n: dict[str, int]) -> dict[str, Draws]:
     levels = (np.arange(DRAWS) + 0.5) / DRAWS
     found: dict[str, Callable[[], Draws]] = {
         "sign-follows": lambda: _correlations(rng),
+        "sign-uneven": lambda: _unevenness(np.random.default_rng(1)),
         "sign-fires": lambda: [exact(max(sum(s), 6 - sum(s))) for s in product((0, 1), repeat=6)],
         "bracket-wrong": lambda: stats.binom.ppf(levels, n["bracket-wrong"], 0.5),
         "bracket-fit": lambda: _fits_of_norm(rng, n["bracket-fit"]),
@@ -86,6 +97,27 @@ def _correlations(rng: np.random.Generator) -> np.ndarray:
     return np.array(
         [abs(np.corrcoef(rng.normal(size=values.size), values)[0, 1]) for _ in range(DRAWS)]
     )
+
+
+def _unevenness(rng: np.random.Generator, n_ctx: int = 20) -> np.ndarray:
+    """The largest difference from 1/(t + 1) of a head that reads one random text.
+
+    Embeddings, positions, W_Q and W_K are normal with spread 0.8 / √d_model, TransformerLens's
+    start, which makes scores small: with larger ones attention is less even still.
+    """
+    sizes, places = SIZES["sign"], np.arange(1, n_ctx + 1)
+    start = 0.8 / sizes["d_model"] ** 0.5
+    found = []
+    for _ in range(DRAWS):
+        W_E = start * rng.normal(size=(sizes["d_vocab"], sizes["d_model"]))
+        W_pos = start * rng.normal(size=(n_ctx, sizes["d_model"]))
+        W_Q, W_K = start * rng.normal(size=(2, sizes["d_model"], sizes["d_head"]))
+        stream = W_E[rng.integers(sizes["d_vocab"], size=n_ctx)] + W_pos
+        scores = stream @ W_Q @ (stream @ W_K).T / sizes["d_head"] ** 0.5
+        weights = np.tril(np.exp(scores))
+        patterns = weights / weights.sum(axis=1, keepdims=True)
+        found.append(np.abs(patterns - np.tri(n_ctx) / places[:, None]).max())
+    return np.array(found)
 
 
 def _cosines(rng: np.random.Generator) -> np.ndarray:
