@@ -22,7 +22,7 @@ PAPER = ClaimSource(
 FIRST_ORDER = replace(
     PAPER,
     printed="a change of first order: the loss curves of both solutions cross",
-    null=Null("false world", "branches that merge, as in a change of second order"),
+    null=Null("false world", "one branch on both sides of the crossing, a step apart on each"),
 )
 TRAINED = replace(
     PAPER,
