@@ -54,7 +54,7 @@ CLAIMS = (
         "more than half",
         section="attention on a paragraph of a novel (F11)",
         printed="a first-layer head attends mainly to the previous token; no number",
-        null=Null("mismatched", "the best of the other first-layer heads"),
+        null=Null("mismatched", "the best of as many first-layer heads two tokens back"),
     ),
     HEADS.claim(
         "primed-k-composition",

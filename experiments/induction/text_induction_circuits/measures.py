@@ -47,11 +47,10 @@ def nulls(record: Record) -> Nulls:
     start = record.data.assign({name: record.data[f"{name}_at_init"] for name in names})
     samples, first = _samples(members), members.isel(layer=0)
     worth = term_worth(members)
-    others = first.attention.isel(offset=1).where(members["head"] != members.previous_head)
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
         "mismatched": {
-            "primed-previous": [mean_estimate(others.max("head"))],
+            "primed-previous": [mean_estimate(first.attention.isel(offset=2).max("head"))],
             "primed-attends": [mean_estimate(first.top_is_match.sel(where="text").max("head"))],
         },
         "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
