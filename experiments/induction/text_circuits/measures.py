@@ -38,7 +38,7 @@ OF_WINDOWS = {"text-previous-head": 0.26, "text-local": 0.04} | dict.fromkeys(
     OF_ORDERS,
 )
 LEFT_OUT = ("text-positional", "text-patterns-react")
-N_RANDOM, D_MODEL, D_HEAD = 100, 128, 32  # draws, and the sizes of the models
+N_RANDOM, D_MODEL, D_HEAD = 40, 128, 32  # draws, and the sizes of the models
 
 
 def measure(record: Record) -> Measured:
