@@ -97,6 +97,26 @@ def test_toy_models_split_their_columns() -> None:
 
 
 @pytest.mark.parametrize(
+    ("n_members", "common", "n_devices"), [(5, 1, 5), (5, 5, 5), (10, 2, 5), (9, 1, 8), (1, 1, 1)]
+)
+def test_members_are_spread_over_all_devices_and_get_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, n_members: int, common: int, n_devices: int
+) -> None:
+    monkeypatch.setattr(ensemble, "every_device", device_mesh)
+    density = jnp.linspace(0.1, 0.9, 5 * n_members).reshape(n_members, 5)
+    hyper = ToyHyper(density, jnp.broadcast_to(0.5 ** jnp.arange(5), (n_members, 5)))
+    members = new_members(jax.random.key(0), 0.1, hyper, common=common)
+    plan = Plan(ToyProblem(ToySpec(5, 2), batch_size=16), OPTIM, 3, Mapping.loop, common)
+    state, metrics = run(plan, members)
+    (devices,) = {len(leaf.devices()) for leaf in jax.tree.leaves(state.params)}
+    assert devices == (n_devices if n_members % n_devices == 0 else 8)
+    expected = run(replace(plan, mesh=None), members)
+    for x, y in zip(jax.tree.leaves((state, metrics)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert np.ptp(np.asarray(state.params.W)) > 0.1
+
+
+@pytest.mark.parametrize(
     ("n_members", "n_samples", "shape"),
     [
         (1, 256, (1, 8)),
@@ -129,5 +149,7 @@ def test_errors_name_the_argument() -> None:
     rows = jax.make_mesh((8,), ("rows",), axis_types=(AxisType.Auto,))
     with pytest.raises(ValueError, match=r"mesh has axes \('rows',\), must have \('member', 'data"):
         Plan(plan.problem, OPTIM, mesh=rows)
+    with pytest.raises(ValueError, match="mesh='all' must be 'auto', a mesh or None"):
+        Plan(plan.problem, OPTIM, mesh="all")
     samples = jnp.ones(3)
     assert split_samples(samples) is samples, "nothing to do without a mesh"

@@ -41,6 +41,33 @@ def device_mesh(n_devices: int | None = None, *, data: int = 1) -> Mesh:
     return jax.make_mesh((n // data, data), AXES, axis_types=types, devices=devices[:n])
 
 
+def every_device() -> Mesh | None:
+    """A mesh with all devices along ``member``, or None where there is one to train on.
+
+    The cores of a CPU are devices where JAX was told so before it computed anything
+    (``jax.config.update("jax_num_cpu_devices", 2)``, `lab.cores.one_device_a_core`); those that a
+    flag of XLA simulates are not for training. None too where several processes share the devices,
+    since all of them would have to take part.
+    """
+    cores = jax.config.values["jax_num_cpu_devices"]
+    split = jax.default_backend() != "cpu" or cores > 1
+    alone = jax.process_count() == 1
+    return device_mesh() if split and alone and len(jax.devices()) > 1 else None
+
+
+def check_mesh(mesh: Mesh | str | None) -> None:
+    """Refuse what no argument ``mesh`` of a training can be.
+
+    Raises:
+        ValueError: If it is another word than ``auto``, or a mesh with other axes.
+    """
+    if isinstance(mesh, str):
+        if mesh != "auto":
+            raise ValueError(f"mesh={mesh!r} must be 'auto', a mesh or None")
+    elif mesh is not None and mesh.axis_names != AXES:
+        raise ValueError(f"mesh has axes {mesh.axis_names}, must have {AXES}")
+
+
 def shared_batches(mesh: Mesh, n_members: int, n_samples: int) -> Mesh:
     """The same devices, sharing batches when they outnumber members.
 
