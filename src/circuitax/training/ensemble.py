@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
 from circuitax.kernel.checks import choose_fields
+from circuitax.kernel.compiler_options import Options, options_for
 from circuitax.kernel.keys import derive, in_a_row, member_keys
 from circuitax.training import step as solo
 from circuitax.training.loop import Metrics, scan_steps
@@ -112,7 +113,7 @@ def new_members(
 
 def init(plan: Plan, members: Member) -> TrainState:
     """The state of every member before its first step."""
-    return _init(plan.problem, plan.optim, members)
+    return _initialiser(options_for(steps=1))(plan.problem, plan.optim, members)
 
 
 def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
@@ -120,7 +121,8 @@ def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainSt
 
     The returned function donates its state. Metrics have an axis of members: ``loss`` and
     ``grad_norm``, means over the chunk (NaN once a member has diverged), and ``alive``. Members
-    enter as arguments of the compiled code, so a sweep of rates or densities compiles once.
+    enter as arguments of the compiled code, so a sweep of rates or densities compiles once. The
+    steps of ``plan.optim`` say how much compiling may cost (`kernel.compiler_options`).
 
     Raises:
         ValueError: If ``plan.common`` does not divide the number of members, or members that are
@@ -135,10 +137,14 @@ def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainSt
         raise ValueError(f"common={plan.common} consecutive members must share one data key")
     mesh = _mesh(plan, n_members)
     plan = replace(plan, mesh=mesh)
-    if mesh is None:
-        return lambda state: _advance(plan, state, members)
-    members = place(members, mesh, n_members)
-    return lambda state: _advance(plan, place(state, mesh, n_members), members)
+    if mesh is not None:
+        members = place(members, mesh, n_members)
+
+    def one_chunk(state: TrainState) -> tuple[TrainState, Metrics]:
+        state = state if mesh is None else place(state, mesh, n_members)
+        return _stepper(options_for(plan.optim.steps))(plan, state, members)
+
+    return one_chunk
 
 
 def _mesh(plan: Plan, n_members: int) -> Mesh | None:
@@ -153,12 +159,20 @@ def _mesh(plan: Plan, n_members: int) -> Mesh | None:
     return device_mesh(n_devices) if n_devices > 1 else None
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@cache
+def _initialiser(options: Options) -> Callable[..., TrainState]:
+    return jax.jit(_init, static_argnums=(0, 1), compiler_options=dict(options))
+
+
+@cache
+def _stepper(options: Options) -> Callable[..., tuple[TrainState, Metrics]]:
+    return jax.jit(_advance, static_argnums=0, donate_argnums=1, compiler_options=dict(options))
+
+
 def _init(problem: Problem, optim: OptimSpec, members: Member) -> TrainState:
     return jax.vmap(partial(solo.init, problem, optim))(members)
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=1)
 def _advance(plan: Plan, state: TrainState, members: Member) -> tuple[TrainState, Metrics]:
     n_members = members.init_key.shape[0]
     one_group = plan.common == n_members

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
@@ -156,15 +157,18 @@ def place(tree: PyTree, mesh: Mesh, n_members: int) -> PyTree:
     """The tree on the mesh: split over members if they divide it evenly, else copied to each."""
     spec = _MEMBER if n_members % mesh.shape["member"] == 0 else PartitionSpec()
     sharding = NamedSharding(mesh, spec)
-    if sharding.is_fully_addressable:
-        return jax.device_put(tree, sharding)
-    return jax.tree.map(lambda leaf: _put_everywhere(leaf, sharding), tree)
+    return jax.tree.map(lambda leaf: _put(leaf, sharding), tree)
 
 
-def _put_everywhere(leaf: Array, sharding: NamedSharding) -> Array:
-    """One array on the devices of several processes, all of which hold the same numbers."""
-    if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+def _put(leaf: Array, sharding: NamedSharding) -> Array:
+    if isinstance(leaf, jax.core.Tracer):
         return jax.device_put(leaf, sharding)
-    # JAX 0.10 puts keys on devices of this process only, and their bits on all.
-    bits = jax.device_put(jax.random.key_data(leaf), sharding)
-    return jax.random.wrap_key_data(bits, impl=jax.random.key_impl(leaf))
+    if leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
+        return leaf
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        # JAX 0.10 puts keys on devices of this process only, and their bits on all.
+        bits = _put(jax.random.key_data(leaf), sharding)
+        return jax.random.wrap_key_data(bits, impl=jax.random.key_impl(leaf))
+    # From the host: between devices, JAX would compile a program for each shape.
+    whole = np.asarray(leaf) if leaf.is_fully_addressable else leaf
+    return jax.device_put(whole, sharding)
