@@ -63,7 +63,8 @@ class Explained(Protocol):
 def explanation_page(explained: Explained, model: str = "") -> str:
     """The page: which tokens the prediction comes from, and its paths as a graph to explore.
 
-    Below that are heads with what they look at and write, paths and direct effects. It works from a file, without a network, with the keyboard, and without colour.
+    Below that are heads with what they look at and write, paths and direct effects. All of it works
+    from a file, without a network, with the keyboard, and without colour.
 
     Args:
         explained: From `circuits.explanation.explain`.

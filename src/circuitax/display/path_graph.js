@@ -56,7 +56,9 @@ VIEWERS.pathGraph = (root, facts) => {
   function curve(edge) {
     const [from, to] = ends(edge).map(key => places.nodes[key]);
     const [x1, y1, x2, y2] = [from[0], from[1] - 11, to[0], to[1] + 11], bend = Math.max(16, (y1 - y2) / 2);
-    return { path: `M${x1} ${y1}C${x1} ${y1 - bend} ${x2} ${y2 + bend} ${x2} ${y2}`, x: (x1 + x2) / 2, y: (y1 + y2) / 2 };
+    // One that stays in its column bows past the nodes between its ends.
+    const bow = Math.abs(x1 - x2) < 40 && y1 - y2 > 40 ? Math.min(90, 12 + (y1 - y2) / 5) : 0;
+    return { path: `M${x1} ${y1}C${x1 - bow} ${y1 - bend} ${x2 - bow} ${y2 + bend} ${x2} ${y2}`, x: (x1 + x2) / 2 - 0.75 * bow, y: (y1 + y2) / 2 };
   }
   function told(key) {
     const flows = graph.edges.filter(edge => ends(edge).includes(key));

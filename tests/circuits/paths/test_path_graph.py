@@ -42,6 +42,7 @@ def paths_of(frozen: FrozenModel, row: np.ndarray, at: int, begin: float) -> Ite
     """All paths of one row of the stream: where each ends, and the chosen nodes on its way.
 
     Args:
+        frozen: Of NumPy arrays.
         row: What enters.
         at: Its position.
         begin: The layer; a half more where the row enters behind the heads of that layer, three

@@ -163,9 +163,7 @@ class _Asked:
         heads = [(node, self._weights(run, frozen, node, ahead)) for node in nodes]
         asked = [(node, *found) for node, found in heads if found is not None]
         if asked:
-            layer, head, dest = (
-                jnp.asarray([node[i] for node, _, _ in asked]) for i in (1, 2, 3)
-            )
+            layer, head, dest = (jnp.asarray([node[i] for node, _, _ in asked]) for i in (1, 2, 3))
             weights = jnp.asarray(np.stack([w for _, _, w in asked]), frozen.tokens.dtype)
             told = _directions(run, layer, head, dest, weights)
             for i, (node, best, _) in enumerate(asked):
@@ -183,9 +181,9 @@ class _Asked:
                 directions.append(at)
         layers = jnp.asarray([node.layer for node, _, _ in self.keys], int)
         behind = jnp.asarray([float(what == "gate") for _, what, _ in self.keys])
-        stacked = (
-            jnp.stack(directions) if directions else jnp.zeros((0, n_ctx, d_model))
-        ).astype(frozen.tokens.dtype)
+        stacked = (jnp.stack(directions) if directions else jnp.zeros((0, n_ctx, d_model))).astype(
+            frozen.tokens.dtype
+        )
         self.questions = Questions(layers, behind.astype(stacked.dtype), stacked)
         self.run = run
 
@@ -245,7 +243,10 @@ def _words(
     logits = np.asarray(logits_of(written, read_out))
     order = [np.argsort(-row, kind="stable") for row in logits]
     return [
-        (tuple(name(int(i)) for i in row[:RAISED]), tuple(name(int(i)) for i in row[::-1][:LOWERED]))
+        (
+            tuple(name(int(i)) for i in row[:RAISED]),
+            tuple(name(int(i)) for i in row[::-1][:LOWERED]),
+        )
         for row in order
     ]
 

@@ -110,7 +110,9 @@ class _Chosen(NamedTuple):
         """Hidden units of each node: one, all for an MLP, none for a head."""
         one = self.index[:, None] == jnp.arange(d_mlp)[None, :]
         return jnp.where(
-            (self.kind == UNIT)[:, None], one, jnp.broadcast_to((self.kind == MLP)[:, None], one.shape)
+            (self.kind == UNIT)[:, None],
+            one,
+            jnp.broadcast_to((self.kind == MLP)[:, None], one.shape),
         ).astype(float)
 
 
@@ -141,7 +143,7 @@ def path_graph(
 
     Source: ours; docs/methods/mlps.md.
     """
-    n_layers, n_heads, n_ctx, _ = frozen.A.shape
+    n_ctx = frozen.A.shape[2]
     check_index("position", position, n_ctx)
     _check(frozen, nodes)
     kinds = [("head", "unit", "mlp").index(node.kind) for node in nodes]
@@ -203,9 +205,7 @@ def _graph(
         ahead = by_heads[:n_flows].sum(axis=0)[place] * (acts * chosen.heads())[:, None]
         reads = jnp.einsum("nd,nkd->nk", ahead, frozen.W_O[layer, head])
         reads = jnp.einsum("nk,ndk->nd", reads, frozen.W_V[layer, head])
-        before = before.at[here].add(
-            frozen.A[layer, head, place][:, :, None] * reads[:, None, :]
-        )
+        before = before.at[here].add(frozen.A[layer, head, place][:, :, None] * reads[:, None, :])
         met = jnp.where(chosen.heads()[None, :, None], by_heads[:, place], behind[:, place])
         edges = jnp.einsum("rnd,nd->rn", met, written) * acts[None, :]
         # Biases of what is no node, and those of the nodes.
