@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # --help does not wait for JAX
     from circuitax.circuits.explain.explained import Explanation
     from circuitax.kernel.model import Model
 
-NODES = 40  # of the page's graphs, beside those on proven paths
+NODES = 40  # of each graph of the page
 
 COMMAND = Command(
     "explain",

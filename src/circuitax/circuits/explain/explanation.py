@@ -64,7 +64,7 @@ def explain(
             take minutes for the 270 heads of SmolLM2.
         n_heads: Heads to keep beside those on the paths, at least 1.
         n_neurons: Hidden units to keep, at least 0.
-        n_nodes: Nodes of each graph of paths, beside those on the paths; 0 for no graph.
+        n_nodes: Nodes of each graph of paths (`path_graphs`); 0 for no graph.
         budget: Evaluations of the ledger's search, at least 1.
 
     Raises:

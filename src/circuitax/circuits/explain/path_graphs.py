@@ -12,7 +12,7 @@ from circuitax.circuits.ledger.ledger import Ledger
 from circuitax.circuits.paths.attribution import over_mean_token
 from circuitax.circuits.paths.frozen import FrozenModel
 from circuitax.circuits.paths.groups import carried_back, neuron_flows
-from circuitax.circuits.paths.openings import cut_before_gates
+from circuitax.circuits.paths.openings import gate_read_out
 from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
 from circuitax.documented import documented
@@ -94,7 +94,7 @@ def path_graphs(
 ) -> tuple[Graph, ...]:
     """The graphs over heads, over heads and neurons, and over heads and MLPs.
 
-    The nodes are those with the largest flow, and those on proven paths. Reasons are given in the
+    The nodes are those on proven paths and those with the largest flow. Reasons are given in the
     graph with neurons, or in that of heads where there are no MLPs.
 
     Args:
@@ -102,7 +102,7 @@ def path_graphs(
         frozen: Its frozen model.
         position: Where the logit is read, from 0.
         direction: As in `path_graph`.
-        n_nodes: Nodes of each graph, at least 1, beside those on proven paths.
+        n_nodes: Nodes of each graph, at least 1; more where proven paths have more.
         name: The text of a token id.
         paths: A ledger of position paths; its edges are marked where it is complete.
 
@@ -116,7 +116,8 @@ def path_graphs(
 
     def heads(most: int) -> list[Node]:
         ranked = [Node("head", *place) for place in _ranked(flows, most)]
-        return list(dict.fromkeys([*ranked, *proven]))
+        kept = list(dict.fromkeys([*proven, *ranked]))[: max(most, len(proven))]
+        return sorted(kept, key=lambda node: -abs(flows[node[1:]]))
 
     chosen = {"heads": heads(n_nodes)}
     units = None
@@ -160,8 +161,9 @@ class _Asked:
         self.values: list[float] = []
         n_ctx, d_model = frozen.embedding.shape
         directions: list[Any] = []
-        heads = [(node, self._weights(run, frozen, node, ahead)) for node in nodes]
-        asked = [(node, *found) for node, found in heads if found is not None]
+        asked = [
+            (node, *_contrast(run, frozen, node, ahead)) for node in nodes if node.kind == "head"
+        ]
         if asked:
             layer, head, dest = (jnp.asarray([node[i] for node, _, _ in asked]) for i in (1, 2, 3))
             weights = jnp.asarray(np.stack([w for _, _, w in asked]), frozen.tokens.dtype)
@@ -172,12 +174,13 @@ class _Asked:
                 directions += [told.key[i], told.query[i]]
         for node in nodes:
             if node.kind == "unit":
-                cut = cut_before_gates(run, node.layer).read_out
-                w = cut.W_U[:, node.index]
-                w = w if cut.scale is None else w / cut.scale[node.position]
+                gates = gate_read_out(run, node.layer)
+                w = gates.W_U[:, node.index]
+                w = w if gates.scale is None else w / gates.scale[node.position]
                 at = jnp.zeros((n_ctx, d_model), w.dtype).at[node.position].set(w)
+                bias = 0.0 if gates.b_U is None else float(gates.b_U[node.index])
                 self.keys.append((node, "gate", None))
-                self.values.append(np.nan)
+                self.values.append(bias)
                 directions.append(at)
         layers = jnp.asarray([node.layer for node, _, _ in self.keys], int)
         behind = jnp.asarray([float(what == "gate") for _, what, _ in self.keys])
@@ -185,34 +188,34 @@ class _Asked:
             frozen.tokens.dtype
         )
         self.questions = Questions(layers, behind.astype(stacked.dtype), stacked)
-        self.run = run
 
     def reasons(self, parts: np.ndarray) -> dict[Node, list[Reason]]:
         """The answers, by node."""
         found: dict[Node, list[Reason]] = {}
         for (node, what, about), value, row in zip(self.keys, self.values, parts, strict=True):
             if what == "gate":
-                bias = cut_before_gates(self.run, node.layer).read_out.b_U
-                value = float(row.sum()) + (0.0 if bias is None else float(bias[node.index]))
+                value = value + float(row.sum())
+            elif about is None:
+                continue
             found.setdefault(node, []).append(Reason(what, about, value, row))
         return found
 
-    @staticmethod
-    def _weights(
-        run: Run, frozen: FrozenModel, node: Node, ahead: jax.Array
-    ) -> tuple[int, np.ndarray] | None:
-        """The position a head moves most from, and its score less the mean of the others."""
-        if node.kind != "head":
-            return None
-        pattern = np.asarray(run.trace.patterns[node.layer, node.index, node.position])
-        seen = np.flatnonzero(pattern > 0)
-        if len(seen) < 2:
-            return None
-        best = _looks(run, frozen, node, ahead)[0][0]
-        weights = np.zeros(len(pattern))
-        weights[seen] = -1 / (len(seen) - 1)
-        weights[best] = 1
-        return best, weights
+
+def _contrast(
+    run: Run, frozen: FrozenModel, node: Node, ahead: jax.Array
+) -> tuple[int | None, np.ndarray]:
+    """The position a head moves most from, and weights of its score less the mean of the others.
+
+    None and zeros where the head has one position to look at, and no choice.
+    """
+    pattern = np.asarray(run.trace.patterns[node.layer, node.index, node.position])
+    seen, weights = np.flatnonzero(pattern > 0), np.zeros(len(pattern))
+    if len(seen) < 2:
+        return None, weights
+    best = _looks(run, frozen, node, ahead)[0][0]
+    weights[seen] = -1 / (len(seen) - 1)
+    weights[best] = 1
+    return best, weights
 
 
 @jax.jit
@@ -265,10 +268,9 @@ def _proven_chains(paths: Ledger | None, position: int) -> list[tuple[Node, ...]
     return [
         tuple(
             Node("head", layer, head, position if at is None else at)
-            for (layer, head), at in zip(path, (*sources[1:], position), strict=True)
+            for (layer, head), at in zip(path, [*sources[1:], position], strict=False)
         )
         for path, sources in zip(paths.paths, paths.positions, strict=True)
-        if len(sources) == len(path)
     ]
 
 
