@@ -199,7 +199,7 @@ def _graphs(explained: Explained) -> dict[str, Any]:
 
 def _node(each: Any) -> dict[str, Any]:
     node = each.node
-    short = {"head": node.name, "unit": f"n{node.index}", "mlp": "mlp"}[node.kind]
+    short = {"head": node.name, "unit": f"n{node.which}", "mlp": "mlp"}[node.kind]
     return {
         "name": node.name,
         "label": short,

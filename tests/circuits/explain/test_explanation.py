@@ -188,7 +188,7 @@ def test_the_graphs_carry_the_logit_and_mark_what_is_proven(d_mlp: int | None) -
     for node, each in about.items():
         for why in each.reasons:
             if why.what == "keys":  # the difference of scores is that of the logs of attention
-                row = np.log(pattern[node.layer, node.index, node.position, : node.position + 1])
+                row = np.log(pattern[node.layer, node.which, node.position, : node.position + 1])
                 others = np.delete(row, why.about)
                 np.testing.assert_allclose(why.value, row[why.about] - others.mean(), rtol=1e-9)
 

@@ -77,7 +77,7 @@ def paths_of(frozen: FrozenModel, row: np.ndarray, at: int, begin: float) -> Ite
                         for i, node in enumerate(NODES)
                         if node[1] == layer
                         and node.position == t
-                        and (node.kind == "mlp" or (node.kind == "unit" and node.index == unit))
+                        and (node.kind == "mlp" or (node.kind == "unit" and node.which == unit))
                     )
                     found.append((z * maps.W_out[layer, unit], t, way + on, False))
     for x, t, way, _ in found:
@@ -167,7 +167,7 @@ def test_refusals(x64: None) -> None:
     w = frozen.read_out.W_U[:, 0]
     for nodes, message in (
         ((Node("neuron", 0, 0, 0),), "kind='neuron', must be 'head', 'unit' or 'mlp'"),
-        ((Node("head", 0, H, 0),), r"index=2, must lie in \[0, 2\)"),
+        ((Node("head", 0, H, 0),), r"which=2, must lie in \[0, 2\)"),
         ((Node("mlp", L, 0, 0),), r"layer=2, must lie in \[0, 2\)"),
         ((Node("unit", 0, 0, 3),), r"position=3, must lie in \[0, 3\)"),
         ((Node("head", 0, 0, 0),) * 2, "more than once"),

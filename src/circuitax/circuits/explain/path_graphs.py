@@ -175,10 +175,10 @@ class _Asked:
         for node in nodes:
             if node.kind == "unit":
                 gates = gate_read_out(run, node.layer)
-                w = gates.W_U[:, node.index]
+                w = gates.W_U[:, node.which]
                 w = w if gates.scale is None else w / gates.scale[node.position]
                 at = jnp.zeros((n_ctx, d_model), w.dtype).at[node.position].set(w)
-                bias = 0.0 if gates.b_U is None else float(gates.b_U[node.index])
+                bias = 0.0 if gates.b_U is None else float(gates.b_U[node.which])
                 self.keys.append((node, "gate", None))
                 self.values.append(bias)
                 directions.append(at)
@@ -208,7 +208,7 @@ def _contrast(
 
     None and zeros where the head has one position to look at, and no choice.
     """
-    pattern = np.asarray(run.trace.patterns[node.layer, node.index, node.position])
+    pattern = np.asarray(run.trace.patterns[node.layer, node.which, node.position])
     seen, weights = np.flatnonzero(pattern > 0), np.zeros(len(pattern))
     if len(seen) < 2:
         return None, weights

@@ -38,21 +38,21 @@ class Node(NamedTuple):
     Attributes:
         kind: ``"head"``, ``"unit"`` or ``"mlp"``.
         layer: From 0.
-        index: Of the head or the unit in its layer; 0 for an MLP.
+        which: Number of the head or the unit in its layer; 0 for an MLP.
         position: Where it writes, from 0.
     """
 
     kind: str
     layer: int
-    index: int
+    which: int
     position: int
 
     @property
     def name(self) -> str:
         """``23.5``, ``mlp 29.n1107`` or ``mlp 29``, without the position."""
         if self.kind == "head":
-            return f"{self.layer}.{self.index}"
-        return f"mlp {self.layer}" + (f".n{self.index}" if self.kind == "unit" else "")
+            return f"{self.layer}.{self.which}"
+        return f"mlp {self.layer}" + (f".n{self.which}" if self.kind == "unit" else "")
 
 
 class Questions(NamedTuple):
@@ -95,7 +95,7 @@ class _Chosen(NamedTuple):
 
     kind: Int[Array, " n_nodes"]
     layer: Int[Array, " n_nodes"]
-    index: Int[Array, " n_nodes"]
+    which: Int[Array, " n_nodes"]
     position: Int[Array, " n_nodes"]
 
     def heads(self) -> Array:
@@ -104,11 +104,11 @@ class _Chosen(NamedTuple):
 
     def head(self) -> Array:
         """Indices of heads, 0 for other nodes."""
-        return jnp.where(self.heads(), self.index, 0)
+        return jnp.where(self.heads(), self.which, 0)
 
     def units(self, d_mlp: int) -> Float[Array, "n_nodes d_mlp"]:
         """Hidden units of each node: one, all for an MLP, none for a head."""
-        one = self.index[:, None] == jnp.arange(d_mlp)[None, :]
+        one = self.which[:, None] == jnp.arange(d_mlp)[None, :]
         return jnp.where(
             (self.kind == UNIT)[:, None],
             one,
@@ -311,7 +311,7 @@ def _check(frozen: FrozenModel, nodes: Sequence[Node]) -> None:
             raise ValueError(f"frozen.maps is None: {node.name} needs a model with MLPs, dressed")
         for name, value, size in (
             ("layer", node.layer, n_layers),
-            ("index", node.index, sizes[node.kind]),
+            ("which", node.which, sizes[node.kind]),
             ("position", node.position, n_ctx),
         ):
             if not 0 <= value < size:
