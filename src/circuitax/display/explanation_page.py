@@ -16,7 +16,6 @@ HOW = (
     "Patterns, norm scales and gates are held at this run's values: sums of paths say how the "
     "number came about, not what another text would give."
 )
-NO_GRAPH = "Ask for the graph of paths with n_nodes=32."
 
 
 @runtime_checkable
@@ -87,7 +86,7 @@ def page_facts(explained: Explained) -> dict[str, Any]:
         "tokens": [_visible(token) for token in explained.tokens],
         "position": explained.position,
         "from": _from(explained),
-        "graph": _graphs(explained) if explained.graphs else None,
+        "graph": _graphs(explained),
         "next": [
             {"token": _visible(token), "prob": float(prob), "logit": _short(logit)}
             for token, prob, logit in zip(
@@ -139,8 +138,11 @@ def _from(explained: Explained) -> str:
     return f"{text} sum {absolute:.2f} of {explained.logit:+.2f}.".replace("-", "−")
 
 
-def _graphs(explained: Explained) -> dict[str, Any]:
-    """The graphs with one list of nodes; of each the largest edges, and the sums of all."""
+def _graphs(explained: Explained) -> dict[str, Any] | None:
+    """The graphs with one list of nodes; of each the largest edges, and the sums of all.
+
+    None where no path carries anything, or none were drawn.
+    """
     tokens = [_visible(token) for token in explained.tokens]
     nodes: dict[Any, dict[str, Any]] = {}
     graphs = []
@@ -160,6 +162,8 @@ def _graphs(explained: Explained) -> dict[str, Any]:
             )
             if sizes[end, begin] > 0 and (rank < EDGES or graph.proven[end, begin])
         ]
+        if not kept:
+            continue
         graphs.append(
             {
                 "title": graph.title,
@@ -176,6 +180,8 @@ def _graphs(explained: Explained) -> dict[str, Any]:
                 },
             }
         )
+    if not graphs:
+        return None
     by_source = explained.by_head.sum(axis=0)
     proof = "No path is marked as proven: ask for a proof with --paths 10 (n_paths=10)."
     if explained.paths is not None:
