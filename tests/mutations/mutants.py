@@ -523,8 +523,8 @@ MUTANTS = (
     Mutant(
         "dressed_moments_past_no_mlp",
         "circuits/ledger/dressed_moments.py",
-        "N = _past_mlp(model, layer, before, in_X[layer, here], here)",
-        "N = before",
+        "N = np.stack(list(threads.map(past, before, in_X[layer, here], positions)))",
+        "N = before.copy()",
         (
             "tests/circuits/ledger/test_dressed_ledger.py::"
             "test_no_larger_path_is_ever_left_out[ordinary-sequential]",
