@@ -244,7 +244,8 @@ def head_ledger(
             'take position_ledger, or frozen_model(run, mlps="sources")'
         )
     position = counted_index("position", position, frozen.tokens.shape[0])
-    w, unit = _prepare("head_ledger", frozen, position, direction, k, budget)
+    w, unit = on_final_stream("head_ledger", frozen, position, direction)
+    _check_counts(k, budget)
     host = host_model(frozen)
     whole, exponent = float(sum_of_paths(host)[position] @ w), host.exponent + unit
     bounds = head_path_bounds(host, position) if bounds is None else bounds
@@ -313,7 +314,8 @@ def position_ledger(
             position.
     """
     position = counted_index("position", position, frozen.tokens.shape[0])
-    w, unit = _prepare("position_ledger", frozen, position, direction, k, budget)
+    w, unit = on_final_stream("position_ledger", frozen, position, direction)
+    _check_counts(k, budget)
     steps: PositionSteps | DressedSteps
     if frozen.maps is None:
         if bounds is not None:
@@ -368,14 +370,22 @@ def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
     return Ledger(**found._asdict(), found=total, remainder=whole - total)
 
 
-def _prepare(
-    name: str, frozen: FrozenModel, position: int, direction: Array, k: int, budget: int
-) -> tuple[np.ndarray, int]:
-    """The direction on the final stream, divided by a power of two, and its exponent."""
+def on_final_stream(
+    name: str, frozen: FrozenModel, position: int, direction: Array
+) -> tuple[Float[np.ndarray, " d_model"], int]:
+    """The direction on the final stream, divided by a power of two, and its exponent.
+
+    Args:
+        name: Of the caller, for messages.
+        frozen: The frozen model of one text.
+        position: Where the logit is read, from 0.
+        direction: As in `head_ledger`.
+
+    Raises:
+        ValueError: If an argument is traced, or the direction has another length than the stream or
+            is not finite.
+    """
     _check_host(name, (frozen, direction))
-    for option, value in (("k", k), ("budget", budget)):
-        if value < 1:
-            raise ValueError(f"{option}={value} must be at least 1")
     w, d_model = np.asarray(direction, np.float64), frozen.embedding.shape[1]
     if w.shape != (d_model,):
         raise ValueError(f"direction has shape {w.shape}, must be ({d_model},), d_model")
@@ -386,6 +396,12 @@ def _prepare(
         require_finite("direction divided by the scale of the final norm", w)
     unit = exponent_of(w)
     return np.ldexp(w, -unit), unit
+
+
+def _check_counts(k: int, budget: int) -> None:
+    for option, value in (("k", k), ("budget", budget)):
+        if value < 1:
+            raise ValueError(f"{option}={value} must be at least 1")
 
 
 def _check_host(name: str, given: Any) -> None:
