@@ -7,6 +7,7 @@ import pytest
 
 from circuitax.circuits.ledger.ledger import dressed_bounds
 from circuitax.circuits.ledger.path_mass import path_mass
+from tests.circuits.ledger import test_dressed_ledger
 from tests.circuits.ledger.test_dressed_ledger import POSITION, D, every_path, frozen_of, ordinary
 
 
@@ -18,7 +19,9 @@ def exact(parts, parallel, share=0.5):
 
 @pytest.mark.parametrize("parallel", [False, True], ids=["sequential", "parallel"])
 @pytest.mark.parametrize("share", [0.5, 0.9])
-def test_many_walks_find_sum_and_number(parallel, share, rng, x64):
+def test_many_walks_find_sum_and_number(parallel, share, rng, x64, monkeypatch):
+    """In three layers a walk takes two steps."""
+    monkeypatch.setattr(test_dressed_ledger, "L", 3)
     parts = ordinary(rng)
     want, number = exact(parts, parallel, share)
     found = path_mass(
