@@ -8,7 +8,7 @@ from scipy import stats
 
 from circuitax.records.estimate import (
     Estimate,
-    bootstrap_estimate,
+    deciding_n,
     estimate_from_json,
     exact,
     finite_or_none,
@@ -84,19 +84,6 @@ def test_clopper_pearson_inverts_the_binomial_tail() -> None:
     assert found.high - found.low > np.diff(proportion_estimate(3, 10)[1:3])[0]
 
 
-def test_bootstrap_is_repeatable_and_near_the_normal_interval(rng: np.random.Generator) -> None:
-    samples = rng.normal(size=200)
-    found = bootstrap_estimate(samples, np.mean, n_resamples=2000)
-    assert found == bootstrap_estimate(samples, np.mean, n_resamples=2000)
-    half = 1.96 * samples.std(ddof=1) / np.sqrt(200)
-    assert found.low == pytest.approx(samples.mean() - half, abs=0.2 * half)
-    assert found.high == pytest.approx(samples.mean() + half, abs=0.2 * half)
-
-
-def test_bootstrap_of_equal_samples_is_a_point() -> None:
-    assert bootstrap_estimate([2.0, 2.0, 2.0])[:3] == (2.0, 2.0, 2.0)
-
-
 def test_exact_is_its_own_interval() -> None:
     assert exact(0.25) == Estimate(0.25, 0.25, 0.25, 1, "exact")
 
@@ -117,7 +104,6 @@ def test_json_keeps_infinite_ends() -> None:
         (lambda: proportion_estimate(1, 0), "n=0 must be at least 1"),
         (lambda: proportion_estimate(4, 3), "successes=4 must be between 0 and n=3"),
         (lambda: proportion_estimate(1, 3, method="wald"), "method='wald' must be"),
-        (lambda: bootstrap_estimate([1.0]), "size 1, the bootstrap needs at least 2"),
     ],
 )
 def test_errors_name_argument_value_and_requirement(call, message: str) -> None:
@@ -152,3 +138,23 @@ def test_geometric_mean_by_scipy(rng: np.random.Generator) -> None:
     ends = stats.ttest_1samp(np.log(samples), 0).confidence_interval()
     assert (found.low, found.high) == pytest.approx((np.exp(ends.low), np.exp(ends.high)))
     assert found.n == 9 and found.method == "geometric mean, t interval 95%"
+
+
+def test_as_many_replicates_as_promised_decide() -> None:
+    for n in (30, 34, 35, 40):
+        decided = proportion_estimate(n, n).low >= 0.9
+        assert decided == (n >= deciding_n(proportion_estimate(16, 16), 0.9, np.inf))
+    few = mean_estimate(np.random.default_rng(0).normal(0.3, 1, 40))
+    needed = deciding_n(few, 0, np.inf)
+    half, distance = few.value - few.low, few.value
+    assert few.low < 0 < few.value and needed > 40
+    assert half * np.sqrt(40 / needed) == pytest.approx(distance)
+
+
+def test_replicates_of_values_outside_at_and_between_limits() -> None:
+    outside = Estimate(1.2, 1.0, 1.4, 10, "mean, t interval 95%")
+    assert deciding_n(outside, -np.inf, 1.1) == pytest.approx(40)
+    assert deciding_n(outside, 1.15, 1.25) == pytest.approx(160)
+    assert deciding_n(outside, 0.9, 1.5) == 10
+    assert deciding_n(outside, -np.inf, 1.2) == np.inf
+    assert deciding_n(outside._replace(low=-np.inf, high=np.inf), 0, np.inf) == np.inf

@@ -1,12 +1,14 @@
-"""A measured number with its interval: mean, proportion, bootstrap, exact, or one selection."""
+"""A measured number with its interval: mean, proportion, exact, or one selection."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, SupportsFloat, SupportsInt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from circuitax.documented import documented
+
+_Z2 = 1.959964**2  # of Wilson's interval at 95 %
 
 
 @documented
@@ -171,45 +173,33 @@ def geometric_estimate(logs: ArrayLike, level: float = 0.95) -> Estimate:
     return Estimate(value, low, high, found.n, "geometric " + found.method)
 
 
-def bootstrap_estimate(
-    samples: ArrayLike,
-    statistic: Callable[..., np.ndarray] = np.median,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    n_resamples: int = 9999,
-) -> Estimate:
-    """A statistic of independent samples with its bias-corrected bootstrap interval (BCa).
+def deciding_n(estimate: Estimate, low: float | int, high: float | int) -> float:
+    """Replicates after which an interval over them would no longer reach across a limit.
+
+    An end that is ``r`` from the value and beyond a limit that is ``d`` from it comes to that limit
+    after ``n (r / d)²`` replicates of the same spread. Where all of them agree, Wilson's interval
+    is as wide as ``z² / (n + z²)``, z = 1.96 at 95 %, and ``(n + z²) r / d - z²`` are needed.
 
     Args:
-        samples: One number for each independent replicate, all finite, at least 2 different.
-        statistic: Function of the samples with an ``axis`` argument, such as ``np.median``.
-        level: Coverage of the interval, in (0, 1).
-        seed: Seed of the resampling, so that the same samples give the same interval.
-        n_resamples: Resamples drawn.
+        estimate: A value whose interval reaches over a limit.
+        low: Least value allowed, -inf for none.
+        high: Greatest value allowed, inf for none.
 
-    Raises:
-        ValueError: If fewer than 2 samples are given, one is not finite, or ``level`` is not in
-            (0, 1).
+    Returns:
+        The number of replicates, as if value and spread stayed; ``n`` where the interval reaches
+        over no limit, infinite where the value is a limit itself or has no interval.
     """
-    numbers = _finite(samples)
-    _check_level(level)
-    if numbers.size < 2:
-        raise ValueError(f"samples has size {numbers.size}, the bootstrap needs at least 2")
-    value = float(statistic(numbers, axis=-1))
-    method = f"{getattr(statistic, '__name__', 'statistic')}, bootstrap {level:.0%}"
-    if np.ptp(numbers) == 0:  # BCa divides by the spread of the resamples
-        return Estimate(value, value, value, int(numbers.size), method)
-    from scipy import stats
-
-    interval = stats.bootstrap(
-        (numbers,),
-        statistic,
-        confidence_level=level,
-        n_resamples=n_resamples,
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Estimate(value, float(interval.low), float(interval.high), int(numbers.size), method)
+    value, n = estimate.value, estimate.n
+    agreed = "equal samples" in estimate.method or (
+        estimate.method.startswith("proportion") and value in (0, 1)
+    )
+    ratios = [1.0]
+    for limit in (low, high):
+        end = estimate.low if limit < value else estimate.high
+        reach, distance = abs(end - value), abs(limit - value)
+        if np.isfinite(limit) and reach > distance:
+            ratios.append(reach / distance if distance else np.inf)
+    return (n + _Z2) * max(ratios) - _Z2 if agreed else n * max(ratios) ** 2
 
 
 def finite_or_none(fields: Mapping[str, Any]) -> dict[str, Any]:
