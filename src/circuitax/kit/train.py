@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
 from circuitax.display.tables import NumberTable, counted
@@ -97,6 +98,7 @@ def train(
     every: int | None = None,
     probe: Callable[[PyTree], Any] | None = None,
     folder: str | Path | None = None,
+    mesh: Mesh | str | None = "auto",
 ) -> TrainLog:
     """Train an ensemble of a problem of one's own, with progress; Ctrl-C returns what there is.
 
@@ -118,6 +120,9 @@ def train(
             ``probe``, or a dict of arrays.
         folder: Where checkpoints go; the same call resumes from the last one there. None keeps
             nothing.
+        mesh: Devices that members are spread over, as in `ensemble.Plan`: all there are unless told
+            otherwise, one where None. The cores of a CPU are devices where a script or notebook
+            begins with ``jax.config.update("jax_num_cpu_devices", 2)``.
 
     Raises:
         ValueError: If an argument is out of range, ``problem`` is no problem or cannot be hashed,
@@ -149,7 +154,7 @@ def train(
         members = ensemble.new_members(key, optim.learning_rate, jnp.arange(members))
     elif key is not None:
         raise ValueError("key must be None where members have keys of their own")
-    plan = ensemble.Plan(problem, optim, chunk=every)
+    plan = ensemble.Plan(problem, optim, chunk=every, mesh=mesh)
     advance = ensemble.advance(plan, members)
 
     def probed(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
@@ -172,8 +177,10 @@ def train(
             state, metrics = loop.state, loop.metrics()
     n_rows = len(metrics["loss"]) if metrics else 0
     after = every * np.arange(1, n_rows + 1)
+    # On one device again, where the caller's other arrays are.
+    models = jax.tree.map(jnp.asarray, jax.device_get(state.params))
     return TrainLog(
-        state.params,
+        models,
         _dataset(metrics, after, members.init_key.shape[0], optim),
         finished=n_rows == steps // every,
     )

@@ -113,7 +113,7 @@ def composition(
         the scores had no exact null (E16).
     """
     whole("block_entries", block_entries, 1)
-    heads, d = _maps(model, offset), model.d_model
+    heads, d = head_maps(model, offset), model.d_model
     circuits = _circuits(heads)
     squared = _squared_scores(circuits, block_entries)
     trace, trace_of_square = circuits.traces()
@@ -145,7 +145,7 @@ def composition_scores(
         ValueError: If the model is an ensemble or post-LN.
     """
     whole("block_entries", block_entries, 1)
-    return _scores(_maps(model, offset), block_entries)
+    return _scores(head_maps(model, offset), block_entries)
 
 
 class RotationNull(NamedTuple):
@@ -171,7 +171,7 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
     """
     if n_samples < 2:
         raise ValueError(f"n_samples={n_samples} must be at least 2")
-    heads = _maps(model)
+    heads = head_maps(model)
     W_O, _ = scaled_to_one(heads.W_O)
 
     def one(key: Key[Array, ""]) -> Array:
@@ -182,8 +182,16 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
     return RotationNull(squares.mean(axis=0), squares.std(axis=0, ddof=1))
 
 
-def _maps(model: Model, offset: int = 0) -> HeadStack:
-    """The maps of every query head."""
+def head_maps(model: Model, offset: int = 0) -> HeadStack:
+    """The maps of every query head, queries turned by an offset, for scores of composition.
+
+    Args:
+        model: One model, not an ensemble.
+        offset: As for `composition`.
+
+    Raises:
+        ValueError: If the model is an ensemble or post-LN, or has no layers.
+    """
     check_one_member(model)
     check_pre_ln(model, "composition scores")
     if not model.n_layers:
