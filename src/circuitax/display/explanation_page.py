@@ -68,7 +68,14 @@ def explanation_page(explained: Explained, model: str = "") -> str:
     Args:
         explained: From `circuits.explanation.explain`.
         model: Name of the model, for the heading.
+
+    Raises:
+        ValueError: If it is no explanation.
     """
+    if not hasattr(explained, "title"):
+        raise ValueError(
+            f"explained is a {type(explained).__name__}, must be an explanation: cx.explain(run)"
+        )
     title = f"{explained.title}: {model}" if model else explained.title
     return viewer_page(title, explanation_viewer(explained, model))
 

@@ -25,6 +25,7 @@ from circuitax.circuits.paths.openings import opening
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import Head
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.kernel.checks import shortened
 from circuitax.kernel.indices import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 
@@ -34,8 +35,8 @@ MANY_HEADS = 100  # beyond these, paths are searched only when asked for
 
 def explain(
     run: Run,
-    *,
     token: SupportsIndex | None = None,
+    *,
     minus: SupportsIndex | None = None,
     position: SupportsIndex = -1,
     name: Callable[[int], str] = str,
@@ -88,8 +89,9 @@ def explain(
         ("n_neurons", n_neurons, 0),
         ("n_nodes", n_nodes, 0),
     ):
-        if number < least:
-            raise ValueError(f"{option}={number} must be at least {least}")
+        whole(option, number, least)
+    if not callable(name):
+        raise ValueError(f"name={shortened(name)} must be a function from an id to its text")
     n_ctx = run.tokens.shape[0]
     position = counted_index("position", position, n_ctx)
     logits = np.asarray(run.logits[position], np.float64)
