@@ -10,7 +10,7 @@ from circuitax.records.claims import Claim, ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import OFF_RECORD, Null
 from circuitax.records.papers import Paper
 
-N, FEW = 40, 4
+N, FEW = 20, 4
 OURS = ClaimSource(
     "goal of this project",
     kind="relation",
@@ -91,7 +91,7 @@ CLAIMS = (
         "of the prompts of random tokens that it continues rightly",
         at_least(0.8),
         "a clear majority",
-        n=N // 4,
+        n=4,
         selection="prompts of random tokens twice whose likeliest next token is the right one",
         null=ANY_SOURCE,
     ),

@@ -83,7 +83,7 @@ class Spec:
     """
 
     weights: str = REAL
-    prompts: int = 20
+    prompts: int = 10
     length: int = 11
     lists: int = 2
     maps: int = 2
@@ -222,8 +222,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "scores": ("score", "layer", "head"),
         "value": ("rank",),
         "path": ("rank",),
-        "tail": ("largest",),
-        "tail_both": ("largest",),
+        "held": ("largest",),
+        "held_both": ("largest",),
         "rank_of": ("source",),
         "singular": ("source", "place"),
         "named": ("layer", "token"),
@@ -317,8 +317,8 @@ def list_paths(model: Model, text: np.ndarray, spec: Spec) -> dict[str, Any]:
         "scores": np.stack(
             [*map(np.asarray, scores), on_paths(plain.paths, np.abs(plain.values), shape)]
         ),
-        "tail": shares_of_largest(pairs),
-        "tail_both": shares_of_largest(both),
+        "held": shares_of_largest(pairs),
+        "held_both": shares_of_largest(both),
         "one_head_sum": found.one_head.sum(),
         "one_head_absolute": np.abs(np.asarray(found.one_head)).sum(),
         "two_head_absolute": pairs.sum(),

@@ -12,8 +12,8 @@ from circuitax.records.record import Record
 from experiments.real_models.mlp_paths.measures import (
     cancellation,
     first_layers,
-    found_heads,
     foreseen_falls,
+    found_heads,
 )
 from experiments.real_models.shared.model_facts import model_read
 
@@ -51,7 +51,7 @@ def orders(record: Record) -> Figure:
     shares = (shares / shares.sum(axis=1, keepdims=True)).cumsum(axis=1)
     for kind, colour in KINDS.items():
         rows = shares[data.kind.values == kind]
-        mean_curve(sources, np.arange(1, rows.shape[1] + 1), rows, colour, label=kind)
+        mean_curve(sources, np.arange(1, rows.shape[1] + 1), rows.T, colour, label=kind)
     sources.set(
         xlabel="largest source tokens", ylabel="share of their absolute sum", ylim=(0, 1.05)
     )
@@ -74,8 +74,8 @@ def largest(record: Record) -> Figure:
     figure, axes = new_figure(1, 3, height=2.4)
     tail, found, removed = axes[0]
     for name, colour, label in (
-        ("tail", ORANGE, "of two heads"),
-        ("tail_both", BLUE, "of at most two"),
+        ("held", ORANGE, "of two heads"),
+        ("held_both", BLUE, "of at most two"),
     ):
         for row in data[name].values:
             tail.plot(data.largest, row, color=colour, linewidth=0.6, alpha=0.5)

@@ -49,7 +49,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "paths-by-mlps": geometric_estimate(np.log(cancellation(data, "by_mlps"))),
         "paths-few-heads": mean_estimate(few_heads(data.by_heads.values)),
         "paths-three-tokens": mean_estimate(largest_three(data.exact.values)),
-        "paths-tail": mean_estimate(data.tail.sel(largest=100).values),
+        "paths-tail": mean_estimate(data["held"].sel(largest=100).values),
         "paths-proven": share_estimate(data.complete.values),
         "linear-map-rank": mean_estimate(data.rank_of.values.mean(axis=1)),
         "paths-removed-token": mean_estimate(token_falls(data)),
