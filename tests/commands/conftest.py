@@ -75,7 +75,7 @@ class Child:
 
     jobs: list[Job] = []  # noqa: RUF012
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, show: Callable[[str], None] | None) -> None:
         self._here, self._there = Pipe()
 
     def worker(self) -> Worker:
@@ -122,7 +122,7 @@ def stand_in(results: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[type],
     """Puts a stand-in for the processes of the pool."""
 
     def put(child: type[Child]) -> None:
-        monkeypatch.setattr(workers, "start_worker", lambda prefix: child(prefix).worker())
+        monkeypatch.setattr(workers, "start_worker", lambda show: child(show).worker())
         Child.jobs = []
 
     return put

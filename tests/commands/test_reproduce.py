@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
+from io import StringIO
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from circuitax.commands import accept, reproduce, run, suite, workers
+from circuitax.commands.suite_view import SAID, Bars, Lines
 from circuitax.commands.worker import Job
 from circuitax.commands.workers import Pool
 from circuitax.config.catalogue import discover
@@ -193,14 +196,13 @@ def test_side_by_side(
     class Slowly(child):
         """A worker that ends as soon as it is waited for: what ran beside it is noted."""
 
-        def __init__(self, prefix: str) -> None:
-            super().__init__(prefix)
-            self.prefix = prefix
+        def __init__(self, show: Callable[[str], None] | None) -> None:
+            super().__init__(show)
+            self.show = show
 
         def compute(self, job: Job) -> None:
-            assert (
-                os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false" and self.prefix == job.name
-            )
+            assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+            assert isinstance(self.show, partial) and self.show.args == (job.name,)
             running.append(self)
             names = {child.job.name for child in running}
             for name in names:
@@ -247,8 +249,29 @@ def test_output_of_a_worker_is_told_apart(capfd: pytest.CaptureFixture[str]) -> 
     shown, output = Pipe(duplex=False)
     os.write(output.fileno(), b"working\nhalf a line")
     output.close()
-    workers._copy(shown, "walk")
+    workers._copy(shown, partial(Lines(named=True).line, "walk"))
     assert capfd.readouterr().out == "walk: working\nwalk: half a line\n"
+
+
+def test_a_terminal_has_a_bar_and_a_line_for_each_experiment(tmp_path: Path) -> None:
+    terminal = StringIO()
+    view = Bars(terminal, {"walk": 100.0, "reader": None})
+    for name in ("walk", "reader"):
+        view.began(name, tmp_path / name)
+    view.line("walk", "walk: 3/10 chunks")
+    view.line("reader", "out of luck")
+    view.coming("[2/9] reader, about 3 min left")
+    view.tick()
+    drawn = terminal.getvalue()
+    assert "[2/9] reader, about 3 min left" in drawn
+    assert re.search(r"walk  0 s, 100 s left  3/10 chunks", drawn)
+    assert re.search(r"reader  0 s  out of luck", drawn)
+    view.ended("walk", "  walk done, 0 s: 3 agree", failed=False)
+    view.ended("reader", "  reader FAILED, 0 s", failed=True)
+    last = terminal.getvalue().removeprefix(drawn)
+    assert "walk done, 0 s: 3 agree" in last
+    assert "out of luck" in last and str(tmp_path / "reader" / SAID) in last
+    assert (tmp_path / "walk" / SAID).read_text() == "walk: 3/10 chunks\n"
 
 
 def test_a_signal_reaches_all_that_run(stand_in: Callable[[type], None], child: type) -> None:

@@ -9,6 +9,7 @@ from scipy import stats
 from circuitax.records.estimate import (
     Estimate,
     bootstrap_estimate,
+    deciding_n,
     estimate_from_json,
     exact,
     finite_or_none,
@@ -152,3 +153,23 @@ def test_geometric_mean_by_scipy(rng: np.random.Generator) -> None:
     ends = stats.ttest_1samp(np.log(samples), 0).confidence_interval()
     assert (found.low, found.high) == pytest.approx((np.exp(ends.low), np.exp(ends.high)))
     assert found.n == 9 and found.method == "geometric mean, t interval 95%"
+
+
+def test_as_many_replicates_as_promised_decide() -> None:
+    for n in (30, 34, 35, 40):
+        decided = proportion_estimate(n, n).low >= 0.9
+        assert decided == (n >= deciding_n(proportion_estimate(16, 16), 0.9, np.inf))
+    few = mean_estimate(np.random.default_rng(0).normal(0.3, 1, 40))
+    needed = deciding_n(few, 0, np.inf)
+    half, distance = few.value - few.low, few.value
+    assert few.low < 0 < few.value and needed > 40
+    assert half * np.sqrt(40 / needed) == pytest.approx(distance)
+
+
+def test_replicates_of_values_outside_at_and_between_limits() -> None:
+    outside = Estimate(1.2, 1.0, 1.4, 10, "mean, t interval 95%")
+    assert deciding_n(outside, -np.inf, 1.1) == pytest.approx(40)
+    assert deciding_n(outside, 1.15, 1.25) == pytest.approx(160)
+    assert deciding_n(outside, 0.9, 1.5) == 10
+    assert deciding_n(outside, -np.inf, 1.2) == np.inf
+    assert deciding_n(outside._replace(low=-np.inf, high=np.inf), 0, np.inf) == np.inf

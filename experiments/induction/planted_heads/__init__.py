@@ -5,5 +5,6 @@ from circuitax.config.catalogue import Experiment
 EXPERIMENT = Experiment(
     place=50,
     budget_seconds=20,
+    evening_seconds=60,
     paper_seconds=100,
 )

@@ -10,6 +10,7 @@ from typing import Any
 from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, wanted
 from circuitax.commands.status import BUSY, DONE, REUSED
 from circuitax.commands.suite import Result, Suite
+from circuitax.commands.suite_view import suite_view
 from circuitax.commands.workers import Pool
 from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
 from circuitax.config.cells import plan
@@ -36,6 +37,7 @@ from circuitax.lab.runs import (
 from circuitax.lab.settle import settle_run
 from circuitax.lab.stop import StopFlag
 from circuitax.lab.times import COMPILING, DRAWING, times_of
+from circuitax.records.agreement import counts_here
 from circuitax.records.store import write_json, write_text
 
 COMMAND = Command(
@@ -116,7 +118,8 @@ def _suite(
     overrides += [f"reuse={options['reuse']}"] if options["reuse"] != "code" else []
     pages = _Pages(entries, results_folder() / "latest", scale)
     _say(pages.write([]))
-    with StopFlag() as stop, Pool(jobs, stop) as pool:
+    view = suite_view(jobs > 1, {name: entries[name].seconds(scale) for name in names})
+    with StopFlag() as stop, Pool(jobs, stop, view) as pool:
         there = [] if options["reuse"] == "twin" else _there(names, entries, overrides, again)
         results = list(there)
         left = [name for name in names if name not in {item.name for item in there}]
@@ -128,7 +131,7 @@ def _suite(
             for name in suite.start():
                 started += 1
                 hint = _hint((name, *suite.waiting), entries, scale, jobs)
-                _say(f"[{started}/{len(left)}] {name}{hint}")
+                view.coming(f"[{started}/{len(left)}] {name}{hint}")
             if not (ended := suite.finished()):
                 break
             results += ended
@@ -139,6 +142,10 @@ def _suite(
                 while suite.finished():
                     pass
                 raise
+            for item in ended:
+                how = f"  {item.name} {_word(item)}, {item.seconds:.0f} s"
+                view.ended(item.name, how + pages.words(item.name), _word(item) == "FAILED")
+    view.close()
     # Side by side, an experiment takes longer than it does alone.
     _report(results, entries, scale if jobs == 1 else "", pages.here)
     for line in pages.compared():
@@ -268,6 +275,13 @@ class _Pages:
             "computed here is written beside them"
         )
 
+    def words(self, name: str) -> str:
+        """How many claims of one experiment made here have each word, behind a colon."""
+        if name not in self.here or name not in self._accepted:
+            return ""
+        found = held_against({name: self._accepted[name]}, {name: self.here[name]}, self._command)
+        return f": {counts_here(found.values())}" if found else ""
+
     def compared(self) -> Iterator[str]:
         """How the runs of this command compare with the accepted ones, a line each."""
         kept = {name: run for name, run in self._accepted.items() if name in self._asked}
@@ -305,8 +319,7 @@ def _report(
         budget = entries[item.name].seconds(scale) if scale in ("quick", "evening") else None
         slow = budget is not None and item.seconds > TOLERATED * budget
         note = f"over its budget of {budget:.0f} s" if slow else ""
-        word = item.status if item.status in (BUSY, "stopped") else "FAILED"
-        word = "done" if item.status in DONE else word
+        word = _word(item)
         parts = _parts(item, runs)
         for name, seconds in parts.items():
             together[name] = together.get(name, 0.0) + seconds
@@ -315,6 +328,13 @@ def _report(
     if len(results) > 1 and together:
         whole = sum(item.seconds for item in results)
         _say(f"  {'together':{width}}  {'':7}  {whole:7.1f} s  {_in_words(together)}")
+
+
+def _word(item: Result) -> str:
+    """How an experiment ended: done, busy, stopped or FAILED."""
+    if item.status in DONE:
+        return "done"
+    return item.status if item.status in (BUSY, "stopped") else "FAILED"
 
 
 def _parts(item: Result, runs: dict[str, WholeRun]) -> dict[str, float]:

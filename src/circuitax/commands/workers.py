@@ -6,8 +6,9 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -18,6 +19,7 @@ from typing import NamedTuple
 from omegaconf import DictConfig
 
 from circuitax.commands.status import STATUS, leave
+from circuitax.commands.suite_view import Lines
 from circuitax.commands.worker import Answer, Job, serve
 from circuitax.lab.cores import n_cores
 from circuitax.lab.stop import SIGNALS, StopFlag, withheld
@@ -46,10 +48,12 @@ class Pool:
     Args:
         n_workers: Workers at a time, at least 1.
         stop: The flag that a signal sets.
+        view: Shows what jobs with processes of their own print; plain lines by default.
     """
 
-    def __init__(self, n_workers: int, stop: StopFlag) -> None:
+    def __init__(self, n_workers: int, stop: StopFlag, view: Lines | None = None) -> None:
         self.n_workers, self._stop = n_workers, stop
+        self._view = Lines(named=n_workers > 1) if view is None else view
         if n_workers > 1:  # on one GPU: no worker takes most of its memory at the start
             os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         self._busy: dict[Worker, Job] = {}
@@ -85,9 +89,11 @@ class Pool:
     def start(self, job: Job) -> None:
         """Give a job to an idle worker, or to a new one."""
         # One with a process of its own is told apart by its name, where others run beside it.
-        prefix = job.name if job.alone and self.n_workers > 1 else ""
-        worker = self._idle.pop() if self._idle and not job.alone else start_worker(prefix)
+        show = partial(self._view.line, job.name) if job.alone and self._view.named else None
+        worker = self._idle.pop() if self._idle and not job.alone else start_worker(show)
         self._busy[worker] = job
+        if job.alone:
+            self._view.began(job.name, job.folder)
         with suppress(OSError):  # it has ended, as the answer will say
             worker.connection.send(job)
 
@@ -98,6 +104,7 @@ class Pool:
             if self._stop.number is not None:
                 self.tell()
             ready = wait([worker.connection for worker in self._busy], timeout=SECONDS)
+            self._view.tick()
             for worker in [worker for worker in self._busy if worker.connection in ready]:
                 job, answer = self._busy.pop(worker), _answer(worker)
                 if answer.leaves:
@@ -164,36 +171,34 @@ def jobs_of(config: DictConfig, overrides: Sequence[Sequence[str]], first: int) 
     ]
 
 
-def start_worker(prefix: str) -> Worker:
+def start_worker(show: Callable[[str], None] | None = None) -> Worker:
     """A new worker process.
 
     Args:
-        prefix: What each line of its output begins with; if empty, it prints where this process
-            does.
+        show: Takes each line of its output; None for where this process prints.
     """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    shown, output = context.Pipe(duplex=False) if prefix else (None, None)
+    shown, output = context.Pipe(duplex=False) if show else (None, None)
     resource_tracker.ensure_running()  # which would ask for the signals that are withheld below
     process = context.Process(target=serve, args=(there, output))
     # A terminal's Ctrl-C reaches this process alone, which passes every signal on as SIGTERM.
     with withheld(SIGNALS):
         process.start()
     there.close()  # so that the end of the process ends the connection
-    if shown is None or output is None:
+    if show is None or shown is None or output is None:
         return Worker(process, here)
     output.close()
-    copying = threading.Thread(target=_copy, args=(shown, prefix), daemon=True)
+    copying = threading.Thread(target=_copy, args=(shown, show), daemon=True)
     copying.start()
     return Worker(process, here, copying)
 
 
-def _copy(shown: Connection, prefix: str) -> None:
-    """Forward output lines, each behind its prefix."""
+def _copy(shown: Connection, show: Callable[[str], None]) -> None:
+    """Forward output lines."""
     with shown, open(shown.fileno(), "rb", closefd=False) as lines:
         for line in lines:
-            text = line.decode(errors="replace").rstrip("\n")
-            print(f"{prefix}: {text}", flush=True)
+            show(line.decode(errors="replace").rstrip("\n"))
 
 
 def _answer(worker: Worker) -> Answer:

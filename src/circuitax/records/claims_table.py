@@ -14,12 +14,14 @@ from circuitax.records.claims import (
     WOULD_HOLD,
     Verdict,
 )
-from circuitax.records.estimate import Estimate
+from circuitax.records.estimate import Estimate, deciding_n
 from circuitax.records.nulls import BY_PROOF, PRINTED_NUMBER
 
 NOT_DECLARED = "not declared"
 # A mark for each verdict, so that no reader depends on colour.
 MARKS = {HOLDS: "✔", FAILS: "✘", UNDECIDED: "?", WOULD_HOLD: "≈", ABSENT: "∅", NOT_RUN: "–"}
+# Beyond this many replicates a value lies at its limit, for all that more of them would tell.
+MOST_REPLICATES = 1e6
 _MANY = {HOLDS: "hold", FAILS: "fail"}
 
 
@@ -116,10 +118,24 @@ def facts(verdict: Verdict, scale: str) -> dict[str, str]:
         "null": f"{claim.null.kind}: {claim.null.how}" if claim.null else "",
         "interval": estimate.method if estimate else "",
         "planned n": str(claim.n),
+        "would decide": _deciding_text(verdict),
         "scale": scale,
         "about it": claim.explanation if verdict.verdict == HOLDS else "",
     }
     return {name: text for name, text in texts.items() if text}
+
+
+def _deciding_text(verdict: Verdict) -> str:
+    """How many replicates would decide at the present spread; empty where no number is known."""
+    estimate, allowed = verdict.estimate, verdict.claim.expected
+    if verdict.verdict != UNDECIDED or estimate is None or estimate.n < 2:
+        return ""
+    if estimate.method.startswith(("proven", "least squares")):  # no interval over replicates
+        return ""
+    n = deciding_n(estimate, allowed.low, allowed.high)
+    if not n < MOST_REPLICATES:
+        return "no number of replicates at this value, which lies at the limit"
+    return f"about {float(f'{n:.2g}'):.0f} replicates, if value and spread stay"
 
 
 def cause(verdict: Verdict) -> str:
