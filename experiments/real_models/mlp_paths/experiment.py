@@ -151,7 +151,7 @@ def split(seen: Run) -> Split:
     frozen, last = frozen_model(seen), seen.tokens.shape[0] - 1
     token = seen.logits[-1].argmax()
     direction = centre_vocabulary(frozen.read_out.W_U)[:, token]
-    w = direction / frozen.read_out.scale[-1]
+    w = direction / jnp.asarray(frozen.read_out.scale)[-1]
     groups = path_groups(frozen, last, direction)
     return Split(
         token,
@@ -383,8 +383,9 @@ def ranks_of(model: Model, text: np.ndarray) -> np.ndarray:
 
 
 def gain_of(model: Model) -> Array:
-    """Gain of the final norm."""
-    return jnp.asarray(model.final_norm.gain)
+    """Gain of the final norm; ones where it has none."""
+    norm = model.final_norm
+    return jnp.ones(model.d_model) if norm is None else jnp.asarray(norm.gain)
 
 
 def shuffled_weights(model: Model, rng: np.random.Generator) -> Model:

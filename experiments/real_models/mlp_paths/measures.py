@@ -1,6 +1,7 @@
 """Measured values of the claims on paths through MLPs, from a record."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -16,7 +17,7 @@ from circuitax.records.estimate import (
 )
 from circuitax.records.measured import Measured, measures
 from circuitax.records.null_samples import exchanged
-from circuitax.records.nulls import Nulls
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from experiments.real_models.mlp_paths.claims import CLAIMS
 from experiments.real_models.shared.model_facts import not_smollm2
@@ -97,7 +98,7 @@ def nulls(record: Record) -> Nulls:
     falls, foreseen_by = foreseen_falls(data)
     pairs = (data.sizes["layer"] * (data.sizes["layer"] - 1) // 2) * data.sizes["head"] ** 2
     n_layers, n_named = data.sizes["layer"], first_layers(data).size
-    random = {
+    random: dict[str, Draws] = {
         "paths-three-tokens": draws(
             lambda: mean_estimate(largest_three(rng.normal(size=data.exact.shape)))
         ),
@@ -117,7 +118,7 @@ def nulls(record: Record) -> Nulls:
     }
     random |= {f"paths-{score}-source": any_source(data.sizes["prompt"]) for score in SOURCES}
     for score in data.score.values:
-        random[f"paths-found-{score}"] = draws(lambda score=str(score): other_heads(score))
+        random[f"paths-found-{score}"] = draws(partial(other_heads, str(score)))
     return {
         "random": random,
         "mismatched": {
@@ -141,7 +142,7 @@ def nulls(record: Record) -> Nulls:
 
 def cancellation(data: xr.Dataset, orders: str) -> np.ndarray:
     """Sum of the absolute values of the orders over the logit, of each prompt."""
-    return np.asarray(np.abs(data[orders]).sum("order") / np.abs(data.logit))
+    return np.asarray(np.abs(data[orders].values).sum(axis=1) / np.abs(data.logit.values))
 
 
 def few_heads(orders: np.ndarray) -> np.ndarray:

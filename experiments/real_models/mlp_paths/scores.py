@@ -41,8 +41,8 @@ def path_shares(seen: Run, direction: Float[Array, " d_model"], gates: str) -> S
 
 def direct_shares(seen: Run, direction: Float[Array, " d_model"]) -> Float[Array, "layers heads"]:
     """What each head adds to the logit itself, past all later layers."""
-    w = direction / seen.scales.final[-1]
-    return jnp.einsum("lhd,d->lh", seen.head_outputs[:, :, -1], w)
+    w = direction / jnp.asarray(seen.scales.final)[-1]
+    return jnp.einsum("lhd,d->lh", jnp.asarray(seen.head_outputs)[:, :, -1], w)
 
 
 def gradient_shares(seen: Run, token: Int[Array, ""]) -> Shares:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.losses.neurons import neuron_activations
@@ -13,6 +14,7 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
+from circuitax.kernel.weights import MLPWeights
 
 METHODS = ("paths", "RelP", "gradient", "direct effect")
 
@@ -20,8 +22,8 @@ METHODS = ("paths", "RelP", "gradient", "direct effect")
 class Nodes(NamedTuple):
     """What neurons and heads have: activations and outputs, scores, or whether they are kept."""
 
-    neurons: Array
-    heads: Array
+    neurons: Array | np.ndarray
+    heads: Array | np.ndarray
 
 
 class Read(NamedTuple):
@@ -29,6 +31,17 @@ class Read(NamedTuple):
 
     lead: Float[Array, ""]
     nodes: Nodes
+
+
+def mlp_of(model: Model) -> MLPWeights:
+    """The weights of all MLPs.
+
+    Raises:
+        ValueError: If the model has none.
+    """
+    if model.blocks.mlp is None:
+        raise ValueError("model.blocks.mlp is None: the model has no neurons")
+    return model.blocks.mlp
 
 
 @jax.jit
@@ -72,7 +85,7 @@ def scores(
     Returns:
         ``[n, method, n_layers, d_mlp]`` and ``[n, method, n_layers, n_heads]``.
     """
-    W_out = jnp.asarray(model.blocks.mlp.W_out)
+    W_out = jnp.asarray(mlp_of(model).W_out)
 
     def one(given: tuple[Array, Array, Array]) -> Nodes:
         text, yes, no = given
@@ -92,10 +105,10 @@ def scores(
             return logits[yes] - logits[no]
 
         of_heads, of_mlps = jax.grad(lead, argnums=(0, 1))(nothing, nothing)
-        straight = nothing.at[:, last].set(direction / seen.scales.final[-1])
+        straight = nothing.at[:, last].set(direction / jnp.asarray(seen.scales.final)[-1])
         ways += [(of_mlps, of_heads), (straight, straight)]
         neurons = neuron_activations(seen) - mean.neurons
-        heads = seen.head_outputs - mean.heads
+        heads = jnp.asarray(seen.head_outputs) - mean.heads
         return Nodes(
             jnp.stack([jnp.einsum("lmd,ltd,ltm->lm", W_out, w, neurons) for w, _ in ways]),
             jnp.stack([jnp.einsum("lhtd,ltd->lh", heads, w) for _, w in ways]),
@@ -123,12 +136,12 @@ def leads_with(
         mean: As in `scores`.
         kept: 1 or 0 of each neuron ``[n_layers, d_mlp]`` and head ``[n_layers, n_heads]``.
     """
-    mlp = model.blocks.mlp
+    mlp = mlp_of(model)
     W_out = jnp.asarray(mlp.W_out)
     held = jnp.einsum("ltm,lm,lmd->ltd", mean.neurons, 1 - kept.neurons, W_out)
     few = mlp._replace(W_out=W_out * kept.neurons[..., None])
     part = model.replace(blocks=model.blocks._replace(mlp=few))
-    keep = kept.heads[..., None]
+    keep = jnp.asarray(kept.heads)[..., None]
     edit = Interventions(head_keep=keep, head_add=(1 - keep[..., None]) * mean.heads, mlp_add=held)
 
     def one(given: tuple[Array, Array, Array]) -> Array:

@@ -25,6 +25,7 @@ from experiments.real_models.neuron_circuits.circuits import (
     METHODS,
     Nodes,
     leads_with,
+    mlp_of,
     read,
     scores,
 )
@@ -89,8 +90,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "size": list(spec.sizes),
         },
     )
-    mlp = model.blocks.mlp
-    return Record(data=data, notes=notes | {"n_neurons": int(np.prod(mlp.W_out.shape[:2]))})
+    n_neurons = int(np.prod(mlp_of(model).W_out.shape[:2]))
+    return Record(data=data, notes=notes | {"n_neurons": n_neurons})
 
 
 def examine(
