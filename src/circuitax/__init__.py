@@ -113,7 +113,8 @@ Superposition and projection
         dimensions with which a random map keeps all N points within ε, with probability 1 − δ
 
 Training
-    train(problem, members, steps, *, key=None, optim=None, every=None, probe=None, folder=None)
+    train(problem, members, steps, *, key=None, optim=None, every=None, probe=None, folder=None,
+          mesh='auto')
         a problem of your own, as an ensemble: models, metrics, what is probed
 
 Results
