@@ -69,7 +69,7 @@ Analyses of a run
     ablate_each(run, metric=None, *, donor=None, preserve_patterns=False)
         what removing each head or MLP costs
     explain(run, token=None, *, minus=None, position=-1, name=str, n_next=10, n_paths=None,
-            n_heads=12, n_neurons=8, budget=1000000)
+            n_heads=12, n_neurons=8, n_nodes=32, budget=1000000)
         one prediction: the parts of its logit, its paths, and where each head looked
     explanation_page(explained, model='')
         the same as a page of HTML
@@ -113,7 +113,8 @@ Superposition and projection
         dimensions with which a random map keeps all N points within ε, with probability 1 − δ
 
 Training
-    train(problem, members, steps, *, key=None, optim=None, every=None, probe=None, folder=None)
+    train(problem, members, steps, *, key=None, optim=None, every=None, probe=None, folder=None,
+          mesh='auto')
         a problem of your own, as an ensemble: models, metrics, what is probed
 
 Results

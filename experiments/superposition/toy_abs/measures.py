@@ -108,7 +108,7 @@ def has_motif(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
         & (W_out[..., None, :] >= LEAST_RATIO * W_out[..., :, None])
         & (side - whole >= LEAST_INHIBITION * side)
     )
-    return found.any(axis=(-3, -2, -1))
+    return np.asarray(found.any(axis=(-3, -2, -1)))
 
 
 def random_cases(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:

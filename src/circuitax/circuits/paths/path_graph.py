@@ -25,6 +25,7 @@ from circuitax.circuits.paths.frozen import (
     head_writes,
     mlp_units,
 )
+from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.shown import shapes
@@ -32,6 +33,7 @@ from circuitax.kernel.shown import shapes
 HEAD, UNIT, MLP = 0, 1, 2
 
 
+@documented
 class Node(NamedTuple):
     """A head, a hidden unit or an MLP at one position.
 
