@@ -90,7 +90,7 @@ def test_tables_hold_what_is_printed() -> None:
     found = cx.distortion(points, points[:, :3], jnp.array([[-0.5, 0.5]]))
     with jax.enable_x64(True):
         optimum = cx.find_optimum(
-            jax.random.key(0), [0.3, 0.1], [1.0, 1.0], n_hidden=1, n_restarts=4
+            jax.random.key(0), jnp.array([0.3, 0.1]), jnp.ones(2), n_hidden=1, n_restarts=4
         )
     run = cx.run(make(), [3, 1, 4, 1], outputs=True)
     for value in (
@@ -100,7 +100,7 @@ def test_tables_hold_what_is_printed() -> None:
         cx.composition(make()),
         cx.ablate_each(run),
         cx.term_losses(run),
-        cx.induction_scores(make(), [[1, 2, 1, 2]]),
+        cx.induction_scores(make(), jnp.array([[1, 2, 1, 2]])),
     ):
         cells = re.findall(r"<td[^>]*>(.*?)</td>", value._repr_html_())
         words = {html.unescape(word) for cell in cells for word in cell.split()}

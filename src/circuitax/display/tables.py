@@ -60,7 +60,7 @@ def shortened(lines: Sequence[str], most: int = ROWS) -> list[str]:
     return [*lines[: most - 1], f"  and {len(lines) - most + 1} more"]
 
 
-def counted(n: int, one: str) -> str:
+def counted(n: int | np.integer, one: str) -> str:
     """A number with its noun, such as ``1 cell`` and ``3 cells``."""
     return f"{n:,} {one}" if n == 1 else f"{n:,} {one}s"
 
