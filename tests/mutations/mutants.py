@@ -837,4 +837,14 @@ MUTANTS = (
             "test_experiment_gives_the_numbers_of_its_accepted_code[planted_heads]",
         ),
     ),
+    Mutant(
+        "edges_past_chosen_heads",  # what flows through a chosen head counts again behind it
+        "circuits/paths/path_graph.py",
+        "A = frozen.A.at[layer, head, place].multiply(kept[:, None])",
+        "A = frozen.A",
+        (
+            "tests/circuits/paths/test_path_graph.py::"
+            "test_what_enters_a_node_leaves_it_and_the_logit_gets_all[gelu]",
+        ),
+    ),
 )

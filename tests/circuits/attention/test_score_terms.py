@@ -102,6 +102,32 @@ def test_heads_that_the_model_lacks_are_named(layer, head, message, make_run):
             score_terms.score_sources(run, layer)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned, "mlp": True},
+        {"norm": Norm.rmsnorm, "positions": Positions.rotary, "d_head": 4},
+        {"positions": Positions.shortformer_sinusoidal, "biases": True},
+    ],
+    ids=["layernorm_mlp", "rotary", "sinusoidal"],
+)
+def test_directions_of_scores_give_each_source_its_terms(options, make_run, x64):
+    run = make_run(3, **options)
+    names, found = _terms(run, 2, 1)
+    weights = jnp.asarray([0.3, -1.2, 0.9, 0.4, -0.1, 0.2, 0.0, 1.0][: run.tokens.shape[0]])
+    traced = jax.jit(score_terms.score_directions)
+    told = traced(run, jnp.asarray(2), jnp.asarray(1), jnp.asarray(3), weights)
+    by_pair = np.einsum("abs,s->ab", found.terms[:, :, 3], weights)
+    np.testing.assert_allclose(told.value, by_pair.sum(), rtol=1e-9)
+    parts = {"tokens": run.model.W_E[run.tokens], "head 1.0": run.trace.head_outputs[1, 0]}
+    for name, part in parts.items():
+        at = names.index(name)
+        np.testing.assert_allclose((told.query * part).sum(), by_pair[at].sum(), rtol=1e-9)
+        np.testing.assert_allclose((told.key * part).sum(), by_pair[:, at].sum(), rtol=1e-9)
+    with pytest.raises(ValueError, match="dest=99"):
+        score_terms.score_directions(run, 2, 1, 99, weights)
+
+
 def _dressed_parts(run, by):
     """The stream before layer 1 by source, each path multiplied out in NumPy."""
     x, blocks = np.asarray(run.trace.streams[0]), run.model.blocks

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.paths.components import Components, component_names, components_of
 from circuitax.circuits.paths.frozen import (
@@ -204,10 +204,66 @@ def head_scores(run: Run, layer: int, head: int | Int[Array, ""]) -> Float[Array
     return attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], run.model.spec.scale)[0]
 
 
+class ScoreDirections(NamedTuple):
+    """A weighted sum of one head's scores as two linear maps of the stream its layer reads.
+
+    Attributes:
+        value: ``Σ_s weight_s s_ts``.
+        query: With the keys held; zero but at the destination. ``Σ_t stream_t · query_t`` is the
+            value, but for biases and positions of the queries.
+        key: With the query held, likewise.
+    """
+
+    value: Float[Array, ""]
+    query: Float[Array, "n_ctx d_model"]
+    key: Float[Array, "n_ctx d_model"]
+
+
+def score_directions(
+    run: Run,
+    layer: int | Int[Array, ""],
+    head: int | Int[Array, ""],
+    dest: int | Int[Array, ""],
+    weights: Float[Array, " n_ctx"],
+) -> ScoreDirections:
+    """Which directions of the stream move a head's attention, on the query and on the key side.
+
+    The gradient of ``Σ_s weights_s s_ts`` in the stream, norm scales held, once with the keys held
+    and once with the query. Carried back, it says which tokens and heads made the head look there.
+
+    Args:
+        run: A run of any transformer on one text.
+        layer: Of the head; a traced index is not checked.
+        head: Which head; a traced index is not checked.
+        dest: Position t of the query, from 0.
+        weights: Of the sources: 1 for one score, or a difference, such as one minus the mean of the
+            others, which is what the pattern depends on.
+
+    Raises:
+        ValueError: If ``layer``, ``head`` or ``dest`` is out of range.
+
+    Source: ours; framework paper, "QK circuit".
+    """
+    _check_head(run, layer, head)
+    check_index("dest", dest, weights.shape[0])
+    stream = run.trace.streams[layer]
+
+    def value(x: Array, by_query: bool) -> Array:
+        parts = jnp.stack([x, stream - x])  # their sum, and with it every scale, stays
+        q, k = _queries_and_keys(parts, run, layer, head)
+        q, k = (q[0], k.sum(axis=0)) if by_query else (q.sum(axis=0), k[0])
+        return run.model.spec.scale * (q[dest] @ k.T) @ weights
+
+    query, key = (jax.grad(value)(stream, side) for side in (True, False))
+    q, k = (part.sum(axis=0) for part in _queries_and_keys(stream[None], run, layer, head))
+    whole = run.model.spec.scale * (q[dest] @ k.T) @ weights
+    return ScoreDirections(whole, query, key)
+
+
 def _queries_and_keys(
     sources: Float[Array, "n_parts n_ctx d_model"],
     run: Run,
-    layer: int,
+    layer: int | Int[Array, ""],
     head: int | Int[Array, ""],
 ) -> tuple[Float[Array, "n_sources n_ctx d_head"], Float[Array, "n_sources n_ctx d_head"]]:
     """Queries and keys of each source; smearing and rotation are linear and apply to each."""
@@ -219,7 +275,7 @@ def _queries_and_keys(
         q, k = _divided(q, heads.q_gain[layer], spec), _divided(k, heads.k_gain[layer], spec)
     if heads.smear is not None:
         k = smear_keys(k, jnp.broadcast_to(heads.smear[layer, head], k.shape[:1]))
-    index, local = jnp.arange(k.shape[1]), spec.is_local(layer)
+    index, local = jnp.arange(k.shape[1]), _is_local(spec, layer)
     return turn(q, index, spec, local), turn(k, index, spec, local)
 
 
@@ -238,7 +294,7 @@ def _read(
     W: Float[Array, "n_layers n_heads d_model d_head"],
     b: Float[Array, "n_layers n_heads d_head"] | None,
     run: Run,
-    layer: int,
+    layer: int | Int[Array, ""],
     head: int | Int[Array, ""],
 ) -> Float[Array, "n_sources n_ctx d_head"]:
     """The parts of the stream through the frozen norm and one map, then positions, then bias."""
@@ -268,7 +324,15 @@ def _sources(parts: Components, layer: int) -> Float[Array, "n_parts n_ctx d_mod
     return jnp.concatenate(blocks)
 
 
-def _check_head(run: Run, layer: int, head: int | Int[Array, ""]) -> None:
+def _is_local(spec: TransformerSpec, layer: int | Int[Array, ""]) -> bool | Bool[Array, ""]:
+    if isinstance(layer, int):
+        return spec.is_local(layer)
+    if spec.local_layers is None:
+        return True
+    return (layer == jnp.asarray(spec.local_layers, int)).any()
+
+
+def _check_head(run: Run, layer: int | Int[Array, ""], head: int | Int[Array, ""]) -> None:
     n_layers, n_heads = one_text(run).model.blocks.attention.W_Q.shape[:2]
     check_index("layer", layer, n_layers)
     check_index("head", head, n_heads)

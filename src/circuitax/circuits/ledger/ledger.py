@@ -69,6 +69,7 @@ class Ledger(NamedTuple):
         starts: Where each path starts: None for the embedding, else the layer of an MLP.
         rounds: After each round of the search: evaluations, the bound on every path that is not
             among the k largest so far, and the k-th value.
+        read: What the paths add up to, in words.
     """
 
     paths: tuple[Path, ...]
@@ -83,6 +84,7 @@ class Ledger(NamedTuple):
     bias: float = 0.0
     starts: tuple[int | None, ...] = ()
     rounds: tuple[tuple[int, float, float], ...] = ()
+    read: str = "logit"
 
     def steps(self, tokens: Sequence[str]) -> list[str]:
         """Position paths with the tokens that heads read: ``' Mary' → 23.0 → ' to' → 29.1``.
@@ -115,7 +117,7 @@ class Ledger(NamedTuple):
         """The paths as bars that add up to the logit, for a notebook."""
         terms = [(name, float(value)) for name, value in zip(self.names, self.values, strict=True)]
         rest = [(f"all others, none beyond {self.omitted_bound:.3g}", self.remainder)]
-        return sum_table("Paths to the logit", [*terms, *rest, ("bias", self.bias)], "logit")
+        return sum_table(f"Paths to the {self.read}", [*terms, *rest, ("bias", self.bias)], "sum")
 
     def __str__(self) -> str:
         return self.text(SHOWN)
@@ -132,7 +134,7 @@ class Ledger(NamedTuple):
             f"sum of these {len(names)} paths ({which})": self.found,
             f"all other paths, none beyond {self.omitted_bound:.3g}": self.remainder,
             "bias, which belongs to no path": self.bias,
-            "logit": self.found + self.remainder + self.bias,
+            self.read: self.found + self.remainder + self.bias,
         }
         rows = list(zip(names, self.values, strict=True))
         if n_rows is not None and len(rows) > n_rows + 1:
@@ -148,8 +150,8 @@ class Ledger(NamedTuple):
 
 def ledger(
     run: Run,
-    *,
     token: SupportsIndex,
+    *,
     minus: SupportsIndex | None = None,
     position: SupportsIndex = -1,
     k: int = 20,
@@ -167,7 +169,7 @@ def ledger(
         token: Id whose logit is explained.
         minus: Id whose logit is subtracted; None for none.
         position: Where the logit is read; negative positions count from the end.
-        k: How many paths, at least 1.
+        k: Paths to find, at least 1.
         by_position: Whether a path also says which position each head reads (`position_ledger`);
             otherwise it is summed over positions (`head_ledger`).
         mlps: ``"sources"``: what each MLP wrote in this run is a source of paths, beside the
@@ -202,7 +204,8 @@ def ledger(
         bias = float(b_U[token]) - (0.0 if minus is None else float(b_U[minus]))
     search = position_ledger if by_position else head_ledger
     found = search(frozen, position, direction, k=k, budget=budget)
-    return found._replace(bias=bias)
+    lead = "" if minus is None else f" minus that of token {minus}"
+    return found._replace(bias=bias, read=f"logit of token {token}{lead}, at position {position}")
 
 
 @overflow_is_refused
@@ -341,5 +344,4 @@ def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
 
 def _check_counts(k: int, budget: int) -> None:
     for option, value in (("k", k), ("budget", budget)):
-        if value < 1:
-            raise ValueError(f"{option}={value} must be at least 1")
+        whole(option, value, 1)
