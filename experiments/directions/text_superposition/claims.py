@@ -6,7 +6,7 @@ S0 is "Some Structures in Transformer Architectures", the project's source note.
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
 DRAWS = "one model; as many random sets, and choices of rows where pairs are of a sample, as draws"
@@ -199,11 +199,7 @@ CLAIMS = (
         "share of latents that are on for no vector that was not trained on",
         at_most(0.1),
         "a tenth; few die in a small dictionary",
-        null=Null(
-            OFF_RECORD,
-            "an autoencoder before training: needs the share of its latents that are on for "
-            "no vector",
-        ),
+        null=Null("random", "as many of all latents are on for each vector, any of them alike"),
     ),
     FEATURES.claim(
         "features-above-random",

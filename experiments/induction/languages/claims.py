@@ -33,7 +33,10 @@ EARLY = replace(
     why="the threshold on Python source; the paper's window is at 1 to 3 billion tokens",
 )
 TERMS = replace(MODELS, source="framework paper, term importance analysis")
-ADDED = Null("false world", "nothing is redundant: savings of both layers add up")
+ADDED = Null(
+    "false world",
+    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
+)
 THIRD = Null("printed number", "three orders that save alike", 1 / 3)
 HALF = Null("printed number", "two layers that save alike", 0.5)
 

@@ -43,7 +43,10 @@ IDENTITY = ClaimSource(
     origin="theorem",
 )
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
-ADDED = Null("false world", "nothing is redundant: savings of both layers add up")
+ADDED = Null(
+    "false world",
+    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
+)
 
 CLAIMS = (
     FRAMEWORK.claim(

@@ -175,9 +175,9 @@ TEXT = (
         "published-layer-0",
         "Nats that order-1 terms of the first layer save, given the direct path and"
         " the second layer (F17)",
-        near(0.05, 0.05),
+        near(0.05, 0.03),
         printed="0.05 nats",
-        null=Null("false world", "nothing is saved"),
+        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-layer-0-alone",
@@ -211,8 +211,8 @@ ONE_LAYER = (
     SMALL.claim(
         "published-most-copy",
         "Most heads of a published one-layer model copy: share with an eigenvalue score over 0.1",
-        at_least(0.5),
-        "10 of 12 in the paper; more than half",
+        at_least(0.8),
+        "10 of 12 in the paper; half and more is positive of random signs too, as often as not",
         section="OV eigenvalues of a one-layer model (F9)",
         printed="10 of 12 heads",
         null=Null("permuted", "the signs of the scores are drawn anew"),
@@ -238,10 +238,7 @@ WORDS = (
         section="skip-trigram tables (F2, F4)",
         selection="triples of whole tokens",
         printed="examples, such as back … and → forth; no share",
-        null=Null(
-            OFF_RECORD,
-            "outs shuffled among the triples: needs how each head ranks those of others",
-        ),
+        null=Null("random", "any ten of 50,000 tokens alike, in any of as many heads"),
     ),
     FRAMEWORK.claim(
         "published-bug",
@@ -252,10 +249,7 @@ WORDS = (
         section="skip-trigram bugs (F7)",
         selection="heads that have both",
         printed="keep … in → mind and at → bay force in → bay and at → mind",
-        null=Null(
-            OFF_RECORD,
-            "outs shuffled among the pairs: needs how each head ranks those of others",
-        ),
+        null=Null("random", "any ten of 50,000 tokens alike, in as many heads that have both"),
     ),
 )
 NEVER = (
@@ -281,7 +275,7 @@ NEVER = (
         printed="what keys add comes from tokens before the attended one; no number",
         null=Null(
             OFF_RECORD,
-            "an untrained model: the paper's larger model was never published",
+            "an untrained model of the same sizes: nobody outside has that model, trained or not",
         ),
     ),
 )
