@@ -101,14 +101,14 @@ def has_motif(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
     total = np.einsum("p...ki,...kj->p...ij", signed, W_out)[..., None, :, :]
     side = size[..., :, None] * W_out[..., None, :]
     whole = np.where(W_in[..., None] > 0, total[0], total[1])
-    found: np.ndarray = (
+    found = (
         (serves[..., :, None] & serves[..., None, :])
         & (W_in[..., :, None] * W_in[..., None, :] < 0)
         & (size[..., :, None] >= LEAST_RATIO * size[..., None, :])
         & (W_out[..., None, :] >= LEAST_RATIO * W_out[..., :, None])
         & (side - whole >= LEAST_INHIBITION * side)
     )
-    return found.any(axis=(-3, -2, -1))
+    return np.asarray(found.any(axis=(-3, -2, -1)))
 
 
 def random_cases(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
