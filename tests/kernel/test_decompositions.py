@@ -17,7 +17,6 @@ CASES = {
     "orthonormal": (ours.orthonormal, jnp.linalg.qr),
     "triangle": (ours.triangle, lambda M: jnp.linalg.qr(M, mode="r")),
     "singular": (ours.singular, lambda M: jnp.linalg.svd(M, compute_uv=False)),
-    "singular_vectors": (ours.singular_vectors, lambda M: jnp.linalg.svd(M, full_matrices=False)),
 }
 
 

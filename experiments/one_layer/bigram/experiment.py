@@ -68,7 +68,7 @@ class Spec:
         require_arrays(self, "seeds task.d_vocab task.d_vocab")
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
         return self.task.upstream()
 
 

@@ -19,6 +19,10 @@ ARENA = ClaimSource(
     why="to rounding of the printed value",
     origin="published",
     link=papers.ARENA,
+    null=Null(
+        "permuted",
+        "the heads of each layer are shuffled, and the named ones stay",
+    ),
 )
 NATS = ClaimSource(
     "framework paper, term importance analysis",
@@ -27,6 +31,7 @@ NATS = ClaimSource(
     why="read from an image; another model of the same sizes, on other text",
     origin="published",
     link=papers.FRAMEWORK,
+    null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
 )
 FRAMEWORK = ClaimSource(
     "framework paper",
@@ -35,6 +40,10 @@ FRAMEWORK = ClaimSource(
     selection=PUBLISHED,
     origin="published",
     link=papers.FRAMEWORK,
+    null=Null(
+        "permuted",
+        "the heads of each layer are shuffled, and the named ones stay",
+    ),
 )
 SMALL = ClaimSource(
     "framework paper",
@@ -90,10 +99,6 @@ TWO_LAYERS = (
         "a list",
         kind="relation",
         printed="heads 1.4 and 1.10",
-        null=Null(
-            "permuted",
-            "the heads of each layer are shuffled, and the named ones stay",
-        ),
     ),
     ARENA.claim(
         "arena-induction-score",
@@ -110,10 +115,6 @@ TWO_LAYERS = (
         "0.68 before",
         kind="relation",
         printed="0.68 falls to about 0",
-        null=Null(
-            "permuted",
-            "the heads of each layer are shuffled, and the named ones stay",
-        ),
     ),
     ARENA.claim(
         "arena-without-others",
@@ -122,10 +123,6 @@ TWO_LAYERS = (
         "a quarter is little",
         kind="relation",
         printed="other heads change it little; no number",
-        null=Null(
-            "permuted",
-            "the heads of each layer are shuffled, and the named ones stay",
-        ),
     ),
     ARENA.claim(
         "arena-k-composition",
@@ -135,10 +132,6 @@ TWO_LAYERS = (
         "a count",
         kind="relation",
         printed="0.7 stands out with 1.4 and with 1.10; no number",
-        null=Null(
-            "permuted",
-            "the heads of each layer are shuffled, and the named ones stay",
-        ),
     ),
     ARENA.claim(
         "arena-v-composition",
@@ -148,10 +141,6 @@ TWO_LAYERS = (
         "a half",
         kind="relation",
         printed="very low; no number",
-        null=Null(
-            "permuted",
-            "the heads of each layer are shuffled, and the named ones stay",
-        ),
     ),
     FRAMEWORK.claim(
         "published-corner",
@@ -161,10 +150,6 @@ TWO_LAYERS = (
         "a relation",
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner, and no others; no number",
-        null=Null(
-            "permuted",
-            "the heads of each layer are shuffled, and the named ones stay",
-        ),
     ),
 )
 TEXT = (
@@ -173,21 +158,18 @@ TEXT = (
         "Nats that the direct path saves over uniform guessing (F16)",
         near(1.8, 0.5),
         printed="1.8 nats",
-        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-order-1",
         "Nats that single heads save beyond it (F16)",
         near(5.2, 0.5),
         printed="5.2 nats",
-        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-order-2",
         "Nats that virtual heads save beyond those (F16)",
         near(0.3, 0.2),
         printed="0.3 nats",
-        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-layer-0",
@@ -202,14 +184,12 @@ TEXT = (
         "Nats that order-1 terms of the first layer save, given the direct path alone (F17)",
         near(1.3, 0.5),
         printed="1.3 nats",
-        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-layer-1-alone",
         "Nats that order-1 terms of the second layer save, given the direct path alone (F17)",
         near(5.2, 0.5),
         printed="5.2 nats",
-        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     NATS.claim(
         "published-layer-1",
@@ -217,7 +197,6 @@ TEXT = (
         "and the first layer (F17)",
         near(4.0, 0.5),
         printed="4.0 nats",
-        null=Null(PRINTED_NUMBER, "nothing is saved", 0.0),
     ),
     FRAMEWORK.claim(
         "published-text-induction",
@@ -226,10 +205,6 @@ TEXT = (
         "a relation",
         section="attention on a paragraph of a novel (F11)",
         printed="induction heads draw lines on pieces of repeated names; no number",
-        null=Null(
-            "permuted",
-            "the heads of each layer are shuffled, and the named ones stay",
-        ),
     ),
 )
 ONE_LAYER = (

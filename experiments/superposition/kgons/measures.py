@@ -80,7 +80,7 @@ def _moved(data: xr.Dataset, n_features: int, rng: np.random.Generator) -> xr.Da
 
 @measures("T9-higher-first", "T9-plateaus")
 def _plateaus(data: xr.Dataset, n_features: int) -> dict[str, Estimate]:
-    """What the networks that rest tell of k-gons; nothing if none rests."""
+    """Estimates of k-gons from the networks that rest; none if none rests."""
     resting = _resting(data, n_features)
     if not resting:
         return {}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Int, Key
 
 from circuitax.kernel.keys import derive
 
@@ -123,16 +123,6 @@ def repeated_tokens(
         max_period=most,
         distinct=most <= d_vocab,
     ).tokens
-
-
-def is_repeat(period: Int[Array, " batch"], length: int) -> Bool[Array, "batch position"]:
-    """Mask of predictions determined by the past: positions ``i >= period``.
-
-    The prediction at position i is of token i + 1. From ``i = period`` on, token i has been seen
-    one period before together with its successor; at ``i = period - 1`` the repeat begins, which
-    nothing announces.
-    """
-    return jnp.arange(length)[None, :] >= period[:, None]
 
 
 def _check(

@@ -51,14 +51,6 @@ def singular(M: Float[Array, "*batch m n"]) -> Float[Array, "*batch k"]:
     return _one_by_one("svd", compute_uv=False)(M)
 
 
-def singular_vectors(
-    M: Float[Array, "*batch m n"],
-) -> tuple[Float[Array, "*batch m k"], Float[Array, "*batch k"], Float[Array, "*batch k n"]]:
-    """`jax.numpy.linalg.svd` without the vectors of the null spaces."""
-    u, values, v = _one_by_one("svd", full_matrices=False)(M)
-    return u, values, v
-
-
 @cache  # so that equal calls share one compilation
 def _one_by_one(name: str, **options: Any) -> Callable[[Array], Any]:
     def decompose(M: Array) -> Any:

@@ -67,12 +67,12 @@ class Run:
 
     @property
     def head_outputs(self) -> Float[Array, "*batch n_layers n_heads n_ctx d_model"] | None:
-        """What each head wrote to the stream; None unless made with ``outputs=True``."""
+        """Output of each head to the stream; None unless made with ``outputs=True``."""
         return self.trace.head_outputs
 
     @property
     def mlp_outputs(self) -> Float[Array, "*batch n_layers n_ctx d_model"] | None:
-        """What each MLP wrote; None for a model without, or unless made with ``outputs=True``."""
+        """Output of each MLP; None for a model without, or unless made with ``outputs=True``."""
         return self.trace.mlp_outputs
 
     @property

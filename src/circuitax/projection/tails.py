@@ -126,11 +126,6 @@ def dasgupta_gupta_dim(n_points: int, epsilon: float) -> float:
     return 4 * math.log(n_points) / (epsilon**2 / 2 - epsilon**3 / 3)
 
 
-def sklearn_dim(n_points: int, epsilon: float) -> int:
-    """scikit-learn's ``johnson_lindenstrauss_min_dim``: `dasgupta_gupta_dim`, truncated."""
-    return int(dasgupta_gupta_dim(n_points, epsilon))
-
-
 def statement_constant(epsilon: float) -> float:
     """C in ``m ≥ C ln N / ε²`` for Theorem 27's statement with entries ±1/√m, made explicit.
 
@@ -157,19 +152,6 @@ def proof_constant(epsilon: float) -> float:
     """
     check_epsilon(epsilon)
     return 8 / (1 / 4 - epsilon / 12)
-
-
-def implied_constant(dim_out: ArrayLike, n_points: ArrayLike, epsilon: ArrayLike) -> Values:
-    """``C = m ε² / ln N``, the constant of Theorem 27's O(·) that a measured dimension m implies.
-
-    Raises:
-        ValueError: If ``dim_out`` is below 1, ``n_points`` below 2 or ``epsilon`` outside (0, 1).
-    """
-    n = np.asarray(n_points, float)
-    check_range("n_points", n, "[2, inf)")
-    m = np.asarray(dim_out, float)
-    check_range("dim_out", np.where(np.isnan(m), 1, m), "[1, inf)")  # NaN: no dimension sufficed
-    return np.asarray(m * check_epsilon(epsilon) ** 2 / np.log(n))
 
 
 def check_epsilon(epsilon: ArrayLike) -> Values:

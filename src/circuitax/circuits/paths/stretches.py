@@ -190,7 +190,7 @@ class _Walk:
         return row
 
     def past_head(self, row: Array, hop: int) -> Array:
-        """What a head of the path writes of the row."""
+        """Output of a head of the path for the row."""
         layer, head = self.path[hop]
         weight = self.frozen.A[layer, head, self.places[hop + 1], self.places[hop]]
         return weight * (row @ self.frozen.W_V[layer, head] @ self.frozen.W_O[layer, head])
