@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 
 from circuitax.config.catalogue import discover
-from circuitax.records.claims import FAILS, HOLDS, UNDECIDED, WOULD_HOLD, Verdict, settle
+from circuitax.records.claims import FAILS, HOLDS, UNDECIDED, WOULD_HOLD, SettledClaim, settle
 from circuitax.records.record import Record
 from experiments.real_models.certified_paths.measures import INDUCTION
 
@@ -148,7 +148,7 @@ def accepted(name: str) -> Record:
     return Record.load(RESULTS / name / "accepted")
 
 
-def judged(row: Row, there: bool) -> Verdict:
+def judged(row: Row, there: bool) -> SettledClaim:
     """The verdict on a row's claim, by all of its null's draws."""
     record, entry = accepted(row.experiment), ENTRIES[row.experiment]
     arrays = row.plant(record.data, np.random.default_rng(7), there)
