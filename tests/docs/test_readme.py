@@ -62,7 +62,7 @@ def test_the_time_of_reproducing_everything_is_the_expected_one() -> None:
         for name in seconds
         if any(word in (conf / f"{name}.yaml").read_text().split("\n\n")[0] for word in packages)
     }
-    assert 5 <= len(needs) <= 8
+    assert 5 <= len(needs) <= 12
     without = sum(time for name, time in seconds.items() if name not in needs)
     # Budgets are seconds alone on two cores; two side by side take longer each, not twice as long.
     assert without / 2 < 30 * 60 < without

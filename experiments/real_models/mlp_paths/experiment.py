@@ -1,0 +1,400 @@
+"""Paths of SmolLM2-135M through heads and MLPs, from the tokens of a text to its next token.
+
+With patterns, norm scales and gates held, the logit of the likeliest next token is a sum over
+paths. Here are its sums by order and by source token, and their cancellation; for some prompts the
+largest paths with a proof, the tail of all others, and the linear map of each token; what other
+scores find of the listed paths; and what happens when tokens and paths are removed for real. Each
+prompt is a stage of its own, so that a stopped run goes on where it was.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.ledger.ledger import head_ledger, position_ledger
+from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
+from circuitax.circuits.paths.groups import path_groups
+from circuitax.circuits.paths.order_terms import order_streams
+from circuitax.circuits.paths.paths import Path
+from circuitax.kernel.checks import check_range
+from circuitax.kernel.gauge import centre_vocabulary
+from circuitax.kernel.host_draws import host_generator
+from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import Run
+from circuitax.kernel.run import run as forward_run
+from circuitax.kit.checks import require_at_least, require_at_most
+from circuitax.kit.memory import require_arrays
+from circuitax.kit.real_model import (
+    REAL,
+    at_hand,
+    check_real_name,
+    open_weights,
+    outside_inputs,
+    text_stretches,
+    token_names,
+)
+from circuitax.lab.lab import Lab
+from circuitax.records.record import Record
+from experiments.real_models.mlp_paths.linear_maps import (
+    first_outputs,
+    layer_maps,
+    names_tokens,
+    output_maps,
+    stable_rank,
+)
+from experiments.real_models.mlp_paths.orders import mlp_order_streams, two_head_paths
+from experiments.real_models.mlp_paths.removals import without_paths, without_tokens
+from experiments.real_models.mlp_paths.scores import (
+    Shares,
+    direct_shares,
+    gradient_shares,
+    over_mean,
+    path_shares,
+)
+
+KINDS = ("prose", "random tokens")
+SCORES = ("gradient", "relp", "direct", "plain")
+TAIL = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # largest paths whose share is kept
+SINGULAR = 20  # singular values that are kept
+NEXT = 100  # paths after the removed ones, from which others are drawn
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The model, and its prompts.
+
+    Attributes:
+        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
+        prompts: Of each kind.
+        length: Tokens of a prompt, odd.
+        lists: Prompts of each kind whose paths are listed, with the tail of those of two heads.
+        maps: Prompts of each kind whose linear maps are taken apart.
+        shuffled: Prompts of each kind whose maps are taken apart with shuffled weights too.
+        k: Paths in a list.
+        budget: Evaluations after which a search ends without a proof.
+        removed: Paths of one head that are removed together.
+        draws: Removals at random of each kind.
+    """
+
+    weights: str = REAL
+    prompts: int = 10
+    length: int = 11
+    lists: int = 2
+    maps: int = 2
+    shuffled: int = 1
+    k: int = 20
+    budget: int = 1_000_000
+    removed: int = 10
+    draws: int = 2
+
+    def __post_init__(self) -> None:
+        check_real_name(self.weights)
+        require_at_least(self, 2, "prompts")
+        require_at_least(self, 5, "length")
+        require_at_least(self, 1, "lists", "maps", "shuffled", "k", "removed", "draws")
+        require_at_least(self, 1000, "budget")
+        require_at_most(self, "prompts", "lists", "maps")
+        require_at_most(self, "maps", "shuffled")
+        if self.length % 2 == 0:
+            raise ValueError(f"length={self.length} must be odd")
+        require_arrays(self, "2 prompts 270", "draws removed 3", "2 prompts length", "k length")
+
+    def outside_inputs(self) -> dict[str, str]:
+        """Checksums of weights and prose, so that other files make another run."""
+        return outside_inputs(self.weights, text=True)
+
+
+class Split(NamedTuple):
+    """One prompt's logit, split.
+
+    Attributes:
+        token: The likeliest next one, whose logit over the mean is split.
+        by_heads: Paths by their number of heads.
+        by_mlps: Paths by their number of MLPs.
+        one_head: Paths of one head, by layer, head and source position.
+        past_heads: The paths past all heads, from the last token.
+        exact: Shares of tokens and heads by all paths.
+        relp: Those by the half rule.
+        gradient: Those by gradients of the model itself.
+        direct: Of heads, past all later layers.
+    """
+
+    token: Int[Array, ""]
+    logit: Float[Array, ""]
+    frozen: FrozenModel
+    direction: Float[Array, " d_model"]
+    by_heads: Float[Array, " order"]
+    by_mlps: Float[Array, " order"]
+    one_head: Float[Array, "n_layers n_heads n_ctx"]
+    past_heads: Float[Array, ""]
+    exact: Shares
+    relp: Shares
+    gradient: Shares
+    direct: Float[Array, "n_layers n_heads"]
+
+
+@jax.jit
+def read(model: Model, text: Int[Array, " n_ctx"]) -> Run:
+    """The run that is explained."""
+    return forward_run(model, text, outputs=True)
+
+
+@jax.jit
+def split(seen: Run) -> Split:
+    """The logit of the likeliest next token over the mean token, by its paths."""
+    frozen, last = frozen_model(seen), seen.tokens.shape[0] - 1
+    token = seen.logits[-1].argmax()
+    direction = centre_vocabulary(frozen.read_out.W_U)[:, token]
+    w = direction / jnp.asarray(frozen.read_out.scale)[-1]
+    groups = path_groups(frozen, last, direction)
+    return Split(
+        token,
+        over_mean(seen.logits[-1], token),
+        frozen,
+        direction,
+        order_streams(frozen)[:, -1] @ w,
+        mlp_order_streams(frozen)[:, -1] @ w,
+        groups.one_head,
+        groups.by_head[0, 1 + last],
+        path_shares(seen, direction, "frozen"),
+        path_shares(seen, direction, "shared"),
+        gradient_shares(seen, token),
+        direct_shares(seen, direction),
+    )
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    """Split the logits of all prompts; without the packages say how to get them."""
+    notes = at_hand(spec.weights, lab, text=True)
+    if notes["missing"]:
+        return Record(data=xr.Dataset(), notes=notes)
+    model = open_weights(spec.weights, derive(key, "weights"))
+    n_paths = model.n_layers * model.n_heads * spec.length
+    check_range("removed", spec.removed, f"[1, {min(NEXT, n_paths // 2)}]")
+    rng = host_generator(derive(key, "prompts"))
+    texts = {KINDS[0]: text_stretches(spec.weights, rng, spec.prompts, spec.length, middle=True)}
+    copies = rng.integers(0, model.d_vocab, size=(spec.prompts, (spec.length + 1) // 2))
+    texts[KINDS[1]] = np.concatenate([copies, copies[:, :-1]], axis=1)
+    ids = np.concatenate(list(texts.values()))
+    seeds = rng.integers(2**32, size=len(ids))
+
+    def first(n: int) -> list[int]:
+        return [kind * spec.prompts + i for kind in range(len(KINDS)) for i in range(n)]
+
+    each = [
+        lab.stage(f"prompt-{i:03d}", examine, model, text, seed, spec)
+        for i, (text, seed) in enumerate(
+            lab.track(zip(ids, seeds, strict=True), "prompts", len(ids))
+        )
+    ]
+    lists = [
+        lab.stage(f"list-{i:03d}", list_paths, model, ids[i], spec)
+        for i in lab.track(first(spec.lists), "lists")
+    ]
+    mapped = first(spec.maps)
+    likeliest = np.array([each[i]["token"] for i in mapped])
+    maps = [
+        lab.stage(f"maps-{i:03d}", take_apart, model, ids[i], likeliest)
+        for i in lab.track(mapped, "linear maps")
+    ]
+    other = shuffled_weights(model, host_generator(derive(key, "shuffled")))
+    ranks = [
+        lab.stage(f"shuffled-{i:03d}", ranks_of, other, ids[i])
+        for i in lab.track(first(spec.shuffled), "shuffled weights")
+    ]
+    axes = {
+        "by_heads": ("order",),
+        "by_mlps": ("order",),
+        "exact": ("source",),
+        "relp": ("source",),
+        "gradient": ("source",),
+        "without_paths": ("set",),
+        "path_sum": ("set",),
+        "without_tokens": ("removal",),
+        "removed_tokens": ("removal",),
+        "on_list": ("layer", "head"),
+        "scores": ("score", "layer", "head"),
+        "value": ("rank",),
+        "path": ("rank",),
+        "held": ("largest",),
+        "held_both": ("largest",),
+        "rank_of": ("source",),
+        "singular": ("source", "place"),
+        "named": ("layer", "token"),
+    }
+    name = token_names(spec.weights)
+
+    def stacked(found: list[dict[str, Any]], sample: str) -> dict[str, Any]:
+        return {
+            key: ((sample, *axes.get(key, ())), np.stack([one[key] for one in found]))
+            for key in found[0]
+        }
+
+    data = xr.Dataset(
+        stacked(each, "prompt")
+        | stacked(lists, "list")
+        | stacked(maps, "map")
+        | {
+            "rank_shuffled": (("shuffled", "source"), np.stack(ranks)),
+            "text": (("prompt", "source"), [[name(int(i)) for i in row] for row in ids]),
+            "ids": (("prompt", "source"), ids),
+            "next": ("prompt", [name(int(one["token"])) for one in each]),
+            "right": ("prompt", np.append(np.full(spec.prompts, -1), copies[:, -1])),
+        },
+        coords={
+            "kind": ("prompt", np.repeat(KINDS, spec.prompts)),
+            "list_prompt": ("list", first(spec.lists)),
+            "map_prompt": ("map", mapped),
+            "score": list(SCORES),
+            "largest": list(TAIL),
+            "set": ["largest", *(f"random {i}" for i in range(spec.draws))],
+        },
+    )
+    return Record(data=data, notes=notes | {"k": spec.k, "removed": spec.removed})
+
+
+def examine(model: Model, text: np.ndarray, seed: int, spec: Spec) -> dict[str, Any]:
+    """One prompt's sums, and its logit without tokens and paths."""
+    rng, ids = np.random.default_rng(int(seed)), jnp.asarray(text)
+    found = split(read(model, ids))
+    token = found.token
+    tokens = np.asarray(found.exact.tokens)
+    most = int(tokens.argmax())
+    removed = np.append(most, rng.permutation(np.delete(np.arange(len(tokens)), most))[:1])
+    one_head = np.asarray(found.one_head)
+    by_size = np.argsort(-np.abs(one_head), axis=None)
+    raising = np.argsort(-one_head, axis=None)[: spec.removed]
+    others = by_size[~np.isin(by_size, raising)][:NEXT]
+    draws = (rng.choice(others, spec.removed, replace=False) for _ in range(spec.draws))
+    sets = np.stack([raising, *draws])
+    paths = np.stack(np.unravel_index(sets, one_head.shape), axis=-1)
+    return {
+        "token": token,
+        "logit": found.logit,
+        "by_heads": found.by_heads,
+        "by_mlps": found.by_mlps,
+        "exact": tokens,
+        "relp": found.relp.tokens,
+        "gradient": found.gradient.tokens,
+        "removed_tokens": removed,
+        "without_tokens": without_tokens(model, ids, token, jnp.asarray(removed)),
+        "path_sum": np.array([one_head.ravel()[cells].sum() for cells in sets]),
+        "without_paths": without_paths(model, found.frozen, ids, token, jnp.asarray(paths)),
+    }
+
+
+def list_paths(model: Model, text: np.ndarray, spec: Spec) -> dict[str, Any]:
+    """The largest paths of one prompt, the tail of all of two heads, and scores of heads."""
+    seen = read(model, jnp.asarray(text))
+    found, last = split(seen), len(text) - 1
+    pairs = np.abs(np.asarray(two_heads(found.frozen, last, found.direction))).ravel()
+    both = np.concatenate(
+        [pairs, np.abs(np.asarray(found.one_head)).ravel(), [abs(float(found.past_heads))]]
+    )
+    dressed = position_ledger(found.frozen, last, found.direction, k=spec.k, budget=spec.budget)
+    plain = head_ledger(
+        frozen_model(seen, mlps="sources"), last, found.direction, k=spec.k, budget=spec.budget
+    )
+    shape = found.direct.shape
+    scores = [found.gradient.heads, found.relp.heads, found.direct]
+    n = len(dressed.paths)
+    names = token_places(text)
+    return {
+        "complete": dressed.complete,
+        "plain_complete": plain.complete,
+        "n_evaluated": dressed.n_evaluated,
+        "omitted_bound": dressed.omitted_bound,
+        "closing_error": abs(dressed.found + dressed.remainder - float(found.logit)),
+        "value": np.pad(dressed.values, (0, spec.k - n)),
+        "path": np.array([*dressed.steps(names), *[""] * (spec.k - n)], dtype="U120"),
+        "on_list": on_paths(dressed.paths, np.ones(n), shape) > 0,
+        "scores": np.stack(
+            [*map(np.asarray, scores), on_paths(plain.paths, np.abs(plain.values), shape)]
+        ),
+        "held": shares_of_largest(pairs),
+        "held_both": shares_of_largest(both),
+        "one_head_sum": found.one_head.sum(),
+        "one_head_absolute": np.abs(np.asarray(found.one_head)).sum(),
+        "two_head_absolute": pairs.sum(),
+    }
+
+
+@jax.jit
+def two_heads(frozen: FrozenModel, position: int, direction: Array) -> Array:
+    """`two_head_paths`, compiled."""
+    return two_head_paths(frozen, position, direction)
+
+
+def token_places(text: np.ndarray) -> list[str]:
+    """Names of tokens by their places in the text."""
+    return [f"{place}" for place in range(len(text))]
+
+
+def on_paths(paths: tuple[Path, ...], sizes: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """The largest size of a path through each head, 0 where there is none."""
+    found = np.zeros(shape)
+    for path, size in zip(paths, sizes, strict=True):
+        for head in path:
+            found[head] = max(found[head], size)
+    return found
+
+
+def shares_of_largest(sizes: np.ndarray) -> np.ndarray:
+    """Share of a sum that its largest 1, 3, 10, … terms make; 1 where there are fewer."""
+    together = np.append(np.sort(sizes)[::-1].cumsum(), sizes.sum())
+    total = together[-1]
+    return together[np.minimum(TAIL, len(sizes)) - 1] / total if total else np.ones(len(TAIL))
+
+
+def take_apart(model: Model, text: np.ndarray, tokens: np.ndarray) -> dict[str, Any]:
+    """Ranks of the maps of all tokens, and the words of that which carries most, by layer.
+
+    Args:
+        model: The model.
+        text: Token ids.
+        tokens: Of which each layer says whether its map names them.
+    """
+    seen = read(model, jnp.asarray(text))
+    frozen = frozen_model(seen)
+    most = int(split(seen).exact.tokens.argmax())
+    maps = np.asarray(output_maps(frozen, gain_of(model)))
+    by_layer = np.asarray(layer_maps(frozen, most))
+    W_U = np.asarray(centre_vocabulary(frozen.read_out.W_U), np.float64)
+    named = [names_tokens(first_outputs(at), W_U, tokens) for at in np.moveaxis(by_layer, 1, 0)]
+    singular = np.linalg.svd(maps, compute_uv=False)[:, :SINGULAR]
+    return {
+        "rank_of": np.array([stable_rank(each) for each in maps]),
+        "singular": np.pad(singular, ((0, 0), (0, SINGULAR - singular.shape[1]))),
+        "named": np.stack(named),
+    }
+
+
+def ranks_of(model: Model, text: np.ndarray) -> np.ndarray:
+    """`linear_maps.stable_rank` of the map of each token."""
+    seen = read(model, jnp.asarray(text))
+    maps = np.asarray(output_maps(frozen_model(seen), gain_of(model)))
+    return np.array([stable_rank(each) for each in maps])
+
+
+def gain_of(model: Model) -> Array:
+    """Gain of the final norm; ones where it has none."""
+    norm = model.final_norm
+    return jnp.ones(model.d_model) if norm is None else jnp.asarray(norm.gain)
+
+
+def shuffled_weights(model: Model, rng: np.random.Generator) -> Model:
+    """The model with the entries of each matrix of each layer in random order."""
+
+    def shuffled(weights: Any) -> Any:
+        if np.ndim(weights) < 3:
+            return weights
+        rows = np.asarray(weights).reshape(weights.shape[0], -1)
+        return jnp.asarray(rng.permuted(rows, axis=1).reshape(weights.shape))
+
+    return model.replace(blocks=jax.tree.map(shuffled, model.blocks))

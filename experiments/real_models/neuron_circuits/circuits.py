@@ -1,0 +1,152 @@
+"""Scores of neurons and heads for a lead, and the lead when all others are set to their means."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.losses.neurons import neuron_activations
+from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.paths.groups import carried_back
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as forward_run
+from circuitax.kernel.weights import MLPWeights
+
+METHODS = ("paths", "RelP", "gradient", "direct effect")
+
+
+class Nodes(NamedTuple):
+    """What neurons and heads have: activations and outputs, scores, or whether they are kept."""
+
+    neurons: Array | np.ndarray
+    heads: Array | np.ndarray
+
+
+class Read(NamedTuple):
+    """One sentence's lead, and its neurons' activations and heads' outputs."""
+
+    lead: Float[Array, ""]
+    nodes: Nodes
+
+
+def mlp_of(model: Model) -> MLPWeights:
+    """The weights of all MLPs.
+
+    Raises:
+        ValueError: If the model has none.
+    """
+    if model.blocks.mlp is None:
+        raise ValueError("model.blocks.mlp is None: the model has no neurons")
+    return model.blocks.mlp
+
+
+@jax.jit
+def read(
+    model: Model,
+    texts: Int[Array, "n n_ctx"],
+    right: Int[Array, " n"],
+    wrong: Int[Array, " n"],
+) -> Read:
+    """The lead of the right token at the end of each text, and all nodes."""
+
+    def one(given: tuple[Array, Array, Array]) -> Read:
+        text, yes, no = given
+        seen = forward_run(model, text, outputs=True)
+        nodes = Nodes(neuron_activations(seen), jnp.asarray(seen.head_outputs))
+        return Read(seen.logits[-1, yes] - seen.logits[-1, no], nodes)
+
+    return jax.lax.map(one, (texts, right, wrong))
+
+
+@jax.jit
+def scores(
+    model: Model,
+    texts: Int[Array, "n n_ctx"],
+    right: Int[Array, " n"],
+    wrong: Int[Array, " n"],
+    mean: Nodes,
+) -> Nodes:
+    """Effects of all nodes on the leads by each of `METHODS`, over what their means would do.
+
+    ``Σ_t (h_t - mean_t) w_t``, where w is how the lead depends on what is written there: by all
+    paths of the frozen model, by those of the half rule, by the model's own gradient, or directly.
+
+    Args:
+        model: The model.
+        texts: Of one length.
+        right: Token whose lead is split.
+        wrong: Over which it leads.
+        mean: Means of neurons ``[n_layers, n_ctx, d_mlp]`` and heads.
+
+    Returns:
+        ``[n, method, n_layers, d_mlp]`` and ``[n, method, n_layers, n_heads]``.
+    """
+    W_out = jnp.asarray(mlp_of(model).W_out)
+
+    def one(given: tuple[Array, Array, Array]) -> Nodes:
+        text, yes, no = given
+        seen = forward_run(model, text, outputs=True)
+        last = text.shape[0] - 1
+        ways = []
+        for gates in ("frozen", "shared"):
+            frozen = frozen_model(seen, gates=gates)
+            direction = frozen.read_out.W_U[:, yes] - frozen.read_out.W_U[:, no]
+            back = carried_back(frozen, last, direction)
+            ways.append((back.entering[1:], back.written))
+        nothing = jnp.zeros_like(ways[0][0])
+
+        def lead(heads: Array, mlps: Array) -> Array:
+            edit = Interventions(head_add=jnp.zeros_like(mean.heads).at[:, 0].set(heads))
+            logits = forward(model, text, edit._replace(mlp_add=mlps))[0][-1]
+            return logits[yes] - logits[no]
+
+        of_heads, of_mlps = jax.grad(lead, argnums=(0, 1))(nothing, nothing)
+        straight = nothing.at[:, last].set(direction / jnp.asarray(seen.scales.final)[-1])
+        ways += [(of_mlps, of_heads), (straight, straight)]
+        neurons = neuron_activations(seen) - mean.neurons
+        heads = jnp.asarray(seen.head_outputs) - mean.heads
+        return Nodes(
+            jnp.stack([jnp.einsum("lmd,ltd,ltm->lm", W_out, w, neurons) for w, _ in ways]),
+            jnp.stack([jnp.einsum("lhtd,ltd->lh", heads, w) for _, w in ways]),
+        )
+
+    return jax.lax.map(one, (texts, right, wrong))
+
+
+@jax.jit
+def leads_with(
+    model: Model,
+    texts: Int[Array, "n n_ctx"],
+    right: Int[Array, " n"],
+    wrong: Int[Array, " n"],
+    mean: Nodes,
+    kept: Nodes,
+) -> Float[Array, " n"]:
+    """Leads when all nodes that are not kept are set to their means; everything reacts.
+
+    Args:
+        model: The model.
+        texts: Of the length of the means.
+        right: Token whose lead is taken.
+        wrong: Over which it leads.
+        mean: As in `scores`.
+        kept: 1 or 0 of each neuron ``[n_layers, d_mlp]`` and head ``[n_layers, n_heads]``.
+    """
+    mlp = mlp_of(model)
+    W_out = jnp.asarray(mlp.W_out)
+    held = jnp.einsum("ltm,lm,lmd->ltd", mean.neurons, 1 - kept.neurons, W_out)
+    few = mlp._replace(W_out=W_out * kept.neurons[..., None])
+    part = model.replace(blocks=model.blocks._replace(mlp=few))
+    keep = jnp.asarray(kept.heads)[..., None]
+    edit = Interventions(head_keep=keep, head_add=(1 - keep[..., None]) * mean.heads, mlp_add=held)
+
+    def one(given: tuple[Array, Array, Array]) -> Array:
+        text, yes, no = given
+        logits = forward(part, text, edit)[0][-1]
+        return logits[yes] - logits[no]
+
+    return jax.lax.map(one, (texts, right, wrong))

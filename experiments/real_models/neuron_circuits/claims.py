@@ -1,0 +1,81 @@
+"""Claims on circuits of neurons in SmolLM2, fixed before the first run; nothing was seen before."""
+
+from dataclasses import replace
+
+from circuitax.records.claims import ClaimSource, at_least, at_most
+from circuitax.records.nulls import Null
+from circuitax.records.papers import Paper
+
+N = 12
+PAPER = ClaimSource(
+    "Arora et al. 2026, circuits in the neuron basis",
+    cites=(Paper.ARORA_2026,),
+    kind="number",
+    n=N,
+    selection="sentences that the model gets right, with other words than those on which the "
+    "neurons were chosen",
+    opening="SmolLM2-135M: ",
+    origin="published",
+    link="https://arxiv.org/abs/2601.22594",
+)
+OURS = replace(
+    PAPER, source="circuitax", cites=(), kind="relation", origin="ours", link="", n=2 * N
+)
+RANDOM = Null("random", "neurons in random order")
+SIDES = Null("permuted", "the two choices exchanged at random in each sentence")
+PAIRS = {
+    "relp-gradient": ("the half rule of RelP", "the gradient"),
+    "paths-relp": ("all paths through them", "the half rule of RelP"),
+    "paths-direct": ("all paths through them", "the direct effect"),
+    "paths-random": ("all paths through them", "chance"),
+}
+
+CLAIMS = (
+    PAPER.claim(
+        "neurons-agreement",
+        "about a hundred neurons, chosen by RelP, control the agreement of verb and subject: "
+        "fewest that keep 80 % of the lead with all others at their means, heads untouched",
+        at_most(300.0),
+        "three times what is printed, of a far larger model with more neurons",
+        printed="about 10² MLP neurons are enough, in a far larger model",
+        null=RANDOM,
+    ),
+    OURS.claim(
+        "neurons-agreement-both",
+        "the same with heads at their means too: fewest neurons and heads, by all paths through "
+        "them",
+        at_most(1000.0),
+        "2 % of all",
+        n=N,
+        null=RANDOM,
+    ),
+    OURS.claim(
+        "neurons-pronoun-both",
+        "fewest neurons and heads that keep 80 % of the lead of the right pronoun after a name, by "
+        "all paths through them",
+        at_most(1000.0),
+        "2 % of all",
+        n=N,
+        null=RANDOM,
+    ),
+    OURS.claim(
+        "neurons-object-both",
+        "fewest neurons and heads that keep 80 % of the lead of the indirect object, by all paths "
+        "through them",
+        at_most(1000.0),
+        "2 % of all",
+        n=N,
+        null=RANDOM,
+    ),
+    *(
+        OURS.claim(
+            f"neurons-{name}",
+            f"300 neurons and heads chosen by {first} keep more of the lead than as many by "
+            f"{second}: difference over the mean lead of a task, mean over sentences of all tasks",
+            at_least(0.0),
+            "a sign",
+            null=SIDES,
+        )
+        for name, (first, second) in PAIRS.items()
+    ),
+)

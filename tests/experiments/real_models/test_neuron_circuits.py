@@ -1,0 +1,177 @@
+"""Circuits of neurons: grammars, scores and means against one pass, claims with planted numbers."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.paths.groups import neuron_flows
+from circuitax.figures.spec import draw_all
+from circuitax.kernel.run import run as forward_run
+from circuitax.kit.real_model import open_weights
+from circuitax.lab.lab import Lab
+from circuitax.models import smollm2
+from circuitax.models.smollm2 import HOW, has_smollm2
+from circuitax.models.text_tokenizer import load_tokenizer
+from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, WOULD_HOLD, settle
+from circuitax.records.record import Record
+from experiments.real_models.neuron_circuits import experiment, figure
+from experiments.real_models.neuron_circuits.circuits import (
+    METHODS,
+    Nodes,
+    leads_with,
+    read,
+    scores,
+)
+from experiments.real_models.neuron_circuits.claims import CLAIMS
+from experiments.real_models.neuron_circuits.experiment import PARTS, Spec, first_of
+from experiments.real_models.neuron_circuits.measures import crossing, measure, nulls
+from experiments.real_models.neuron_circuits.tasks import TASKS, sentences
+
+TEXTS = jnp.asarray([[3, 9, 1, 7], [4, 9, 2, 7], [3, 8, 1, 6]])
+RIGHT, WRONG = jnp.asarray([5, 11, 20]), jnp.asarray([6, 12, 21])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_is_right_follows_from_the_sentence(task: str) -> None:
+    found = sentences("random", task, 30, np.random.default_rng(0))
+    assert found.tokens.shape[0] == 60 and (found.right != found.wrong).all()
+    if task == "indirect object":
+        times = [(row == right).sum() for row, right in zip(found.tokens, found.right, strict=True)]
+        assert set(times) == {1}
+    else:
+        subject = found.tokens[:, 1]
+        for word in set(subject.tolist()):
+            assert len(set(found.right[subject == word].tolist())) == 1
+        assert not set(subject[:30].tolist()) & set(subject[30:].tolist())
+
+
+@pytest.mark.skipif(not has_smollm2(), reason=f"no weights: {HOW}")
+@pytest.mark.parametrize("task", TASKS)
+def test_words_of_smollm2_are_english(task: str) -> None:
+    found = sentences("smollm2", task, 40, np.random.default_rng(0))
+    tokenizer = load_tokenizer("smollm2")
+    text = tokenizer.decode([*found.tokens[0], found.right[0]])
+    first = {"agreement": "The ", "pronoun": "Then ", "indirect object": "When "}[task]
+    assert text.startswith(first)
+    assert len(text.replace(",", " ,").split()) == found.tokens.shape[1] + 1
+
+
+def test_scores_are_those_of_flows_and_of_small_changes() -> None:
+    with jax.enable_x64(True):
+        model = open_weights("random", jax.random.key(0))
+        seen = read(model, TEXTS, RIGHT, WRONG)
+        zero = jax.tree.map(lambda x: jnp.zeros(x.shape[1:]), seen.nodes)
+        found = scores(model, TEXTS, RIGHT, WRONG, zero)
+        one = forward_run(model, TEXTS[1], outputs=True)
+        frozen = frozen_model(one)
+        direction = frozen.read_out.W_U[:, 11] - frozen.read_out.W_U[:, 12]
+        flows = neuron_flows(one, frozen, 3, direction).sum(axis=1)
+        np.testing.assert_allclose(found.neurons[1, 0], flows, atol=1e-12)
+        np.testing.assert_allclose(seen.lead[1], one.logits[-1, 11] - one.logits[-1, 12])
+        # The gradient is what a node less by a little costs, for a neuron and for a head.
+        keep = Nodes(jnp.ones((2, 24)), jnp.ones((2, 4)))
+        little = 1e-5
+        for name, cell in (("neurons", (0, 5)), ("heads", (1, 2))):
+            less = keep._replace(**{name: getattr(keep, name).at[cell].add(-little)})
+            lead = leads_with(model, TEXTS, RIGHT, WRONG, zero, less)
+            slope = (seen.lead - lead) / little
+            place = METHODS.index("gradient")
+            np.testing.assert_allclose(getattr(found, name)[:, place][:, *cell], slope, atol=1e-4)
+
+
+def test_nodes_at_their_own_values_change_nothing() -> None:
+    with jax.enable_x64(True):
+        model = open_weights("random", jax.random.key(0))
+        seen = read(model, TEXTS, RIGHT, WRONG)
+        own = jax.tree.map(lambda x: x[0], seen.nodes)
+        none = Nodes(jnp.zeros((2, 24)), jnp.zeros((2, 4)))
+        leads = leads_with(model, TEXTS, RIGHT, WRONG, own, none)
+        np.testing.assert_allclose(leads[0], seen.lead[0], atol=1e-10)
+        assert abs(leads[1] - seen.lead[1]) > 1e-3
+
+
+def test_the_first_nodes_are_the_largest() -> None:
+    by = Nodes(np.array([[0.1, 5.0], [2.0, 0.3]]), np.array([[3.0], [0.2]]))
+    kept = first_of(by, 3, False)
+    np.testing.assert_array_equal(kept.neurons, [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(kept.heads, [[1], [0]])
+    kept = first_of(by, 3, True)
+    np.testing.assert_array_equal(kept.neurons, [[0, 1], [1, 1]])
+    assert kept.heads.all()
+    sizes = np.array([10, 100, 1000])
+    np.testing.assert_allclose(crossing(np.array([0.3, 0.6, 1.0]), sizes, 5000), 10**2.5)
+    assert crossing(np.array([0.3, 0.6, 0.7]), sizes, 5000) == 5000
+    assert crossing(np.array([0.9, 0.6, 0.7]), sizes, 5000) == 10
+
+
+def test_a_tiny_run_is_drawn_and_settles_nothing(tmp_path: Path) -> None:
+    spec = Spec("random", 3, (2, 56))
+    record = experiment.run(spec, jax.random.key(0), Lab(tmp_path / "work"))
+    whole = record.data.lead.sel(half="looked at")
+    kept = record.data.kept.sel(part=PARTS[1], size=56)
+    for method in record.data.method.values:  # all 48 neurons and 8 heads are kept
+        np.testing.assert_allclose(kept.sel(method=method), whole, atol=1e-5)
+    assert list(draw_all(figure.FIGURES, record)) == ["circuits"]
+    assert {row.verdict for row in settle(CLAIMS, *measure(record))} == {NOT_RUN}
+
+
+def planted(good: bool) -> Record:
+    """Circuits that keep the lead from 50 nodes on, chance from 30,000; or the other way round."""
+    rng, n = np.random.default_rng(1), 20
+    sizes = np.array([10, 30, 100, 300, 1000, 3000, 10_000])
+    methods = ["paths", "RelP", "gradient", "direct effect", "random"]
+    lead = rng.uniform(2.0, 2.2, size=(3, 2, n))
+    part = {"paths": 0.95, "RelP": 0.9, "gradient": 0.85, "direct effect": 0.8, "random": 0.0}
+    kept = np.zeros((3, 2, 5, 7, n))
+    for i, method in enumerate(methods):
+        share = part[method] if good else 0.7 - part[method]
+        kept[:, :, i] = np.where(sizes > 40, share, 0.1 * share)[:, None] * lead[:, None, 1, None]
+    kept += 1e-3 * rng.normal(size=kept.shape)
+    data = xr.Dataset(
+        {
+            "lead": (("task", "half", "sentence"), lead),
+            "kept": (("task", "part", "method", "size", "sentence"), kept),
+        },
+        coords={
+            "task": list(TASKS),
+            "half": ["chosen on", "looked at"],
+            "part": list(PARTS),
+            "method": methods,
+            "size": sizes,
+        },
+    )
+    return Record(data, notes={"missing": "", "weights": "smollm2", "n_neurons": 46_080})
+
+
+@pytest.mark.parametrize(("good", "verdict"), [(True, HOLDS), (False, FAILS)])
+def test_claims_hold_and_fail_on_planted_circuits(good: bool, verdict: str) -> None:
+    record = planted(good)
+    rows = settle(CLAIMS, *measure(record), nulls=nulls(record))
+    assert {row.claim.id: row.verdict for row in rows} == {c.id: verdict for c in CLAIMS}
+
+
+def test_a_circuit_no_better_than_chance_would_hold_anyway() -> None:
+    record = planted(True)
+    same = record.data.kept.copy(data=record.data.kept.values)
+    same.loc[{"method": "random"}] = same.sel(method="paths").values
+    rows = settle(
+        CLAIMS,
+        *measure(Record(record.data.assign(kept=same), record.notes)),
+        nulls=nulls(Record(record.data.assign(kept=same), record.notes)),
+    )
+    found = {row.claim.id: row.verdict for row in rows}
+    assert found["neurons-pronoun-both"] == WOULD_HOLD
+
+
+def test_without_the_weights_it_says_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package")
+    record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
+    assert "smollm2" in record.notes["missing"] and measure(record)[0] == {}
+    assert list(draw_all(figure.FIGURES, record)) == ["circuits"]
