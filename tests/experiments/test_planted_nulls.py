@@ -137,7 +137,7 @@ ROWS = (
     Row("text_circuits", "text-order-0", "before training", _direct_path, WOULD_HOLD),
     Row("text_circuits", "text-local", "other offsets", _near_offsets, WOULD_HOLD),
     Row("text_circuits", "text-layer-0-nearly-redundant", "additive", _saved_twice, FAILS),
-    Row("text_circuits", "text-positional", "random heads", _positions_decide, UNDECIDED),
+    Row("text_circuits", "text-positional", "random heads", _positions_decide, FAILS),
     Row("one_layer_circuits", "bugs-said", "sides exchanged", _said, UNDECIDED),
     Row("one_layer_circuits", "ov-most-copy", "before training", _copying, FAILS),
 )
