@@ -37,6 +37,7 @@ def orders(record: Record) -> Figure:
     n = min(ORDERS, data.sizes["order"])
     mean_bars(by_heads, data.by_heads.values[:, :n].T, BLUE)
     zero_line(by_heads)
+    by_heads.set_xticks(range(n))
     by_heads.set(xlabel="heads on the path", ylabel="sum of paths, logits")
     by_heads.set_title("MLPs inside the stream")
     for place, name in enumerate(("by_heads", "by_mlps")):
