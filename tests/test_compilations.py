@@ -8,11 +8,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import circuitax as cx
 from circuitax.projection.maps import MapFamily, MapSpec
 from circuitax.projection.measures import Measure
+from circuitax.training.sharding import device_mesh, place
 
 SPEC = cx.TransformerSpec(d_vocab=11, n_ctx=8, n_layers=2, n_heads=2, d_model=8, d_mlp=6).replace(
     norm="layernorm", positions="learned"
@@ -174,6 +176,18 @@ def test_a_second_call_compiles_nothing(call: Callable[[int], Any]) -> None:
     with compilations() as found:
         jax.block_until_ready(call(1))
     assert found == []
+
+
+def test_arrays_go_to_several_devices_without_a_program() -> None:
+    mesh = device_mesh(4)
+    tree = {"a": jnp.arange(24.0).reshape(8, 3), "b": jnp.arange(8)}
+    with compilations() as found:
+        split = jax.block_until_ready(place(tree, mesh, 8))
+        whole = jax.block_until_ready(place(tree, mesh, 7))
+    assert found == []
+    part = split["a"].addressable_shards[1].data
+    np.testing.assert_array_equal(part, [[6, 7, 8], [9, 10, 11]])
+    assert whole["b"].sharding.is_fully_replicated and len(whole["b"].devices()) == 4
 
 
 def test_a_closure_made_anew_is_counted() -> None:

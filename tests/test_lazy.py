@@ -53,3 +53,19 @@ def test_what_is_imported_already_stays(package: str) -> None:
     before = importlib.import_module(package)
     import_later(package)
     assert sys.modules[package] is before
+
+
+@pytest.mark.parametrize(
+    ("module", "hint"),
+    [
+        ("circuitax.train", "; it is no module: from circuitax import train"),
+        ("circuitax.trainer", "; did you mean circuitax.training?"),
+        ("circuitax.kernel.atention", "; did you mean circuitax.kernel.attention?"),
+        ("circuitax.spectra", "; did you mean circuitax.circuits.weights.spectra?"),
+        ("circuitax.zzz", ""),
+    ],
+)
+def test_a_module_that_does_not_exist_has_a_nearest_name(module: str, hint: str) -> None:
+    with pytest.raises(ModuleNotFoundError) as raised:
+        importlib.import_module(module)
+    assert str(raised.value) == f"No module named {module!r}{hint}" and raised.value.name == module

@@ -58,6 +58,13 @@ def test_every_name_exists_is_typed_and_is_in_the_table_of_contents() -> None:
         assert re.search(rf"\b{name}\b", imported), f"{name} is unknown to type checkers"
 
 
+def test_a_floor_has_its_modules() -> None:
+    for name in ("kernel", "models", "data", "circuits", "records", "figures", "training"):
+        floor = getattr(cx, name)
+        for module in dir(floor):
+            assert getattr(floor, module).__name__ == f"circuitax.{name}.{module}"
+
+
 def test_help_reads_like_a_table_of_contents() -> None:
     page = pydoc.render_doc(cx, renderer=pydoc.plaintext)
     assert page.index("Analyses of a run") < page.index("Algebra")

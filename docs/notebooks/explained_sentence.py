@@ -22,8 +22,10 @@ explained = cx.explain(run, name=lambda i: names[i], n_paths=5)
 print(explained)
 
 # %% [markdown]
-# *Direct effects* are what each component wrote, read through the final norm and the unembedding:
-# they add up to the logit. *Paths* go through heads from the embedding, or from what an MLP wrote.
+# The logit is summed over all paths in three ways: by the token they start from, by their last
+# head, and by the neurons they pass. Single *paths* go from a token through heads, in the stream
+# with its MLPs. `explained.text()` has *direct effects* too: what each component wrote, read
+# through the final norm and the unembedding.
 #
 # ## Thirty layers
 #

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from experiments.benchmarks.contention import share_of_others, usage
 from experiments.benchmarks.limits import Speeds, least_seconds
+from experiments.benchmarks.memory import forget_peak, peak_mb, present_mb
 
 # A round counts as quiet while others keep at most this many processors busy, and the machine's
 # matmul speed is at least this share of the best that was seen. Noisy rounds are repeated, but no
@@ -68,6 +69,8 @@ class Rounds:
     speeds: list[Speeds] = field(default_factory=list)
     floors: list[Mapping[str, float]] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
+    peaks: list[float] = field(default_factory=list)  # MB of this process during ours
+    grown: list[float] = field(default_factory=list)  # of them, what was not there before
 
     def noisy(self) -> list[bool]:
         """Mask of rounds during which other processes used the machine."""
@@ -91,6 +94,8 @@ class Rounds:
             of_kept(self.speeds),
             of_kept(self.floors),
             of_kept(self.others),
+            of_kept(self.peaks),
+            of_kept(self.grown),
         )
 
     def row(self, case: Case) -> dict[str, Any]:
@@ -113,6 +118,8 @@ class Rounds:
             "note": case.note,
             "samples_ours": self.ours,
         }
+        if self.peaks:
+            row |= {"peak_mb": max(self.peaks), "grown_mb": max(self.grown)}
         if self.theirs:
             ratios = [theirs / ours for theirs, ours in zip(self.theirs, self.ours, strict=True)]
             row["theirs"] = statistics.median(self.theirs)
@@ -167,7 +174,11 @@ def measure(case: Case, n_rounds: int, speeds: Callable[[], Speeds]) -> dict[str
     while len(rounds.ours) < most:
         before = usage()
         rounds.speeds.append(speeds())
+        forget_peak()
+        present = present_mb()
         rounds.ours.append(case.ours())
+        rounds.peaks.append(peak_mb())
+        rounds.grown.append(rounds.peaks[-1] - present)
         rounds.floors.append({name: floor() for name, floor in case.floors.items()})
         if case.theirs is not None:
             rounds.theirs.append(case.theirs())

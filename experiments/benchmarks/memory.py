@@ -19,13 +19,24 @@ def peak_mb() -> float:
     Not ``ru_maxrss`` where the kernel tells better: a process inherits that from whoever started
     it, so a small one started by a large benchmark would look large.
     """
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
+    found = _status_mb("VmHWM:")
+    if found is not None:
+        return found
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def present_mb() -> float:
+    """What this process holds now, in MB; where the kernel does not tell, the most it ever held."""
+    found = _status_mb("VmRSS:")
+    return peak_mb() if found is None else found
+
+
+def _status_mb(name: str) -> float | None:
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    found = [int(line.split()[1]) / 1024 for line in lines if line.startswith(name)]
+    return found[0] if found else None
 
 
 def forget_peak() -> None:

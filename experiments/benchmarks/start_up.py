@@ -70,7 +70,11 @@ def first_steps(experiment: str) -> Start:
 
 def imports_alone(experiment: str) -> float:
     """Seconds of a process with the imports of the command and the experiment alone."""
-    modules = ("circuitax.commands.job", "circuitax.commands.launch", "circuitax.config.cells")
+    modules = (
+        "circuitax.commands.job",
+        "circuitax.commands.launch",
+        "circuitax.config.planned_runs",
+    )
     wanted = ", ".join([*modules, f"{discover()[experiment].package}.experiment"])
     code = f"from circuitax.commands.first_steps import put_off; put_off(); import {wanted}"
     began = time.perf_counter()

@@ -113,7 +113,7 @@ def aim(row: dict[str, Any]) -> str:
 
 
 def where_it_goes(row: dict[str, Any]) -> str:
-    """The other limits of a row, and the parts of its figure, as sentences."""
+    """The other limits of a row, the parts of its figure and its memory, as sentences."""
     said = ""
     others = {
         name: share
@@ -124,6 +124,11 @@ def where_it_goes(row: dict[str, Any]) -> str:
         said += f"Other limits: {_shares(others)}. "
     if row.get("parts"):
         said += f"Where it goes: {_shares(row['parts'])}. "
+    if "peak_mb" in row and row["unit"] != "MB":
+        said += (
+            f"Memory of the process: {row['peak_mb']:,.0f} MB at the most, "
+            f"{row['grown_mb']:,.0f} of them in a round of ours. "
+        )
     return said
 
 

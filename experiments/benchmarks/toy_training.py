@@ -18,6 +18,7 @@ from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.evaluation import fresh_losses
 from circuitax.training.optim import OptimSpec, Schedule
 from circuitax.training.selection import as_cells, best_of, take
+from circuitax.training.sharding import every_device, place
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.peer import Peer
@@ -114,16 +115,21 @@ def _flops(n: int, m: int, n_members: int) -> float:
 
 
 def _drawing(problem: ToyProblem, n_batches: int, n_steps: int) -> Callable[[], float]:
-    """Milliseconds a step to draw its batches and to do no more than add them up."""
-    keys = jax.random.split(jax.random.key(0), n_batches)
+    """Milliseconds a step to draw its batches and to do no more than add them up.
+
+    Batches of their own are drawn where their members are; a common one is drawn everywhere.
+    """
+    keys, mesh = jax.random.split(jax.random.key(0), n_batches), every_device()
+    if mesh is not None and n_batches > 1:
+        keys = place(keys, mesh, n_batches)
 
     @jax.jit
     def draw(keys: jax.Array) -> jax.Array:
         def one(total: jax.Array, step: jax.Array) -> tuple[jax.Array, None]:
             drawn = jax.vmap(problem.batch, (0, None))(keys, step)
-            return total + drawn.sum(), None
+            return total + drawn.sum(axis=(1, 2)), None
 
-        return jax.lax.scan(one, jnp.zeros(()), jnp.arange(n_steps))[0]
+        return jax.lax.scan(one, jnp.zeros(n_batches), jnp.arange(n_steps))[0]
 
     jax.block_until_ready(draw(keys))
 

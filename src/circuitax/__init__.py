@@ -59,7 +59,7 @@ Analyses of a run
         what every head and MLP adds to every logit
     expand(run, *, mlps='dressed', gates='frozen', max_paths=16384)
         all paths from tokens to logits, whose sum is the logits
-    ledger(run, *, token, minus=None, position=-1, k=20, by_position=False, mlps='sources',
+    ledger(run, token, *, minus=None, position=-1, k=20, by_position=False, mlps='sources',
            budget=2000000)
         the largest paths to one logit, and a bound on all others
     term_losses(run)
@@ -68,8 +68,8 @@ Analyses of a run
         the stream of one text put into another, everywhere
     ablate_each(run, metric=None, *, donor=None, preserve_patterns=False)
         what removing each head or MLP costs
-    explain(run, *, token=None, minus=None, position=-1, name=str, n_next=10, n_paths=None,
-            n_heads=12, n_neurons=8, budget=1000000)
+    explain(run, token=None, *, minus=None, position=-1, name=str, n_next=10, n_paths=None,
+            n_heads=12, n_neurons=8, n_nodes=32, budget=1000000)
         one prediction: the parts of its logit, its paths, and where each head looked
     explanation_page(explained, model='')
         the same as a page of HTML
@@ -110,10 +110,11 @@ Superposition and projection
             block=500, n_bins=512, near_capacity=1024)
         the change of all distances between points, in blocks
     jl_dimension(n_points, epsilon, delta=0.05, *, tail='cubic')
-        the dimension that suffices for N points and ε
+        dimensions with which a random map keeps all N points within ε, with probability 1 − δ
 
 Training
-    train(problem, members, steps, *, key=None, optim=None, every=None, probe=None, folder=None)
+    train(problem, members, steps, *, key=None, optim=None, every=None, probe=None, folder=None,
+          mesh='auto')
         a problem of your own, as an ensemble: models, metrics, what is probed
 
 Results

@@ -11,7 +11,7 @@ import pytest
 from circuitax.commands import accept, render
 from circuitax.config.catalogue import ExperimentEntry
 from circuitax.lab.runs import DERIVED, accepted_run, finished_runs, provenance, verdicts
-from circuitax.records.claims import Verdict
+from circuitax.records.claims import SettledClaim
 from circuitax.records.manifest import damage, write_manifest
 from circuitax.records.owner import this_process
 from circuitax.records.setting_changes import SettingChange
@@ -179,7 +179,7 @@ def test_nothing_is_promoted_when_another_accepted_record_settles_nothing(
     page = (results / "CLAIMS.md").read_text()
     assert walk("seed=1") == 0
 
-    def settled(run: Path, entry: ExperimentEntry) -> list[Verdict]:
+    def settled(run: Path, entry: ExperimentEntry) -> list[SettledClaim]:
         if run == other:
             raise ValueError("measure() of 'house_reader' failed")
         return verdicts(run)

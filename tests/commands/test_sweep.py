@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from circuitax.commands import collect, job
 from circuitax.commands.run import help_text, main
 from circuitax.config.catalogue import checkout, discover, upstream_order
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.lab.runs import DERIVED, finished_runs
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record

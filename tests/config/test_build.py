@@ -15,8 +15,8 @@ from omegaconf.errors import ValidationError
 from circuitax import memory
 from circuitax.config.build import build, reject_unknown
 from circuitax.config.catalogue import discover
-from circuitax.config.cells import plan
 from circuitax.config.identity import outside_inputs
+from circuitax.config.planned_runs import plan
 from circuitax.config.scale import register_resolvers
 from circuitax.config.schema import ConfigError, fields, writable
 from circuitax.data.corpus import TextError

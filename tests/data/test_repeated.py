@@ -1,10 +1,9 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.data.repeated import RepeatedSource, is_repeat, repeated_tokens, sample_repeated
+from circuitax.data.repeated import RepeatedSource, repeated_tokens, sample_repeated
 from circuitax.kernel.keys import at_index
 
 KEY = jax.random.key(11)
@@ -29,11 +28,6 @@ def test_periods_and_symbols_are_uniform() -> None:
     first_two = np.asarray(sample.tokens[:, :2])  # within the shortest period: independent
     pairs = np.bincount(first_two[:, 0] * 7 + first_two[:, 1], minlength=49)
     assert stats.chisquare(pairs).pvalue > 1e-4
-
-
-def test_repeats_begin_once_a_period_has_passed() -> None:
-    known = is_repeat(jnp.array([2, 4]), 6)
-    np.testing.assert_array_equal(known, np.array([[0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]], bool))
 
 
 def test_batch_is_a_function_of_the_key() -> None:

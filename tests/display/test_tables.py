@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from circuitax.display.tables import fact_table, sum_table
+from circuitax.display.tables import NumberTable, fact_table, sum_table
 
 
 def test_bars_add_up() -> None:
@@ -29,6 +29,22 @@ def test_bars_add_up() -> None:
 def test_no_terms_and_zeros_have_a_sum() -> None:
     assert "+0.0000" in sum_table("None", [], "total")
     assert "width:0.00%" in sum_table("Zero", [("a", 0.0)], "total")
+
+
+def test_a_table_of_numbers_is_the_same_as_text_and_as_html() -> None:
+    rows = [("<a>", [0.123456, 12_345, np.nan]), *((f"b{i}", [-i, i, "1.5"]) for i in range(12))]
+    table = NumberTable("Found", ("x", "n", "y"), rows, ["a note"])
+    lines = table.text().splitlines()
+    assert lines[1].split() == ["x", "n", "y"] and lines[2].split() == ["<a>", "+0.1235", "12,345"]
+    assert lines[-2:] == ["  and 2 more", "a note"] and len(lines) == 15
+    html = table.html()
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in html.split("<tr>")[1:]]
+    assert cells[:3] == [
+        ["", "x", "n", "y"],
+        ["&lt;a&gt;", "+0.1235", "12,345", ""],
+        ["b0", "0", "0", "1.5"],
+    ]
+    assert len(cells) == 12 and "and 2 more" in html and "a note" in html
 
 
 def test_facts_without_text_are_left_out() -> None:

@@ -21,12 +21,72 @@ from circuitax.display.viewers import (
     viewer_style,
 )
 
+GRAPH = {
+    "tokens": ["one", "</script>", "two"],
+    "position": 2,
+    "chosen": "x",
+    "logit": -1.25,
+    "sources": [-2.0, 0.25, 0.25, 0.125],
+    "proof": "Proven.",
+    "nodes": [
+        {
+            "name": "1.0",
+            "label": "1.0",
+            "kind": "head",
+            "row": 1,
+            "at": 2,
+            "value": -1.5,
+            "looks": [[0, 0.5, -1.75]],
+            "raises": ["a"],
+            "lowers": ["b"],
+            "why": [
+                {"title": "What moved it", "note": "", "value": 2.0, "parts": [["one (0)", 1.5]]}
+            ],
+        },
+        {
+            "name": "mlp 0.n3",
+            "label": "n3",
+            "kind": "unit",
+            "row": 0.5,
+            "at": 0,
+            "value": 0.25,
+            "looks": [],
+            "raises": ["c"],
+            "lowers": ["d"],
+            "why": [],
+        },
+    ],
+    "graphs": [
+        {
+            "title": "heads and neurons",
+            "nodes": [0, 1],
+            # Nodes 0 and 1, tokens 2 to 4, biases 5; the logit is 2.
+            "edges": [
+                [2, 0, -1.75, 1],
+                [0, 2, -1.5, 1],
+                [1, 0, 0.25, 0],
+                [2, 1, 0.25, 0],
+                [3, 2, 0.25, 0],
+                [4, 2, 0.125, 0],
+            ],
+            "all": {"count": 7, "size": 4.25, "into": -1.5, "intoSize": 2.0},
+        },
+        {
+            "title": "heads",
+            "nodes": [0],
+            "edges": [[1, 0, -1.5, 1], [0, 1, -1.5, 1]],
+            "all": {"count": 2, "size": 3.0, "into": -1.5, "intoSize": 1.5},
+        },
+    ],
+}
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 EXPLAINED = Viewer(
     "explanation",
     "logit of <b>",
     "Hover.",
     {
+        "from": "x comes from one −2.00.",
+        "graph": GRAPH,
         "tokens": ["one", "</script>", "two"],
         "position": 2,
         "next": [{"token": "x", "prob": 0.75, "logit": 2.5}],
@@ -172,6 +232,25 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
       note("lit", [...explained.querySelectorAll(".lit b")].map(b => b.textContent));
       explained.querySelectorAll(".paths button")[1].click();
       note("dim", [...explained.querySelectorAll(".dim b")].map(b => b.textContent));
+      const least = explained.querySelector("input[type=range]");
+      const cutAt = value => { least.value = value; least.dispatchEvent(new Event("input")); };
+      cutAt(0);
+      note("few", explained.querySelector(".shares").textContent);
+      note("marks", explained.querySelectorAll(".edge .proven").length);
+      cutAt(100);
+      note("many", explained.querySelector(".shares").textContent);
+      note("drawn", explained.querySelectorAll(".edge").length);
+      const box = explained.querySelector(".node.head");
+      box.focus();
+      note("told", explained.querySelector(".told").textContent);
+      box.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}));
+      note("about", explained.querySelector(".about").textContent);
+      note("pressed", explained.querySelectorAll('.node[aria-pressed="true"]').length);
+      const again = new KeyboardEvent("keydown", {key: "Escape", bubbles: true});
+      explained.querySelector(".node.head").dispatchEvent(again);
+      note("closed", explained.querySelector(".about").hidden);
+      explained.querySelectorAll("input[type=radio]")[1].click();
+      note("heads", explained.querySelectorAll(".node").length);
       const slider = moving.querySelector("input");
       const tips = () => [...moving.querySelectorAll("line")].map(a => a.getAttribute("x2"));
       note("before", tips());
@@ -213,6 +292,20 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
     assert "at </script> (1)" in found["hovered"]
     assert "75 %" in found["hovered"] and found["hovered"].endswith("it writes ▲ a2 3.0.")
     assert "at one (0) looks at one (0) 100 %; it writes ▲ a1 3.0  ▼ b1 −2.0." in found["keyed"]
+    assert found["few"].startswith("1 of 7 edges.") and found["marks"] == "1"
+    assert found["many"].startswith(
+        "6 of 7 edges. Of the logit they show −1.13 of −1.50 (75 %); of the absolute sum of the "
+        "edges into it 1.88 of 2.00 (94 %), of that of all edges 4.1 of 4.3 (97 %)."
+    )
+    assert found["drawn"] == "6"
+    assert found["told"] == (
+        "1.0 at two (2) carries −1.50; it looks at one (0) 50 % and moves −1.75 from there; it "
+        "reads one (0) −1.75, mlp 0.n3 at one (0) +0.25; what it writes raises a and lowers b."
+    )
+    assert "Goes out of 1.0 at two (2)the logit−1.50" in found["about"]
+    assert "What moved itone (0)+1.50all others, and biases+0.50together+2.00" in found["about"]
+    assert found["pressed"] == "1" and found["closed"] == "true"
+    assert found["heads"] == "5", "one head, three tokens and the logit"
     assert found["lit"] == "1.0,0.0" and found["dim"] == "1.0,0.0"
     assert found["before"] == "1,0,0.1" and found["after"] == "1,-0.5,-0.5"
     assert "keeps 3 of 3 features (0, 1, 2); loss 0.1250" in found["kept"]

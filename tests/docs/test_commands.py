@@ -23,8 +23,8 @@ from circuitax.commands import (
 from circuitax.commands.options import wanted
 from circuitax.commands.run import help_text
 from circuitax.config.catalogue import discover
-from circuitax.config.cells import plan
 from circuitax.config.command_line import split
+from circuitax.config.planned_runs import plan
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -33,9 +33,8 @@ Names = dict[str, Any]
 
 def a_llama_file(names: Names, printed: str) -> None:
     logits = np.asarray(names["run"].logits)[-1]
-    assert float(printed.split("logit ")[1].split()[0]) == pytest.approx(
-        logits[5] - logits[3], abs=1e-4
-    )
+    total = next(line for line in printed.splitlines() if line.startswith("logit of token 5 minus"))
+    assert float(total.split()[-1]) == pytest.approx(logits[5] - logits[3], abs=1e-4)
     opened = cx.run(cx.load_pretrained(names["folder"]), names["run"].tokens).logits[-1]
     np.testing.assert_allclose(jax.nn.softmax(logits), jax.nn.softmax(opened), atol=1e-5)
 

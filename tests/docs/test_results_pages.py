@@ -10,7 +10,7 @@ import pytest
 from circuitax.config.catalogue import discover
 from circuitax.lab.runs import ACCEPTED, verdicts
 from circuitax.records.acceptance import outcome, results_of
-from circuitax.records.claims import Verdict
+from circuitax.records.claims import SettledClaim
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -24,13 +24,13 @@ STALE = "python -m experiments.accept settle=yes writes the pages anew"
 
 
 @pytest.fixture(scope="module")
-def accepted() -> dict[str, Verdict]:
+def accepted() -> dict[str, SettledClaim]:
     runs = [RESULTS / name / ACCEPTED for name in discover()]
     return {v.claim.id: v for run in runs if run.is_dir() for v in verdicts(run)}
 
 
 def test_every_verdict_of_the_pages_is_that_of_the_accepted_run(
-    accepted: dict[str, Verdict],
+    accepted: dict[str, SettledClaim],
 ) -> None:
     row = re.compile(
         r'^\| <a id="claim-([^"]+)"></a>.*\| \**(\w[\w ]*?)\** \| [^|]*\|$', re.MULTILINE
@@ -41,7 +41,7 @@ def test_every_verdict_of_the_pages_is_that_of_the_accepted_run(
 
 
 def test_every_claim_and_experiment_keeps_its_place_on_the_first_page(
-    accepted: dict[str, Verdict],
+    accepted: dict[str, SettledClaim],
 ) -> None:
     places = re.findall(r'<a id="claim-([^"]+)"></a>', SUMMARY.read_text(encoding="utf-8"))
     assert sorted(places) == sorted(accepted), STALE
@@ -51,7 +51,9 @@ def test_every_claim_and_experiment_keeps_its_place_on_the_first_page(
     assert len(re.findall(r"^!\[", index, flags=re.MULTILINE)) == 3, "flagship figures"
 
 
-def test_every_result_of_the_papers_fared_as_its_claims_did(accepted: dict[str, Verdict]) -> None:
+def test_every_result_of_the_papers_fared_as_its_claims_did(
+    accepted: dict[str, SettledClaim],
+) -> None:
     text = SUMMARY.read_text(encoding="utf-8")
     said = dict(re.findall(r"^\| ([FOTU]\d+|S0\.\d+) \| .* \| (.*) \|$", text, re.MULTILINE))
     listed = list(results_of((ROOT / "docs/acceptance.md").read_text(encoding="utf-8")))

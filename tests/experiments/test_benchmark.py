@@ -237,15 +237,20 @@ def test_table_and_files_of_a_run(
     mine = SimpleNamespace(cases=lambda stack: [case, bare])
     monkeypatch.setattr(benchmark, "discover", lambda: {"mine": mine})
     steady(monkeypatch)
+    # Two rounds of each row: 40 and 50 MB more than there were, then 7 and 6.
+    present, peaks = iter([900.0, 900.0, 901.0, 902.0]), iter([940.0, 950.0, 908.0, 908.0])
+    monkeypatch.setattr(case_module, "present_mb", lambda: next(present))
+    monkeypatch.setattr(case_module, "peak_mb", lambda: next(peaks))
     benchmark.main(["--out", str(tmp_path), "--rounds", "2"])
     text = (tmp_path / "benchmarks.md").read_text()
     assert "| a thing | 1 s | 3 s | 3.0x (3.0 to 3.0) | 2x, 50 % | drawing | 50% | them |" in text
     assert "| another | 1 s | - | - | - | - | - | - |" in text
     assert (
         "- a thing: as fair as it gets. Other limits: imports 25%. "
-        f"Where it goes: products 70%, copies 30%. 2 rounds, {time.strftime('%Y-%m-%d')}." in text
+        "Where it goes: products 70%, copies 30%. Memory of the process: 950 MB at the most, "
+        f"50 of them in a round of ours. 2 rounds, {time.strftime('%Y-%m-%d')}." in text
     )
-    assert "- another" not in text
+    assert "- another: Memory of the process: 908 MB at the most, 7 of them in a round" in text
     assert "nothing was measured on a GPU" in text
     assert text in capsys.readouterr().out
     record: dict[str, Any] = json.loads((tmp_path / "benchmarks.json").read_text())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.config.catalogue import checkout, discover
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 
 ENTRIES = discover()
 

@@ -9,7 +9,7 @@ import pytest
 from jaxtyping import PyTree
 
 from circuitax.config.catalogue import discover
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.lab.lab import Lab
 
 

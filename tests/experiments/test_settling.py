@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from circuitax.config.catalogue import discover
-from circuitax.records.claims import Claim, Verdict, settle
+from circuitax.records.claims import Claim, SettledClaim, settle
 from circuitax.records.estimate import estimate_from_json
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
-from circuitax.records.verdict_json import verdict_to_json
+from circuitax.records.settled_json import settled_to_json
 
 RESULTS = Path(__file__).parents[2] / "results"
 ENTRIES = discover()
@@ -57,8 +57,8 @@ def test_the_accepted_record_gives_the_accepted_numbers_and_verdicts(name: str) 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_the_claims_are_those_that_were_accepted(name: str) -> None:
     fields = {"expected", *Claim.__dataclass_fields__} - {"explanation"}
-    claims = [Verdict(claim, "", None, "") for claim in module_of(name, "claims").CLAIMS]
+    claims = [SettledClaim(claim, "", None, "") for claim in module_of(name, "claims").CLAIMS]
     accepted = json.loads((ACCEPTED[name] / "claims.json").read_text())
-    stated = [{f: v[f] for f in fields} for v in map(verdict_to_json, claims)]
+    stated = [{f: v[f] for f in fields} for v in map(settled_to_json, claims)]
     # A run that was settled before claims had nulls keeps none.
     assert stated == [{f: v.get(f) for f in fields} for v in accepted]

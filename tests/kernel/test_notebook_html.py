@@ -85,6 +85,34 @@ def test_paths_add_up_to_the_logit() -> None:
     )
 
 
+def test_tables_hold_what_is_printed() -> None:
+    points = jax.random.normal(jax.random.key(0), (6, 5))
+    found = cx.distortion(points, points[:, :3], jnp.array([[-0.5, 0.5]]))
+    with jax.enable_x64(True):
+        optimum = cx.find_optimum(
+            jax.random.key(0), [0.3, 0.1], [1.0, 1.0], n_hidden=1, n_restarts=4
+        )
+    run = cx.run(make(), [3, 1, 4, 1], outputs=True)
+    for value in (
+        found,
+        cx.projection.stream.summarise(found),
+        optimum,
+        cx.composition(make()),
+        cx.ablate_each(run),
+        cx.term_losses(run),
+        cx.induction_scores(make(), [[1, 2, 1, 2]]),
+    ):
+        cells = re.findall(r"<td[^>]*>(.*?)</td>", value._repr_html_())
+        words = {html.unescape(word) for cell in cells for word in cell.split()}
+        printed = [line for line in repr(value).splitlines() if line.startswith("  ")]
+        assert len(cells) >= 6 and words >= set(" ".join(printed[:2]).split())
+    seen = []
+    jax.vmap(lambda images: seen.append(cx.distortion(points, images)._repr_html_()))(
+        jnp.stack([points, points])
+    )
+    assert seen == [None]
+
+
 def test_an_explanation_is_its_page() -> None:
     run = cx.run(make(), [3, 1, 4, 1], outputs=True)
     explained = cx.explain(run, name="token {}".format)

@@ -82,20 +82,30 @@ def test_an_optimum_says_what_was_reached_once() -> None:
     counts = jnp.array([1, 4])
     loss = jnp.array([0.25, 0.5])
     lines = printed(Optimum(weights, loss, some, some, counts, counts, weights, jnp.zeros((2, 6))))
-    assert lines[1:] == ["  cell 0: loss 0.25, reached once", "  cell 1: loss 0.5, reached 4 times"]
-    many = Optimum(weights, *(jnp.ones(50),) * 5, weights, jnp.zeros((50, 6)))
+    assert [line.split() for line in lines[2:4]] == [
+        ["cell", "0", "0.25", "1", "1"],
+        ["cell", "1", "0.5", "4", "4"],
+    ]
+    assert lines[4] == "reached once in 1 cell: a better one may be missed"
+    ones = jnp.ones(50)
+    many = Optimum(weights, ones, ones, ones, 7 * counts[:1], 2 * counts[:1], weights, some[None])
+    assert printed(many)[0] == "Optimum of 1 cell, 2 starts" and "once" not in repr(many)
+    many = Optimum(weights, *(ones,) * 3, *(jnp.full(50, 3),) * 2, weights, jnp.zeros((50, 6)))
     assert printed(many)[-1] == "  and 39 more"
 
 
 def test_all_pairs_prints_extremes_and_failures() -> None:
     points = jnp.array([[0.0], [1.0], [3.0]])
     images = jnp.array([[0.0], [2.0], [3.0]])  # squared ratios 4, 1 and 1/4
-    text = "\n".join(printed(cx.distortion(points, images, jnp.array([[-0.5, 0.5]]), (-1.0, 4.0))))
+    found = cx.distortion(points, images, jnp.array([[-0.5, 0.5]]), (-1.0, 4.0))
+    text = "\n".join(printed(found))
     names, values = (line.split() for line in text.splitlines()[1:3])
     shown = dict(zip(names[:4], map(float, values[1:5]), strict=True))
     assert "3 pairs" in text
     assert shown == pytest.approx({"low": -0.75, "median": 0, "mean": 0.75, "high": 3}, abs=5e-3)
     assert "bound 0: 1 below, 1 above" in text
+    summary = printed(cx.projection.stream.summarise(found))
+    assert summary[0] == "Summary of 3 pairs" and summary[1:5] == text.splitlines()[1:5]
 
 
 def test_all_pairs_of_many_maps_are_a_row_each() -> None:
@@ -107,10 +117,10 @@ def test_all_pairs_of_many_maps_are_a_row_each() -> None:
     assert (
         lines[3].split()[:3] == ["map", "1", "+3"]
         and lines[3].split()[-2:] == ["0", "3"]
-        and "and 3 more" in lines[-2]
+        and "and 3 more" in lines[-3]
     )
     same = printed(cx.distortion(jnp.zeros((3, 2)), jnp.zeros((3, 2))))
-    assert "3 without a value" in same[-1]
+    assert "3 without a value, 0 unresolved, 0 not finite" in same[-2]
 
 
 def test_weights_and_kronecker_terms_print_their_shapes() -> None:

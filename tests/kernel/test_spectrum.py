@@ -51,21 +51,13 @@ def test_trace_norm_and_eigenvalues_of_the_dense_matrix(
 
 
 @cases
-def test_singular_values_and_vectors_of_the_dense_matrix(
+def test_singular_values_of_the_dense_matrix(
     name: str, rng: np.random.Generator, x64: None
 ) -> None:
     m, truth = draw(rng, name)
     expected = np.linalg.svd(truth, compute_uv=False)[..., : min(m.dims)]
     np.testing.assert_allclose(spectrum.singular_values(m), expected, rtol=1e-11)
     np.testing.assert_allclose(spectrum.gram_singular_values(m), expected, rtol=1e-7, atol=1e-7)
-    U, values, Vh = spectrum.thin_svd(m)
-    np.testing.assert_allclose((U * values[..., None, :]) @ Vh, truth, rtol=1e-11, atol=1e-11)
-    eye = np.broadcast_to(np.eye(min(m.dims)), (*truth.shape[:-2], min(m.dims), min(m.dims)))
-    np.testing.assert_allclose(jnp.matrix_transpose(U) @ U, eye, atol=1e-12)
-    np.testing.assert_allclose(Vh @ jnp.matrix_transpose(Vh), eye, atol=1e-12)
-    np.testing.assert_allclose(
-        spectrum.effective_rank(m), (expected**2).sum(-1) ** 2 / (expected**4).sum(-1), rtol=1e-11
-    )
 
 
 def test_E15_a_cyclic_shift_keeps_eigenvalues_and_changes_norms(
@@ -85,8 +77,6 @@ def test_E15_a_cyclic_shift_keeps_eigenvalues_and_changes_norms(
         spectrum.norm,
         spectrum.singular_values,
         spectrum.gram_singular_values,
-        spectrum.thin_svd,
-        spectrum.effective_rank,
     ):
         # beartype stops it in tests; without the hook the missing attribute does
         with pytest.raises(Exception, match=r"Cycle|factors") as stopped:
@@ -146,7 +136,6 @@ def test_gradients_against_finite_differences(rng: np.random.Generator, x64: Non
         spectrum.trace,
         spectrum.norm,
         spectrum.trace_cosine,
-        spectrum.effective_rank,
         spectrum.singular_values,
         lambda m: spectrum.power_sums(cyclic(m), 2),
         lambda m: jnp.abs(spectrum.eigenvalues(cyclic(m))),
@@ -169,7 +158,7 @@ def test_float32_and_the_gradient_at_zero(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(spectrum.norm(m), np.linalg.norm(truth), rtol=1e-5)
     assert spectrum.norm(m).dtype == jnp.float32
     nothing = chain_of(jnp.zeros((3, 2)), jnp.zeros((2, 3)))
-    for reading in (spectrum.norm, spectrum.trace_cosine, spectrum.effective_rank):
+    for reading in (spectrum.norm, spectrum.trace_cosine):
         value, gradient = jax.jit(jax.value_and_grad(reading))(nothing)
         assert value == 0
         assert all(np.all(np.asarray(g) == 0) for g in jax.tree.leaves(gradient))
@@ -186,9 +175,6 @@ def test_weights_of_any_scale_have_the_spectra_of_dense_float64(
     np.testing.assert_allclose(jax.jit(spectrum.norm)(m), np.linalg.norm(L @ R, axis=(1, 2)), 1e-5)
     np.testing.assert_allclose(spectrum.singular_values(m), values, 1e-4)
     np.testing.assert_allclose(spectrum.gram_singular_values(m), values, 1e-3)
-    np.testing.assert_allclose(spectrum.thin_svd(m)[1], values, 1e-4)
-    rank = (values**2).sum(-1) ** 2 / (values**4).sum(-1)
-    np.testing.assert_allclose(spectrum.effective_rank(m), rank, 1e-5)
     cosine = np.trace(L @ R, axis1=1, axis2=2) / (2 * np.linalg.norm(L @ R, axis=(1, 2)))
     np.testing.assert_allclose(spectrum.trace_cosine(m), cosine, 1e-4)
     slope = jax.grad(lambda m: spectrum.norm(m).sum())(m).factors[0]
@@ -204,8 +190,6 @@ def test_half_precision_is_read_in_single(dtype: jnp.dtype, rng: np.random.Gener
     values = np.linalg.svd(truth, compute_uv=False)[:8]
     np.testing.assert_allclose(spectrum.norm(m), np.linalg.norm(truth), 1e-5)  # above 65504
     np.testing.assert_allclose(spectrum.singular_values(m), values, 1e-4)
-    rank = (values**2).sum() ** 2 / (values**4).sum()
-    np.testing.assert_allclose(spectrum.effective_rank(m), rank, 1e-5)
 
 
 def test_a_rank_deficient_chain_has_gram_singular_values(rng: np.random.Generator) -> None:

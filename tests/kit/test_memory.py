@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from circuitax.config.catalogue import discover
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit import memory
 from circuitax.kit.memory import require_arrays, require_memory

@@ -1,6 +1,7 @@
 """Training of a problem of one's own, against steps of gradient descent written out in NumPy."""
 
 import os
+import re
 import signal
 from dataclasses import dataclass
 from typing import Any
@@ -74,6 +75,9 @@ def test_members_metrics_and_probe_are_those_of_gradient_descent(x64: None) -> N
     np.testing.assert_allclose(log.metrics.largest, want["w"][3::4].max(axis=-1), rtol=1e-12)
     text = repr(log)
     assert "3 members, 12 steps" in text and len(text.splitlines()) <= 20
+    assert "optimizer sgd, weight_decay 0.0" in text
+    last = np.median(means(want["loss"], 4)[-1])
+    assert f"<td>loss</td><td>{last:+.4g}</td>" in re.sub(" style=[^>]*", "", log._repr_html_())
 
 
 def test_rates_and_numbers_of_members_are_their_own(x64: None) -> None:

@@ -15,7 +15,7 @@ import pytest
 import xarray as xr
 
 from circuitax.config.catalogue import ExperimentEntry
-from circuitax.config.cells import PlannedRun, plan
+from circuitax.config.planned_runs import PlannedRun, plan
 from circuitax.lab import conduct as conduct_module
 from circuitax.lab.busy import Busy, held
 from circuitax.lab.conduct import Outcome, conduct, device_name, source_of

@@ -9,7 +9,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 from circuitax.config.catalogue import ExperimentEntry
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.data.text import TextSpec, open_text
 from circuitax.lab.compilation import keep_compiled_code
 from circuitax.lab.conduct import conduct

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.config.catalogue import ExperimentEntry
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.lab.conduct import conduct
 from circuitax.lab.pages import verdict_counts, verdict_lines, write_pages
 from circuitax.lab.runs import DERIVED, verdicts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.config.catalogue import ExperimentEntry
-from circuitax.config.cells import PlannedRun, plan
+from circuitax.config.planned_runs import PlannedRun, plan
 from circuitax.lab import reuse
 from circuitax.lab.conduct import conduct
 from circuitax.lab.runs import DERIVED, run_folder

@@ -8,7 +8,7 @@ import pytest
 
 from circuitax.config import twins as settings_of_twins
 from circuitax.config.catalogue import ExperimentEntry
-from circuitax.config.twins import Settings, new_settings, twin_cell
+from circuitax.config.twins import Settings, new_settings, planned_twin
 from circuitax.lab import twins
 from circuitax.lab.stop import StopFlag
 from circuitax.lab.twin_files import known_twin, remember
@@ -77,10 +77,10 @@ def test_what_it_reads_has_the_settings_of_the_twin(
     settings = new_settings("house_reader", {}, entries, seed=2, dtype="float64")
     assert list(settings.specs) == ["house_walk", "house_reader"]
     settings.specs["house_walk"]["members"] = 7
-    cell = twin_cell(settings, entries)
+    cell = planned_twin(settings, entries)
     assert cell.inputs[0].spec.members == 7 and cell.inputs[0].settings.seed == 2
     assert cell.settings.dtype.name == "float64"
-    assert twin_cell(Settings(**settings._asdict()), entries).id == cell.id
+    assert planned_twin(Settings(**settings._asdict()), entries).id == cell.id
 
 
 def test_another_text_is_not_compared(

@@ -523,8 +523,8 @@ MUTANTS = (
     Mutant(
         "dressed_moments_past_no_mlp",
         "circuits/ledger/dressed_moments.py",
-        "N = _past_mlp(model, layer, before, in_X[layer, here], here)",
-        "N = before",
+        "N = np.stack(list(threads.map(past, before, in_X[layer, here], positions)))",
+        "N = before.copy()",
         (
             "tests/circuits/ledger/test_dressed_ledger.py::"
             "test_no_larger_path_is_ever_left_out[ordinary-sequential]",
@@ -548,6 +548,33 @@ MUTANTS = (
         (
             "tests/circuits/ledger/test_dressed_ledger.py::"
             "test_no_larger_path_is_ever_left_out[swallowed-sequential]",
+        ),
+    ),
+    Mutant(
+        "walks_weigh_by_their_last_step_alone",
+        "circuits/ledger/path_mass.py",
+        "(state, chance * odds[child], walks[chosen == child])",
+        "(state, odds[child], walks[chosen == child])",
+        ("tests/circuits/ledger/test_path_mass.py::test_many_walks_find_sum_and_number",),
+    ),
+    Mutant(
+        "units_of_an_mlp_weigh_as_they_are_scaled",
+        "circuits/weights/mlp_composition.py",
+        "W_out * safe_sqrt(reads)[:, None]",
+        "W_out * safe_sqrt(reads)[:, None] ** 0",
+        (
+            "tests/circuits/weights/test_mlp_composition.py::"
+            "test_scores_are_norms_over_all_units[False]",
+        ),
+    ),
+    Mutant(
+        "dressed_scores_past_no_mlp",
+        "circuits/attention/score_terms.py",
+        "parts, written = after_layer(frozen, before, parts, outputs[before])",
+        "parts, written = parts, outputs[before]",
+        (
+            "tests/circuits/attention/test_score_terms.py::"
+            "test_dressed_terms_are_products_of_every_path[head]",
         ),
     ),
     Mutant(
@@ -808,6 +835,16 @@ MUTANTS = (
         (
             "tests/experiments/test_tiny.py::"
             "test_experiment_gives_the_numbers_of_its_accepted_code[planted_heads]",
+        ),
+    ),
+    Mutant(
+        "edges_past_chosen_heads",  # what flows through a chosen head counts again behind it
+        "circuits/paths/path_graph.py",
+        "A = frozen.A.at[layer, head, place].multiply(kept[:, None])",
+        "A = frozen.A",
+        (
+            "tests/circuits/paths/test_path_graph.py::"
+            "test_what_enters_a_node_leaves_it_and_the_logit_gets_all[gelu]",
         ),
     ),
 )

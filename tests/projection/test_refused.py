@@ -9,7 +9,7 @@ from circuitax.projection import capacity, decoding, distortion, entries, laws, 
 from circuitax.projection.hadamard import padded_dim
 from circuitax.projection.maps import MapFamily, MapSpec, row_features
 from circuitax.projection.packing_bounds import capacity_bound, welch_bound
-from circuitax.projection.pair_law import pair_products, pair_ratios
+from circuitax.projection.pair_law import pair_ratios
 from circuitax.projection.stream import empty_stream
 from circuitax.projection.tails import Tail
 from circuitax.projection.threshold import first_dim
@@ -40,8 +40,8 @@ def optimised(n_vectors=3, **options):
 
 REFUSED = {
     "ratio": (lambda: laws.ratio_cdf(-0.5, 3), "ratio=-0.5 must be at least 0"),
-    "orthogonal ratio": (
-        lambda: laws.orthogonal_ratio_cdf(np.array([1.0, np.nan]), 5, 3),
+    "second ratio": (
+        lambda: laws.ratio_cdf(np.array([1.0, np.nan]), 3),
         r"ratio\[1\]=nan must be finite and at least 0",
     ),
     "level": (lambda: laws.ratio_quantile(1.5, 3), r"level=1.5 must be in \(0, 1\)"),
@@ -50,7 +50,6 @@ REFUSED = {
     "kurtosis": (lambda: laws.ratio_variance(0.5, 0.5, 3), "kurtosis=0.5 must be at least 1"),
     "overlap": (lambda: laws.overlap_tail(10, 1.5), r"epsilon=1.5 must be in \[0, 1\]"),
     "overlap in one dimension": (lambda: laws.overlap_tail(1, 0.5), "dim=1 must be at least 2"),
-    "upper overlap": (lambda: laws.overlap_upper_tail(10, -1.5), r"cosine=-1.5 must be in"),
     "capacity law": (lambda: laws.random_capacity(10, np.nan), r"epsilon=nan must be in \(0, 1\)"),
     "NaN pairs": (lambda: laws.extreme_ratios(3, np.nan), "dim_out=nan must be finite"),
     "tail": (
@@ -65,7 +64,6 @@ REFUSED = {
         lambda: tails.jl_epsilon(5, 0, tail=Tail.cubic),
         "dim_out=0 must be at least 1",
     ),
-    "constant": (lambda: tails.implied_constant(-1, 5, 0.5), "dim_out=-1.0 must be at least 1"),
     "first dim": (lambda: first_dim(RATE, np.arange(3), 1.5), "delta=1.5 must be in"),
     "first of falling dims": (
         lambda: first_dim(RATE, np.array([3, 2, 1]), 0.5),
@@ -96,7 +94,7 @@ REFUSED = {
         "difference must not be zero",
     ),
     "batch of maps": (
-        lambda: pair_products(KEY[None], POINTS[0], POINTS[1], SPEC, batch=0),
+        lambda: pair_ratios(KEY[None], POINTS[0], SPEC, batch=0),
         "batch=0 must be at least 1",
     ),
     "bins": (lambda: empty_stream(1, -1), "n_bins=-1 must be at least 0"),
@@ -157,10 +155,6 @@ def test_refused(name):
     call, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_a_dimension_that_no_map_reached_has_no_constant():
-    assert np.isnan(tails.implied_constant(np.nan, 5, 0.5))
 
 
 def test_a_difference_is_known_inside_a_traced_function():

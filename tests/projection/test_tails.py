@@ -7,11 +7,9 @@ from circuitax.projection.laws import failure_probability
 from circuitax.projection.tails import (
     Tail,
     dasgupta_gupta_dim,
-    implied_constant,
     jl_dimension,
     jl_epsilon,
     proof_constant,
-    sklearn_dim,
     statement_constant,
     tail_bound,
 )
@@ -54,7 +52,7 @@ def test_the_jl_dimension_is_the_smallest(tail: Tail) -> None:
     ],
 )
 def test_scikit_learns_formula(n: int, epsilon: float, expected: int) -> None:
-    assert sklearn_dim(n, epsilon) == expected
+    # That function truncates.
     assert 0 <= dasgupta_gupta_dim(n, epsilon) - expected < 1
 
 
@@ -90,10 +88,6 @@ def test_guaranteed_epsilon_inverts_the_jl_dimension() -> None:
         jl_epsilon(200, 10, 1.0, tail=Tail.exact)
 
 
-def test_implied_constant() -> None:
-    assert implied_constant(100, np.exp(2), 0.5) == pytest.approx(12.5)
-
-
 def test_refusals_name_the_argument() -> None:
     for epsilon in (0.0, 1.0, -0.1, float("nan")):
         with pytest.raises(ValueError, match=r"epsilon=.*must be in \(0, 1\)"):
@@ -102,7 +96,5 @@ def test_refusals_name_the_argument() -> None:
             tail_bound(Tail.exact, 5, epsilon)
     with pytest.raises(ValueError, match="n_points=1"):
         jl_dimension(1, 0.1, tail=Tail.exact)
-    with pytest.raises(ValueError, match="n_points=1"):
-        implied_constant(5, 1, 0.1)
     with pytest.raises(ValueError, match="delta=0"):
         jl_dimension(5, 0.1, 0.0, tail=Tail.exact)

@@ -1,13 +1,9 @@
-"""Smallest sufficient m with its binomial interval, and the width of the transition."""
+"""Smallest sufficient m with its binomial interval."""
 
 import numpy as np
 import pytest
 
-from circuitax.projection.threshold import (
-    smallest_dim,
-    succeeds,
-    transition_width,
-)
+from circuitax.projection.threshold import smallest_dim, succeeds
 
 DIMS = np.array([10, 20, 30, 40])
 
@@ -32,13 +28,6 @@ def test_a_lucky_m_does_not_count() -> None:
     assert np.isnan(smallest_dim(table([0, 0, 0, 1]), DIMS, delta=0.1).dim)
 
 
-def test_transition_width_of_a_known_curve() -> None:
-    # Rates 0, 0.1, 0.9, 1 at 10, 20, 30, 40: ten to ninety per cent is 20 to 30.
-    assert transition_width(table([0, 2, 18, 20]), DIMS) == pytest.approx(1.5)
-    assert np.isnan(transition_width(table([10, 12, 18, 20]), DIMS))
-    assert np.isnan(transition_width(table([0, 2, 3, 4]), DIMS))
-
-
 def test_success_needs_both_sides() -> None:
     low = np.array([[-0.1, -0.3]])
     high = np.array([[0.3, 0.1]])
@@ -57,5 +46,3 @@ def test_refusals_name_the_argument() -> None:
         smallest_dim(table([0, 1, 2, 3]), DIMS, delta=0.0)
     with pytest.raises(ValueError, match=r"dims=\[40 30 20 10\] must increase"):
         smallest_dim(table([0, 1, 2, 3]), DIMS[::-1], delta=0.1)
-    with pytest.raises(ValueError, match="levels="):
-        transition_width(table([0, 1, 2, 3]), DIMS, (0.9, 0.1))

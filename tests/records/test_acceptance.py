@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from circuitax.records.acceptance import outcome_table, results_of
-from circuitax.records.claims import VERDICTS, Claim, Verdict, near
+from circuitax.records.claims import VERDICTS, Claim, SettledClaim, near
 
 PAGE = """
 | result | must show | claims |
@@ -18,10 +18,10 @@ PAGE = """
 CLAIM = Claim("a", "a paper", "It is so", "q", near(1, 0), "why", origin="ours")
 
 
-def verdicts(**given: str) -> dict[str, Verdict]:
+def verdicts(**given: str) -> dict[str, SettledClaim]:
     assert set(given.values()) <= set(VERDICTS)
     return {
-        name: Verdict(dataclasses.replace(CLAIM, id=name), verdict, None, "")
+        name: SettledClaim(dataclasses.replace(CLAIM, id=name), verdict, None, "")
         for name, verdict in given.items()
     }
 

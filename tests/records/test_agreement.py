@@ -17,7 +17,7 @@ from circuitax.records.agreement import (
     settings_text,
     tolerance,
 )
-from circuitax.records.claims import ClaimSource, Expected, Verdict, at_least, at_most, near
+from circuitax.records.claims import ClaimSource, Expected, SettledClaim, at_least, at_most, near
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 
 OURS = ClaimSource("our number", origin="ours")
@@ -29,9 +29,9 @@ def verdict(
     found: str = "holds",
     expected: Expected = BOTH_ENDS,
     kind: str = "number",
-) -> Verdict:
+) -> SettledClaim:
     reason = "no weights" if found == "not run" else ""
-    return Verdict(OURS.claim("a", "s", expected, "why", kind=kind), found, estimate, reason)
+    return SettledClaim(OURS.claim("a", "s", expected, "why", kind=kind), found, estimate, reason)
 
 
 def mean(value: float, half: float, n: int = 8) -> Estimate:

@@ -20,7 +20,7 @@ from circuitax.records.claims import (
 )
 from circuitax.records.estimate import Estimate, exact
 from circuitax.records.nulls import Null
-from circuitax.records.verdict_json import verdict_from_json, verdict_to_json
+from circuitax.records.settled_json import settled_from_json, settled_to_json
 
 OF = {"origin": "published", "link": "https://example.org/paper"}
 CLAIM = Claim(
@@ -98,16 +98,16 @@ def test_a_claim_cannot_be_forgotten() -> None:
 def test_json_round_trip(measured: dict[str, Estimate]) -> None:
     claim = dataclasses.replace(CLAIM, expected=at_least(0.5), printed="1/2", **OF)
     (verdict,) = settle([claim], measured, {} if measured else {"c": "absent"})
-    text = json.dumps(verdict_to_json(verdict), allow_nan=False)
-    assert verdict_from_json(json.loads(text)) == verdict
+    text = json.dumps(settled_to_json(verdict), allow_nan=False)
+    assert settled_from_json(json.loads(text)) == verdict
 
 
 def test_relations_saved_under_their_former_kind_are_read() -> None:
     (verdict,) = settle([dataclasses.replace(CLAIM, kind="relation")], {"rate": exact(0.7)}, {})
-    fields = verdict_to_json(verdict)
+    fields = settled_to_json(verdict)
     assert fields["kind"] == "relation"
-    assert verdict_from_json(fields | {"kind": "shape"}) == verdict
-    assert verdict_from_json(fields | {"kind": "number"}).claim.kind == "number"
+    assert settled_from_json(fields | {"kind": "shape"}) == verdict
+    assert settled_from_json(fields | {"kind": "number"}).claim.kind == "number"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from circuitax.records import papers
+from circuitax.records.claim_texts import ClaimRow, measured_text
 from circuitax.records.claims import HOLDS, Claim, Expected, at_least, near, settle
 from circuitax.records.claims_page import (
     headline,
@@ -14,7 +15,6 @@ from circuitax.records.claims_page import (
     render_claims_page,
     render_details,
 )
-from circuitax.records.claims_table import ClaimRow, measured_text
 from circuitax.records.estimate import Estimate, exact
 from circuitax.records.nulls import Null
 

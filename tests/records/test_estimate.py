@@ -8,7 +8,6 @@ from scipy import stats
 
 from circuitax.records.estimate import (
     Estimate,
-    bootstrap_estimate,
     deciding_n,
     estimate_from_json,
     exact,
@@ -85,19 +84,6 @@ def test_clopper_pearson_inverts_the_binomial_tail() -> None:
     assert found.high - found.low > np.diff(proportion_estimate(3, 10)[1:3])[0]
 
 
-def test_bootstrap_is_repeatable_and_near_the_normal_interval(rng: np.random.Generator) -> None:
-    samples = rng.normal(size=200)
-    found = bootstrap_estimate(samples, np.mean, n_resamples=2000)
-    assert found == bootstrap_estimate(samples, np.mean, n_resamples=2000)
-    half = 1.96 * samples.std(ddof=1) / np.sqrt(200)
-    assert found.low == pytest.approx(samples.mean() - half, abs=0.2 * half)
-    assert found.high == pytest.approx(samples.mean() + half, abs=0.2 * half)
-
-
-def test_bootstrap_of_equal_samples_is_a_point() -> None:
-    assert bootstrap_estimate([2.0, 2.0, 2.0])[:3] == (2.0, 2.0, 2.0)
-
-
 def test_exact_is_its_own_interval() -> None:
     assert exact(0.25) == Estimate(0.25, 0.25, 0.25, 1, "exact")
 
@@ -118,7 +104,6 @@ def test_json_keeps_infinite_ends() -> None:
         (lambda: proportion_estimate(1, 0), "n=0 must be at least 1"),
         (lambda: proportion_estimate(4, 3), "successes=4 must be between 0 and n=3"),
         (lambda: proportion_estimate(1, 3, method="wald"), "method='wald' must be"),
-        (lambda: bootstrap_estimate([1.0]), "size 1, the bootstrap needs at least 2"),
     ],
 )
 def test_errors_name_argument_value_and_requirement(call, message: str) -> None:

@@ -1,7 +1,7 @@
 """The gallery tells a story: chapters in order, the main figure first, verdicts and numbers."""
 
 from circuitax.records.chapters import CHAPTERS
-from circuitax.records.claims import ClaimSource, Verdict, at_least, near
+from circuitax.records.claims import ClaimSource, SettledClaim, at_least, near
 from circuitax.records.estimate import exact
 from circuitax.records.gallery import GalleryFigure, GalleryItem, render_chapters, render_index
 
@@ -9,8 +9,8 @@ PAPER = ClaimSource("a paper", origin="published", link="https://example.org")
 NEAR = PAPER.claim("one", "The | ratio", near(0.5, 0.1), "why", printed="0.5")
 MORE = PAPER.claim("two", "More", at_least(1), "why", kind="relation", origin="ours")
 VERDICTS = (
-    Verdict(NEAR, "holds", exact(0.4321), ""),
-    Verdict(MORE, "fails", exact(0.2), "none"),
+    SettledClaim(NEAR, "holds", exact(0.4321), ""),
+    SettledClaim(MORE, "fails", exact(0.2), "none"),
 )
 
 

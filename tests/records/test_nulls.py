@@ -16,7 +16,7 @@ from circuitax.records.measured import Measured
 from circuitax.records.null_draws import measured_again, shuffled, with_data
 from circuitax.records.nulls import DRAWN, LARGEST_SHARE, Null, null_outcome
 from circuitax.records.record import Record
-from circuitax.records.verdict_json import verdict_from_json, verdict_to_json
+from circuitax.records.settled_json import settled_from_json, settled_to_json
 
 PERMUTED = Null("permuted", "the labels are shuffled within each seed")
 CLAIM = Claim(
@@ -49,7 +49,7 @@ def test_a_claim_that_holds_in_its_null_would_hold_anyway(
     assert found.verdict == verdict
     assert found.null is not None
     assert (found.null.n, found.null.holding) == (len(draws), holding)
-    assert verdict_from_json(json.loads(json.dumps(verdict_to_json(found)))) == found
+    assert settled_from_json(json.loads(json.dumps(settled_to_json(found)))) == found
 
 
 def test_only_what_holds_would_hold_anyway() -> None:

@@ -13,9 +13,9 @@ from PIL import Image, ImageDraw
 
 from circuitax.figures.embedding import embedded_picture
 from circuitax.records.agreement import Here
-from circuitax.records.claims import ClaimSource, Verdict, at_least, near
+from circuitax.records.claim_texts import ClaimRow
+from circuitax.records.claims import ClaimSource, SettledClaim, at_least, near
 from circuitax.records.claims_page import render_details
-from circuitax.records.claims_table import ClaimRow
 from circuitax.records.estimate import exact
 from circuitax.records.gallery import GalleryFigure, GalleryItem
 from circuitax.records.nulls import Null, NullOutcome
@@ -33,10 +33,10 @@ SHUFFLED = Null("permuted", "labels <are> shuffled")
 OURS = ClaimSource("our number", origin="ours", why="rounding <&>")
 
 
-def verdicts(source: ClaimSource, *measured: tuple[str, str, float]) -> tuple[Verdict, ...]:
+def verdicts(source: ClaimSource, *measured: tuple[str, str, float]) -> tuple[SettledClaim, ...]:
     expected = near(0.5, 0.1)
     return tuple(
-        Verdict(
+        SettledClaim(
             source.claim(name, f"{name} is <b>", expected, "why", printed="0.5"),
             verdict,
             exact(value),
@@ -64,8 +64,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
             figures=figures,
             verdicts=(
                 *verdicts(TOYS, ("ten", "fails", 10.0), ("nine", "holds", 9.0)),
-                Verdict(OURS.claim("more", "m", at_least(1)), "not run", None, "no weights"),
-                Verdict(
+                SettledClaim(OURS.claim("more", "m", at_least(1)), "not run", None, "no weights"),
+                SettledClaim(
                     OURS.claim("drawn", "d", at_least(1), null=SHUFFLED),
                     "would hold anyway",
                     exact(2),

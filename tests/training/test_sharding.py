@@ -66,7 +66,8 @@ def test_each_device_works_on_its_own_samples() -> None:
     members = new_members(jax.random.key(0), 0.1, jnp.zeros(1))
     plan = Plan(NextToken(MODEL, SOURCE), OPTIM, chunk=1, mesh=device_mesh(8, data=8))
     state = ensemble.init(plan, members)
-    compiled = ensemble._advance.lower(plan, state, members).compile().as_text()
+    program = jax.jit(ensemble._advance, static_argnums=0)
+    compiled = program.lower(plan, state, members).compile().as_text()
     # Logits of one text of the eight, and the sum of gradients over devices.
     assert "f32[10,7]" in compiled and "f32[80,7]" not in compiled
     assert "all-reduce" in compiled
@@ -94,6 +95,26 @@ def test_toy_models_split_their_columns() -> None:
     expected, _ = run(one, members)
     state, _ = run(replace(one, mesh=device_mesh(8, data=4)), members)
     close(state, expected)
+
+
+@pytest.mark.parametrize(
+    ("n_members", "common", "n_devices"), [(5, 1, 5), (5, 5, 5), (10, 2, 5), (9, 1, 8), (1, 1, 1)]
+)
+def test_members_are_spread_over_all_devices_and_get_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, n_members: int, common: int, n_devices: int
+) -> None:
+    monkeypatch.setattr(ensemble, "every_device", device_mesh)
+    density = jnp.linspace(0.1, 0.9, 5 * n_members).reshape(n_members, 5)
+    hyper = ToyHyper(density, jnp.broadcast_to(0.5 ** jnp.arange(5), (n_members, 5)))
+    members = new_members(jax.random.key(0), 0.1, hyper, common=common)
+    plan = Plan(ToyProblem(ToySpec(5, 2), batch_size=16), OPTIM, 3, Mapping.loop, common)
+    state, metrics = run(plan, members)
+    (devices,) = {len(leaf.devices()) for leaf in jax.tree.leaves(state.params)}
+    assert devices == (n_devices if n_members % n_devices == 0 else 8)
+    expected = run(replace(plan, mesh=None), members)
+    for x, y in zip(jax.tree.leaves((state, metrics)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert np.ptp(np.asarray(state.params.W)) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -129,5 +150,7 @@ def test_errors_name_the_argument() -> None:
     rows = jax.make_mesh((8,), ("rows",), axis_types=(AxisType.Auto,))
     with pytest.raises(ValueError, match=r"mesh has axes \('rows',\), must have \('member', 'data"):
         Plan(plan.problem, OPTIM, mesh=rows)
+    with pytest.raises(ValueError, match="mesh='all' must be 'auto', a mesh or None"):
+        Plan(plan.problem, OPTIM, mesh="all")
     samples = jnp.ones(3)
     assert split_samples(samples) is samples, "nothing to do without a mesh"

@@ -197,7 +197,8 @@ def _train(spec: Spec, m: int, key: jax.Array, lab: Lab) -> jax.Array:
     """W [seed, m, 4 m] of tied ReLU models with independent initialisation and data."""
     n, steps = 4 * m, spec.optim.steps
     every = chunk_size(steps, most=100)
-    plan = Plan(ToyProblem(ToySpec(n, m), batch_size=spec.batch_size), spec.optim, every)
+    problem = ToyProblem(ToySpec(n, m), batch_size=spec.batch_size)
+    plan = Plan(problem, spec.optim, every, mesh=None)
     hyper = ToyHyper(jnp.full((spec.n_seeds, n), spec.density), jnp.ones((spec.n_seeds, n)))
     members = new_members(key, spec.optim.learning_rate, hyper)
     state, train = init(plan, members), advance(plan, members)

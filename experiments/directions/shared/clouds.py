@@ -18,16 +18,6 @@ def gaussian_cloud(key: Key[Array, ""], n_points: int, dim: int) -> Float[Array,
     return jax.random.normal(key, (n_points, dim))
 
 
-def unit_cloud(key: Key[Array, ""], n_points: int, dim: int) -> Float[Array, "n_points dim"]:
-    """Independent uniform points on the unit sphere.
-
-    Raises:
-        ValueError: If ``n_points`` or ``dim`` is below 1.
-    """
-    x = gaussian_cloud(key, n_points, dim)
-    return x / jnp.linalg.norm(x, axis=1, keepdims=True)
-
-
 def sparse_cloud(
     key: Key[Array, ""], n_points: int, dim: int, n_active: int = 1
 ) -> Float[Array, "n_points dim"]:

@@ -6,7 +6,7 @@ S0 is "Some Structures in Transformer Architectures", the project's source note.
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
 DRAWS = "one model; as many random sets, and choices of rows where pairs are of a sample, as draws"
@@ -42,11 +42,13 @@ FEATURES = replace(
     selection="one text model; all autoencoders that stayed finite, each with its own start and "
     "batches",
     opening="Features of our text model, as TopK finds them in its stream: ",
+    null=Null("random", "random directions, as many, in the place of the features"),
 )
 SMOLLM2_FEATURES = replace(
     FEATURES,
     selection="one model; all autoencoders that stayed finite, each with its own start and batches",
     opening="Features of SmolLM2, as TopK finds them in its stream: ",
+    null=Null("random", "random directions, as many, in the place of the features"),
 )
 
 CLAIMS = (
@@ -197,39 +199,31 @@ CLAIMS = (
         "share of latents that are on for no vector that was not trained on",
         at_most(0.1),
         "a tenth; few die in a small dictionary",
-        null=Null(
-            OFF_RECORD,
-            "an autoencoder before training: needs the share of its latents that are on for "
-            "no vector",
-        ),
+        null=Null("random", "as many of all latents are on for each vector, any of them alike"),
     ),
     FEATURES.claim(
         "features-above-random",
         "mean square overlap, centred, over that of as many random directions",
         at_least(1.1),
         "a tenth; the stream has larger and smaller dimensions",
-        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     FEATURES.claim(
         "features-tail",
         "share of pairs that overlap by more than 3/√d, centred, over that of random directions",
         at_least(1.5),
         "half as many again; tokens with alike uses have features that lie together",
-        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     FEATURES.claim(
         "features-dims",
         "dimensions in use, the sum of D_i over that of random directions",
         at_most(1),
         "a relation: interference above random leaves fewer",
-        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     FEATURES.claim(
         "features-above-tokens",
         "mean square overlap, centred, over random, divided by the same of its embedding",
         at_least(1),
         "a relation",
-        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     FEATURES.claim(
         "features-agree",
@@ -237,7 +231,6 @@ CLAIMS = (
         "that of random directions",
         at_least(0.2),
         "features are of the model, and not of the start",
-        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     BOUND.claim(
         "smollm2-features-welch",
@@ -251,20 +244,17 @@ CLAIMS = (
         "mean square overlap, centred, over that of as many random directions",
         at_least(1.1),
         "a tenth, as of our text model",
-        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     SMOLLM2_FEATURES.claim(
         "smollm2-features-tail",
         "share of pairs that overlap by more than 3/√d, centred, over that of random directions",
         at_least(1.5),
         "half as many again, as of our text model",
-        null=Null("random", "random directions, as many, in the place of the features"),
     ),
     SMOLLM2_FEATURES.claim(
         "smollm2-features-dims",
         "dimensions in use, the sum of D_i over that of random directions",
         at_most(1),
         "a relation, as of our text model",
-        null=Null("random", "random directions, as many, in the place of the features"),
     ),
 )

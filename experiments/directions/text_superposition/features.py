@@ -143,7 +143,7 @@ def _train(
     key: Key[Array, ""],
 ) -> Trained:
     problem = VectorDictionary(module, VectorSource(spec.batch, jnp.asarray(seen)))
-    plan = Plan(problem, spec.optim, spec.chunk, Mapping.vmap)
+    plan = Plan(problem, spec.optim, spec.chunk, Mapping.vmap, mesh=None)
     strengths = jnp.full(spec.seeds, float(spec.active))
     members = ensemble.new_members(key, spec.optim.learning_rate, strengths)
     state, advance = ensemble.init(plan, members), ensemble.advance(plan, members)

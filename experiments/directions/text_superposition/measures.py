@@ -1,5 +1,8 @@
 """Measured values of the claims on directions in real models, from a record."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -58,7 +61,8 @@ def nulls(record: Record) -> Nulls:
         if name in notes
     }
     rngs = (np.random.default_rng(i) for i in range(N_RECORDS))
-    altered = (with_data(record, _of_random(data, pools, rng)) for rng in rngs)
+    of_features = {model: notes[sizes[model]] for model in pools}
+    altered = (with_data(record, _of_random(data, pools, of_features, rng)) for rng in rngs)
     random = measured_again(measure, altered)
     false = measured_again(measure, [with_data(record, _false_world(data))])
     of_tokens = (data.model == "smollm2").values & (data.kind == "tokens").values
@@ -73,11 +77,15 @@ def nulls(record: Record) -> Nulls:
 
 
 def _of_random(
-    data: xr.Dataset, pools: dict[str, dict[str, np.ndarray]], rng: np.random.Generator
+    data: xr.Dataset,
+    pools: dict[str, dict[str, np.ndarray]],
+    of_features: Mapping[str, Mapping[str, Any]],
+    rng: np.random.Generator,
 ) -> xr.Dataset:
     """The data with random sets in the place of all, drawn anew for each.
 
-    Sets of weights are those on record, dictionaries those of ``pools``, by model and quantity.
+    Sets of weights are those on record, dictionaries those of ``pools``, by model and quantity;
+    what is on for a vector are any latents of as many as the notes ``of_features`` tell.
     """
     changed = {}
     for name in ("mean_square", "dimensionality_sum", "tail", "largest"):
@@ -93,6 +101,10 @@ def _of_random(
                 own = data[f"{stem}_{part}{name}"]
                 each = xr.DataArray(values[which[: own.sizes["seed"]]], dims="seed")
                 changed[f"{stem}_{part}{name}"] = each.broadcast_like(own).transpose(*own.dims)
+        notes = of_features[model]
+        unused = (1 - notes["active"] / notes["width"]) ** notes["measured_on"]
+        dead = rng.binomial(notes["width"], unused, data.sizes["seed"]) / notes["width"]
+        changed[f"{stem}_dead"] = data[f"{stem}_dead"].copy(data=dead)
         agreement = data[f"{stem}_null_agreement"].values
         changed[f"{stem}_agreement"] = data[f"{stem}_agreement"].copy(data=agreement)
     return data.assign(changed)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
-from circuitax.records.nulls import Null
+from circuitax.records.nulls import OFF_RECORD, Null
 from circuitax.records.papers import Paper
 from experiments.induction.shared.head_roles import FOUND, MOST
 
@@ -133,7 +133,10 @@ CLAIMS = (
         "training: 0.11 "
         "after 0.65 million tokens, 0.14 after 3.3 million, 0.18 after 13 million",
         printed="norms are absorbed approximately into adjacent maps; no number",
-        null=Null("not on record", "needs the cost of frozen norms in untrained models"),
+        null=Null(
+            OFF_RECORD,
+            "what constants of other layers cost: the claim fails, so that no null moves it",
+        ),
     ),
     MEMORY.claim(
         "memory-writes-against",

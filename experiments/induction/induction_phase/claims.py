@@ -22,6 +22,7 @@ SIZE = (
     "of 32 "
     "symbols repeat in full and context saves about ln 32 = 3.5, so that shares are compared"
 )
+OF_ONE = Null("mismatched", "the same of models of one layer, which the paper says lack it")
 PAPER = ClaimSource(
     "induction-heads paper",
     cites=(Paper.INDUCTION,),
@@ -30,9 +31,9 @@ PAPER = ClaimSource(
     selection="all seeds that stayed finite; each its own data",
     origin="published",
     link=papers.INDUCTION,
+    null=OF_ONE,
 )
 OURS = replace(PAPER, origin="ours", link="")
-OF_ONE = Null("mismatched", "the same of models of one layer, which the paper says lack it")
 OF_TWO = Null("mismatched", "the same of models of two layers, which the paper says have it")
 OTHER_SEEDS = Null("mismatched", "the time of one seed against the change of another")
 LABELS = Null("permuted", "of equal means, models are shuffled between the two groups")
@@ -46,7 +47,6 @@ CLAIMS = (
         MOST,
         section="in-context score over training (O1)",
         printed=SIZE,
-        null=OF_ONE,
     ),
     PAPER.claim(
         "phase-share",
@@ -56,7 +56,6 @@ CLAIMS = (
         "five eighths, 0.25 of 0.4 as printed; one layer has 0.61; added on data already accepted",
         section="in-context score over training (O1)",
         printed=SIZE,
-        null=OF_ONE,
     ),
     PAPER.claim(
         "phase-one-layer",
@@ -77,7 +76,6 @@ CLAIMS = (
         "longer "
         "than a sixth of training",
         printed="with smeared keys one layer has the change as well; no number",
-        null=OF_ONE,
     ),
     PAPER.claim(
         "phase-smeared-earlier",
@@ -126,7 +124,6 @@ CLAIMS = (
         MOST,
         section="loss curves (O4)",
         printed="a bump in the window, the only stretch that is not convex; no number",
-        null=OF_ONE,
     ),
     PAPER.claim(
         "bump-one-layer",
@@ -174,7 +171,6 @@ CLAIMS = (
         PILOT,
         section="derivative of loss by log token index (O2)",
         printed="before, the loss stops falling near index 50; after, it goes on",
-        null=OF_ONE,
     ),
     PAPER.claim(
         "index-one-layer",
@@ -211,7 +207,6 @@ CLAIMS = (
         "than the "
         "one before, and late ones may follow a second repeat",
         printed="the score varies little between other pairs of positions; no number",
-        null=OF_ONE,
     ),
     PAPER.claim(
         "pivot-two-layers",
@@ -223,7 +218,6 @@ CLAIMS = (
         explanation="four fifths of the variance lie on one component, the repeated tokens' loss, "
         "which the change only speeds up: these texts may have too little else to be learned first",
         printed="trajectories pivot inside the window; no number",
-        null=OF_ONE,
     ),
     PAPER.claim(
         "pivot-one-layer",

@@ -12,6 +12,7 @@ from circuitax.records.claims import ClaimSource, at_least, at_most, between, ne
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
+SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
 MODELS = ClaimSource(
     "framework paper",
     cites=(Paper.FRAMEWORK,),
@@ -22,6 +23,7 @@ MODELS = ClaimSource(
     opening="On English prose, ",
     origin="published",
     link=papers.FRAMEWORK,
+    null=SIDES,
 )
 OURS = replace(MODELS, source="circuitax", cites=(), origin="ours", link="")
 EARLY = replace(
@@ -31,8 +33,10 @@ EARLY = replace(
     why="the threshold on Python source; the paper's window is at 1 to 3 billion tokens",
 )
 TERMS = replace(MODELS, source="framework paper, term importance analysis")
-SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
-ADDED = Null("false world", "nothing is redundant: savings of both layers add up")
+ADDED = Null(
+    "false world",
+    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
+)
 THIRD = Null("printed number", "three orders that save alike", 1 / 3)
 HALF = Null("printed number", "two layers that save alike", 0.5)
 
@@ -51,7 +55,6 @@ CLAIMS = (
         at_least(0),
         section="zero-layer and one-layer models",
         printed="no layers give bigrams, one layer skip-trigrams as well; no loss",
-        null=SIDES,
     ),
     OURS.claim(
         "english-two-layers",
@@ -88,7 +91,6 @@ CLAIMS = (
         at_least(0),
         section="OV eigenvalues, trained against random (F8)",
         printed="trained heads have near-positive eigenvalues, random ones symmetric; no number",
-        null=SIDES,
     ),
     MODELS.claim(
         "english-rejoin",
@@ -100,7 +102,6 @@ CLAIMS = (
         printed="words in two pieces are joined again: Ralph … R → alph; no number",
         explanation="the interval is wider than the value: each seed has one head, chosen and "
         "judged on a few words",
-        null=SIDES,
     ),
     MODELS.claim(
         "english-table-rows",
@@ -110,7 +111,6 @@ CLAIMS = (
         section="skip-trigram tables (F2), S0 Table 1",
         cites=(Paper.FRAMEWORK, Paper.S0),
         printed="perfect … are → perfect, two … has → three; no number",
-        null=SIDES,
     ),
     TERMS.claim(
         "english-order-0",

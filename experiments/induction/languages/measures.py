@@ -16,6 +16,7 @@ from experiments.induction.shared.measures_term_worth import (
     even_attention,
     local_attention,
     term_worth,
+    without_redundancy,
 )
 
 # Claims on a difference within each model; its sides are exchanged for their null.
@@ -72,7 +73,7 @@ def nulls(record: Record) -> Nulls:
     members = members_where(data, (data.alive == 1).all("model"))
     if not members.sizes["member"]:
         return {}
-    found = samples(members)
+    found, worth = samples(members), term_worth(members)
     start = samples(members.assign(ov_copying=members.ov_copying_at_init))["most-copy"]
     one = members.loss_of_depth.isel(model=1)
     return {
@@ -88,7 +89,11 @@ def nulls(record: Record) -> Nulls:
         "permuted": exchanged(
             {f"english-{name}": found[name] for name in DIFFERENCES if name in found}
         ),
-        "false world": {"english-layer-0-nearly-redundant": [1.0]},
+        "false world": {
+            "english-layer-0-nearly-redundant": without_redundancy(
+                worth.first_alone, worth.first_last
+            )
+        },
     }
 
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from circuitax.records.estimate import Estimate, mean_estimate
+
 
 class TermWorth(NamedTuple):
     """Nats a token that are saved, one number for each member.
@@ -61,6 +63,26 @@ def term_worth(members: xr.Dataset) -> TermWorth:
         layer_1 - both,
         layer_0 - both,
     )
+
+
+def without_redundancy(
+    alone: xr.DataArray, last: xr.DataArray, n_draws: int = 1000, seed: int = 0
+) -> list[Estimate]:
+    """Shares of its saving that a layer keeps beside the other, were both savings to add up.
+
+    What seed i saves twice, ``r_i = alone_i - last_i``, is shifted to a mean of 0 and shuffled
+    among seeds: ``mean_i (alone_i - r_s(i)) / alone_i``.
+
+    Args:
+        alone: What the layer saves without the other, ``[member]``.
+        last: What it saves after the other, likewise.
+        n_draws: Draws, at least 1.
+        seed: Seed of the permutations.
+    """
+    saved, twice = alone.values, (alone - last).values
+    rng = np.random.default_rng(seed)
+    shuffled = (rng.permutation(twice - twice.mean()) for _ in range(n_draws))
+    return [mean_estimate((saved - row) / saved) for row in shuffled]
 
 
 def even_attention(n_ctx: int) -> float:

@@ -44,7 +44,7 @@ class Spec:
         require_at_least(self, 2, "offsets")
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
         return self.task.upstream()
 
 

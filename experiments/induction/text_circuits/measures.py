@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from circuitax.records.estimate import mean_estimate, mean_estimates
+from circuitax.records.estimate import Estimate, mean_estimate, mean_estimates
 from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
@@ -16,6 +16,7 @@ from experiments.induction.shared.measures_term_worth import (
     even_attention,
     local_attention,
     term_worth,
+    without_redundancy,
 )
 
 # Claims on a difference within each model; its sides are exchanged for their null.
@@ -37,6 +38,7 @@ OF_WINDOWS = {"text-previous-head": 0.26, "text-local": 0.04} | dict.fromkeys(
     OF_ORDERS,
 )
 LEFT_OUT = ("text-positional", "text-patterns-react")
+N_RANDOM, D_MODEL, D_HEAD = 40, 128, 32  # draws, and the sizes of the models
 
 
 def measure(record: Record) -> Measured:
@@ -55,16 +57,44 @@ def nulls(record: Record) -> Nulls:
     names = ("composition_z", "copying", "matching")
     start = record.data.assign({name: record.data[f"{name}_at_init"] for name in names})
     start = start.assign(order_loss=record.data.order_loss_by_step.isel(step=0))
-    samples = _samples(members)
+    samples, worth = _samples(members), term_worth(members)
     others = range(2, members.sizes["offset"] - 1, 2)
     local = [mean_estimate(local_attention(members, first)) for first in others]
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
-        "random": {"text-previous-head": [even_attention(int(record.data.n_ctx))]},
+        "random": {
+            "text-previous-head": [even_attention(int(record.data.n_ctx))],
+            "text-positional": _positional_at_random(members),
+        },
         "mismatched": {"text-local": local or [None]},
         "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
-        "false world": {"text-layer-0-nearly-redundant": [1.0]},
+        "false world": {
+            "text-layer-0-nearly-redundant": without_redundancy(worth.first_alone, worth.first_last)
+        },
     }
+
+
+def _positional_at_random(members: xr.Dataset) -> list[Estimate]:
+    """Means of `circuits.weights.heads.positional_share` over as many normal heads and seeds.
+
+    Tokens and positions have one spread, as at the start of training. The variance over sources of
+    ``q · k``, averaged over destinations, is ``tr(E[q qᵀ] Cov(k))``.
+    """
+    n_tokens = round(float(np.exp(members.uniform)))
+    rng, found = np.random.default_rng(0), []
+    for _ in range(N_RANDOM):
+        shares = []
+        for _ in range(members.sizes["member"]):
+            W_Q, W_K = rng.standard_normal((2, members.sizes["head"], D_MODEL, D_HEAD))
+            varied = []
+            for n in (int(members.n_ctx), n_tokens):
+                x = rng.standard_normal((n, D_MODEL))
+                q = W_Q.swapaxes(1, 2) @ (x.T @ x / n) @ W_Q
+                k = W_K.swapaxes(1, 2) @ np.cov(x.T, bias=True) @ W_K
+                varied.append((q * k).sum(axis=(1, 2)))
+            shares.append(float((varied[0] / sum(varied)).mean()))
+        found.append(mean_estimate(shares))
+    return found
 
 
 @measures(

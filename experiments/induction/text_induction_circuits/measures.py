@@ -12,7 +12,7 @@ from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import PREFIX_SCORE, composition_rise
-from experiments.induction.shared.measures_term_worth import term_worth
+from experiments.induction.shared.measures_term_worth import term_worth, without_redundancy
 from experiments.induction.text_induction_circuits.claims import CLAIMS, CORNER
 
 # Claims on a difference within each model; its sides are exchanged for their null.
@@ -46,15 +46,19 @@ def nulls(record: Record) -> Nulls:
     names = ("composition_z", "copying", "matching")
     start = record.data.assign({name: record.data[f"{name}_at_init"] for name in names})
     samples, first = _samples(members), members.isel(layer=0)
-    others = first.attention.isel(offset=1).where(members["head"] != members.previous_head)
+    worth = term_worth(members)
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
         "mismatched": {
-            "primed-previous": [mean_estimate(others.max("head"))],
+            "primed-previous": [mean_estimate(first.attention.isel(offset=2).max("head"))],
             "primed-attends": [mean_estimate(first.top_is_match.sel(where="text").max("head"))],
         },
         "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
-        "false world": {"primed-layer-0-nearly-redundant": [1.0]},
+        "false world": {
+            "primed-layer-0-nearly-redundant": without_redundancy(
+                worth.first_alone, worth.first_last
+            )
+        },
     }
 
 

@@ -14,6 +14,7 @@ from circuitax.records.papers import Paper
 from experiments.induction.shared.head_roles import FOUND, MOST
 
 OTHER = "; of web text, where these are random tokens that repeat: nats are not compared"
+BEFORE = Null("untrained", "the same heads of the same models before training")
 FRAMEWORK = ClaimSource(
     "framework paper, two-layer models",
     cites=(Paper.FRAMEWORK,),
@@ -22,6 +23,7 @@ FRAMEWORK = ClaimSource(
     n=8,
     origin="published",
     link=papers.FRAMEWORK,
+    null=BEFORE,
 )
 TERMS = replace(FRAMEWORK, source="framework paper, term importance analysis")
 INDUCTION = replace(
@@ -40,9 +42,11 @@ IDENTITY = ClaimSource(
     kind="identity",
     origin="theorem",
 )
-BEFORE = Null("untrained", "the same heads of the same models before training")
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
-ADDED = Null("false world", "nothing is redundant: savings of both layers add up")
+ADDED = Null(
+    "false world",
+    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
+)
 
 CLAIMS = (
     FRAMEWORK.claim(
@@ -53,7 +57,6 @@ CLAIMS = (
         "three deviations (F10, F18)",
         section="composition diagrams (F10, F18)",
         printed="K-composition with the previous-token head is the largest; no number",
-        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "k-composition-first",
@@ -63,7 +66,6 @@ CLAIMS = (
         MOST + " (F10, F18)",
         section="composition diagrams (F10, F18)",
         printed="K-composition with the previous-token head is the largest; no number",
-        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "k-composition-second",
@@ -76,7 +78,6 @@ CLAIMS = (
         "that, both compose",
         section="corrected composition diagram (F18)",
         printed="two induction heads also K-compose with a head of the last several tokens",
-        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "k-above-v",
@@ -86,7 +87,6 @@ CLAIMS = (
         "a relation (F10)",
         section="composition diagram (F10)",
         printed="as first printed, K-composition only, with one head; no number",
-        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "copying-corner",
@@ -95,7 +95,6 @@ CLAIMS = (
         "top right corner of the scatter; random heads give 0 (F15)",
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner; no number",
-        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "matching-corner",
@@ -104,7 +103,6 @@ CLAIMS = (
         "top right corner of the scatter (F15)",
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner; no number",
-        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "corner-alone",
@@ -115,7 +113,6 @@ CLAIMS = (
         selection=FOUND + " and a second-layer head that is none",
         section="OV and QK eigenvalue scatter (F15)",
         printed="no other head in the top right corner; no number",
-        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "composition-overall",
@@ -158,7 +155,6 @@ CLAIMS = (
         MOST + "; -0.5 as in `stream-head-erases`; added on data already accepted",
         section="OV circuits with negative eigenvalues (F21)",
         printed="some heads have large negative OV eigenvalues; no share",
-        null=BEFORE,
     ),
     FRAMEWORK.claim(
         "induction-attends",

@@ -68,7 +68,7 @@ class Spec:
         require_arrays(self, "seeds task.d_vocab task.d_vocab")
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
         return self.task.upstream()
 
 
@@ -106,7 +106,7 @@ def _fit(
     divergences = {}
     for d_model in widths:
         sizes = TransformerSpec.simplified(d_vocab=d_vocab, n_layers=0, n_heads=1, d_model=d_model)
-        plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, chunk)
+        plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, chunk, mesh=None)
         members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, Joint(joint))
         trained = measured_training(
             lab,

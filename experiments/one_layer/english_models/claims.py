@@ -15,6 +15,7 @@ OURS = ClaimSource(
     why="what may still be gained in training that is called converged, as in text_models",
     opening="On English prose, ",
     origin="ours",
+    null=Null("mismatched", "the first doubling of tokens"),
 )
 LIMIT = at_most(0.02)
 SHORT = (
@@ -26,21 +27,18 @@ CLAIMS = (
         "english-enough-0",
         "no layers: the last doubling of tokens gains little, in held-out nats",
         LIMIT,
-        null=Null("mismatched", "the first doubling of tokens"),
     ),
     OURS.claim(
         "english-enough-1",
         "one layer: the last doubling of tokens gains little, in held-out nats",
         LIMIT,
         explanation=SHORT,
-        null=Null("mismatched", "the first doubling of tokens"),
     ),
     OURS.claim(
         "english-enough-2",
         "two layers: the last doubling of tokens gains little, in held-out nats",
         LIMIT,
         explanation=SHORT,
-        null=Null("mismatched", "the first doubling of tokens"),
     ),
     OURS.claim(
         "english-below-trigram",

@@ -54,7 +54,7 @@ class Spec:
         require_in(self, "(0, 0.5]", "firing")
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
         return self.task.upstream()
 
 

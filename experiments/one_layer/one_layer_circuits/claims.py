@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, between, near
-from circuitax.records.nulls import OFF_RECORD, PRINTED_NUMBER, Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
 from circuitax.records.papers import Paper
 
 FRAMEWORK = ClaimSource(
@@ -119,8 +119,9 @@ CLAIMS = (
         origin="ours",
         link="",
         null=Null(
-            OFF_RECORD,
-            "outs that the head does not raise, at the same pairs: needs P(out) of those",
+            "permuted",
+            "with and without the head are exchanged at random in each seed; that the head's own "
+            "raise chooses the outs it leaves as it is",
         ),
     ),
     ON_TEXT.claim(

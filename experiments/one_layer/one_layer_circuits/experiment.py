@@ -92,7 +92,7 @@ class Spec:
         )
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.cells`."""
+        """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
         return self.task.upstream()
 
 

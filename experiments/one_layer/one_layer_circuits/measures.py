@@ -11,7 +11,7 @@ from circuitax.records.estimate import (
 from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
-from circuitax.records.null_samples import exchanged
+from circuitax.records.null_samples import DRAWS, exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.shared_exam import over_seeds_only
@@ -41,11 +41,9 @@ def measure(record: Record) -> Measured:
     }
     unmet: dict[str, str] = {}
     not_run: dict[str, str] = {}
-    said = np.log(np.maximum(alive.bug_said, TINY) / np.maximum(alive.bug_without, TINY))
-    # A member none of whose pairs stands in the windows looked at has nothing to say.
-    said = said.mean("bug").values
-    if np.isfinite(said).any():
-        measured["bugs-said"] = geometric_estimate(said[np.isfinite(said)])
+    said = _said(alive)
+    if said.size:
+        measured["bugs-said"] = geometric_estimate(said)
     else:
         unmet["bugs-said"] = "no pair of a bug stands in the windows looked at"
     measured |= _on_text(data)
@@ -83,9 +81,12 @@ def nulls(record: Record) -> Nulls:
         "ov-copying-rise": (alive.copying - alive.copying_at_init).mean("head"),
         "bugs-cost": alive.bug_price,
     }
+    said = _said(alive)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, said.size))
+    ratios = {"bugs-said": [geometric_estimate(row * said) for row in signs]} if said.size else {}
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
-        "permuted": exchanged({name: d for name, d in differences.items() if d.size}),
+        "permuted": exchanged({name: d for name, d in differences.items() if d.size}) | ratios,
         "false world": measured_again(measure, [with_data(record, no_gain)]),
     }
 
@@ -103,6 +104,13 @@ def _on_text(data: xr.Dataset) -> dict[str, Estimate]:
         "text-additivity-gap": mean_estimate(kept.sum_end - kept.softmax_end),
         "text-ensemble": mean_estimate(share),
     }
+
+
+def _said(alive: xr.Dataset) -> np.ndarray:
+    """Mean log of P(out) over that without the head, of seeds with a bug's pair in the windows."""
+    said = np.log(np.maximum(alive.bug_said, TINY) / np.maximum(alive.bug_without, TINY))
+    means: np.ndarray = said.mean("bug").values
+    return means[np.isfinite(means)]
 
 
 def learned(data: xr.Dataset) -> xr.DataArray:

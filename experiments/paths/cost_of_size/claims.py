@@ -13,6 +13,7 @@ OURS = ClaimSource(
     selection="the three largest sizes, all rounds",
     why="a tenth is left for what does not grow, and for noise",
     origin="ours",
+    null=Null("false world", "cost grows by one more power of the size"),
 )
 CLAIMS = (
     OURS.claim(
@@ -21,13 +22,11 @@ CLAIMS = (
         "of processor time",
         at_most(2.0),
         "the Grams grow as the heads and the pairs as their square, so it lies between",
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-heads-memory",
         "Their memory grows as the weights do: exponent",
         at_most(1.1),
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-vocabulary",
@@ -36,13 +35,11 @@ CLAIMS = (
         between(1.8, 2.2),
         explanation="the measured value lies at the limit itself, so that more sizes "
         "and rounds narrow the interval without deciding",
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-vocabulary-memory",
         "No V × V matrix is held: exponent of memory",
         at_most(1.1),
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-paths",
@@ -50,20 +47,17 @@ CLAIMS = (
         "is what meeting in the middle costs: exponent of processor time",
         at_most(0.5),
         "a relation",
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-members",
         "Toy models trained together cost no more each when they are more: exponent of processor "
         "time",
         at_most(1.1),
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-members-memory",
         "Their memory grows as their number: exponent",
         at_most(1.1),
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-points",
@@ -72,24 +66,20 @@ CLAIMS = (
         between(1.8, 2.2),
         explanation="the measured value lies at the limit itself, so that more sizes "
         "and rounds narrow the interval without deciding",
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-points-memory",
         "No matrix of all pairs is held: exponent of memory",
         at_most(1.1),
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-dimensions",
         "It costs at most in proportion to the dimension: exponent of processor time",
         at_most(1.1),
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
     OURS.claim(
         "cost-dimensions-memory",
         "Its memory grows at most in proportion to the dimension: exponent",
         at_most(1.1),
-        null=Null("false world", "cost grows by one more power of the size"),
     ),
 )

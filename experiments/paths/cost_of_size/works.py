@@ -112,7 +112,8 @@ def members(key: jax.Array, n_members: int) -> Work:
     """Forty training steps of so many toy models, each on batches of its own."""
     each = jnp.ones((n_members, N_FEATURES))
     ensemble_members = new_members(key, 1e-3, ToyHyper(DENSITY * each, each))
-    plan = Plan(ToyProblem(ToySpec(N_FEATURES, N_HIDDEN), TOY_BATCH), OptimSpec(), TOY_STEPS)
+    problem = ToyProblem(ToySpec(N_FEATURES, N_HIDDEN), TOY_BATCH)
+    plan = Plan(problem, OptimSpec(), TOY_STEPS, mesh=None)
     advance = ensemble.advance(plan, ensemble_members)
     # Inside another jit nothing is donated, so that one state serves all rounds.
     return compiled(n_members, advance, ensemble.init(plan, ensemble_members))

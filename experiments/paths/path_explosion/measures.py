@@ -54,5 +54,10 @@ def nulls(record: Record) -> Nulls:
         "false world": {
             "most-paths-least-loss": [n_paths[3:].sum() / n_paths.sum()],
             "ledger-cost": [1.0],
+            "ledger-complete": [share_estimate((deepest.evaluated >= 1).all("text"))],
+            # There are more paths of heads and positions than of heads.
+            "ledger-positions": [
+                share_estimate((deepest.position_evaluated >= n_paths.sum()).all("text"))
+            ],
         },
     }

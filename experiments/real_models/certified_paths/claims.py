@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most
-from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.nulls import Null
 
 N = 60
 OURS = ClaimSource(
@@ -23,8 +23,8 @@ CLAIMS = (
         "share of prompts whose twenty largest paths are proven to be the largest",
         at_least(0.9),
         null=Null(
-            OFF_RECORD,
-            "the same search on shuffled weights: needs what it proves there",
+            "false world",
+            "nothing bounds what a path holds: what is evaluated proves only where it is all paths",
         ),
     ),
     OURS.claim(

@@ -80,7 +80,10 @@ def nulls(record: Record) -> Nulls:
     ]
     few, all_paths = 1 + N_LAYERS * N_HEADS, (1 + N_HEADS) ** N_LAYERS
     return {
-        "false world": {"certified-closing": [float(np.abs(data.value.isel(rank=-1)).max())]},
+        "false world": {
+            "certified-closing": [float(np.abs(data.value.isel(rank=-1)).max())],
+            "certified-complete": [share_estimate(data.n_evaluated.values >= all_paths)],
+        },
         "random": {
             "certified-short": [few / all_paths],
             "certified-induction": [

@@ -99,7 +99,7 @@ ARENA_CLAIMS = (
         null=Null(
             OFF_RECORD,
             "the pairs that are broken are shuffled: needs head 1.0's attention at each "
-            "position of each text",
+            "position of each text, which takes a run with the weights, about 4 minutes",
         ),
     ),
     table(
@@ -147,8 +147,8 @@ ARENA_CLAIMS = (
         printed="head 1.0, by way of 0.0, says that it is none; no number",
         null=Null(
             OFF_RECORD,
-            "which texts are palindromes is shuffled: needs each path's value in each text; "
-            "nine paths alone are too few to shuffle",
+            "which texts are palindromes is shuffled: needs each path's value in each text, from "
+            "a run with the weights of about 4 minutes; nine paths alone are too few to shuffle",
         ),
     ),
     closes(PALINDROME, "palindrome-closes", "nine paths and the bias"),
@@ -346,9 +346,7 @@ ARENA_CLAIMS = (
         kind="relation",
         printed="attention is even; no number",
         null=Null(
-            OFF_RECORD,
-            "heads whose W_QK is random: needs their attention; the weights before training "
-            "were not published",
+            "random", "a head, embeddings and positions as normal as at TransformerLens's start"
         ),
     ),
     SIGN.claim(

@@ -77,11 +77,11 @@ def _words(table: list) -> str:
     return ", ".join(f"{value:g}" for value in table)
 
 
-def closes(source: ClaimSource, id: str, what: str, n: int | None = None) -> Claim:
+def closes(source: ClaimSource, id: str, what: str, **own: Any) -> Claim:
     return replace(source, origin="theorem", link="", kind="identity").claim(
         id,
         f"{what} sum to the logits: largest remainder",
         at_most(1e-9),
         "rounding in double precision",
-        n=n,
+        **own,
     )

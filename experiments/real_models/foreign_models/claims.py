@@ -120,7 +120,7 @@ CLAIMS = (
         null=Null(
             OFF_RECORD,
             "how strings fail is shuffled among them: needs both heads' contributions to each "
-            "string; four means alone are too few to shuffle",
+            "string, from a run of about 4 minutes; four means alone are too few to shuffle",
         ),
     ),
     closes(BRACKET, "bracket-closes", "heads, MLPs, embedding and biases"),

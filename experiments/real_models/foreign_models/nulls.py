@@ -65,6 +65,7 @@ def random(n: dict[str, int]) -> dict[str, Draws]:
     levels = (np.arange(DRAWS) + 0.5) / DRAWS
     found: dict[str, Callable[[], Draws]] = {
         "sign-follows": lambda: _correlations(rng),
+        "sign-uneven": lambda: _unevenness(np.random.default_rng(1)),
         "sign-fires": lambda: [exact(max(sum(s), 6 - sum(s))) for s in product((0, 1), repeat=6)],
         "bracket-wrong": lambda: stats.binom.ppf(levels, n["bracket-wrong"], 0.5),
         "bracket-fit": lambda: _fits_of_norm(rng, n["bracket-fit"]),
@@ -86,6 +87,27 @@ def _correlations(rng: np.random.Generator) -> np.ndarray:
     return np.array(
         [abs(np.corrcoef(rng.normal(size=values.size), values)[0, 1]) for _ in range(DRAWS)]
     )
+
+
+def _unevenness(rng: np.random.Generator, n_ctx: int = 20) -> np.ndarray:
+    """The largest difference from 1/(t + 1) of a head that reads one random text.
+
+    Embeddings, positions, W_Q and W_K are normal with spread 0.8 / √d_model, TransformerLens's
+    start, which makes scores small: with larger ones attention is less even still.
+    """
+    sizes, places = SIZES["sign"], np.arange(1, n_ctx + 1)
+    start = 0.8 / sizes["d_model"] ** 0.5
+    found = []
+    for _ in range(DRAWS):
+        W_E = start * rng.normal(size=(sizes["d_vocab"], sizes["d_model"]))
+        W_pos = start * rng.normal(size=(n_ctx, sizes["d_model"]))
+        W_Q, W_K = start * rng.normal(size=(2, sizes["d_model"], sizes["d_head"]))
+        stream = W_E[rng.integers(sizes["d_vocab"], size=n_ctx)] + W_pos
+        scores = stream @ W_Q @ (stream @ W_K).T / sizes["d_head"] ** 0.5
+        weights = np.tril(np.exp(scores))
+        patterns = weights / weights.sum(axis=1, keepdims=True)
+        found.append(np.abs(patterns - np.tri(n_ctx) / places[:, None]).max())
+    return np.array(found)
 
 
 def _cosines(rng: np.random.Generator) -> np.ndarray:

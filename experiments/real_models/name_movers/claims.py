@@ -10,6 +10,7 @@ from circuitax.records.claims import ClaimSource, at_least
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
+HEADS = Null("random", "sets of three random heads of the second half of the layers")
 PAPER = ClaimSource(
     "Wang et al. 2022, interpretability in the wild",
     cites=(Paper.WANG_2022,),
@@ -20,6 +21,7 @@ PAPER = ClaimSource(
     opening="SmolLM2-135M, at the end of sentences with an indirect object: ",
     origin="published",
     link="https://arxiv.org/abs/2211.00593",
+    null=HEADS,
 )
 OURS = replace(PAPER, source="circuitax", cites=(), origin="ours", link="")
 SEEN = (
@@ -29,7 +31,6 @@ SEEN = (
     "lowers the subject has a direct effect on the lead like one that raises the object, and a "
     "choice by that effect takes both"
 )
-HEADS = Null("random", "sets of three random heads of the second half of the layers")
 
 CLAIMS = (
     PAPER.claim(
@@ -49,7 +50,6 @@ CLAIMS = (
         "half of what is printed",
         explanation=SEEN,
         printed="0.59 on average, three name movers of GPT-2 small",
-        null=HEADS,
     ),
     PAPER.claim(
         "movers-name",
@@ -59,7 +59,6 @@ CLAIMS = (
         "a sign",
         explanation=SEEN,
         printed="to the indirect object; no number for the subject",
-        null=HEADS,
     ),
     PAPER.claim(
         "movers-copy",
@@ -69,7 +68,6 @@ CLAIMS = (
         "a relation; the printed one is of heads that path patching chose",
         explanation=SEEN,
         printed="above 0.81 for each of three name movers of GPT-2 small",
-        null=HEADS,
     ),
     OURS.claim(
         "movers-removed",

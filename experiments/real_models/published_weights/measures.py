@@ -32,6 +32,7 @@ REMOVALS = {"arena-without-previous", "arena-without-others"}
 
 DRAWS = 500
 TOP = 100  # strongest skip-trigrams of a head
+OUTS = 10 / 50_000  # share of tokens among the ten that a head raises most
 
 
 def measure(record: Record) -> Measured:
@@ -63,8 +64,13 @@ def nulls(record: Record) -> Nulls:
         scores = data.one_layer_copying.values
         signs = (rng.choice([-1.0, 1.0], size=scores.shape) for rng in rngs)
         permuted["published-most-copy"] = [float((sign * scores > 0.1).mean()) for sign in signs]
-    false: dict[str, Draws] = {"published-layer-0": [0.0]}
-    return {"permuted": permuted, "random": random, "false world": false}
+    if "skip_trigram" in data:
+        named = rngs[0].random((DRAWS, *data.skip_trigram.shape)) < OUTS
+        random["published-skip-trigrams"] = named.any(axis=2).mean(axis=1)
+        both = int(data.bug.sel(which="right").values.all(axis=0).sum())
+        forced = rngs[0].random((DRAWS, 2, max(both, 1))) < OUTS
+        random["published-bug"] = forced.all(axis=1).mean(axis=1)
+    return {"permuted": permuted, "random": random}
 
 
 def _heads_shuffled(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:

@@ -31,9 +31,11 @@ OURS = replace(
     why="double precision there, single here; the last printed digit is 1e-4",
     origin="ours",
     link="",
+    null=Null("permuted", "the heads of the reference in turn in each other's place"),
 )
 TABLE = "largest difference from the {} reference numbers"
 RELATION = replace(OURS, source="circuitax", kind="relation", why="a relation")
+PAIRS = Null("random", "pairs of random heads in the layers of the real ones")
 COMPOSED = ClaimSource(
     "framework paper",
     cites=(Paper.FRAMEWORK,),
@@ -44,6 +46,7 @@ COMPOSED = ClaimSource(
     "folded, at the offset of a match: ",
     origin="published",
     link=papers.FRAMEWORK,
+    null=PAIRS,
 )
 LARGER = replace(PAPER, source="framework paper", cites=(Paper.FRAMEWORK,), link=papers.FRAMEWORK)
 PROSE = replace(
@@ -51,12 +54,13 @@ PROSE = replace(
     n=12,
     selection="beginnings of twelve chapters of prose, 128 tokens each",
     opening="SmolLM2-135M on prose: ",
+    printed="induction heads do almost all in-context learning of small attention-only "
+    "models; no number",
 )
 DIAGRAM = "Q-, K- and V-composition, there of two layers (F18)"
 SETS = "ten random sets of five other heads"
 
 SETS_NULL = Null("random", "each set of random heads against the others")
-PAIRS = Null("random", "pairs of random heads in the layers of the real ones")
 
 CLAIMS = (
     OURS.claim(
@@ -81,13 +85,11 @@ CLAIMS = (
         "real-prefix",
         f"prefix scores of heads: {TABLE.format(8)}",
         at_most(5e-4),
-        null=Null("permuted", "the heads of the reference in turn in each other's place"),
     ),
     OURS.claim(
         "real-previous",
         f"previous-token scores: {TABLE.format(8)}",
         at_most(5e-4),
-        null=Null("permuted", "the heads of the reference in turn in each other's place"),
     ),
     OURS.claim(
         "real-same",
@@ -95,7 +97,6 @@ CLAIMS = (
         at_most(5e-4),
         "as for prefix scores, and of the same destinations: the reference does not say which, and "
         "with the last one in, as our first run had it, the difference is 0.0026",
-        null=Null("permuted", "the heads of the reference in turn in each other's place"),
     ),
     RELATION.claim(
         "real-matching-head",
@@ -186,7 +187,6 @@ CLAIMS = (
         "above three quarters of them; a random pair has 0.5",
         section=DIAGRAM,
         printed="K-composition with the previous-token head is the largest; no number",
-        null=PAIRS,
     ),
     COMPOSED.claim(
         "real-k-best",
@@ -198,7 +198,6 @@ CLAIMS = (
         "that share their keys",
         section=DIAGRAM,
         printed="K-composition with the previous-token head is the largest; no number",
-        null=PAIRS,
     ),
     COMPOSED.claim(
         "real-k-over-q",
@@ -208,7 +207,6 @@ CLAIMS = (
         "a sign",
         section=DIAGRAM,
         printed="K-composition with the previous-token head is the largest; no number",
-        null=PAIRS,
     ),
     replace(COMPOSED, source="circuitax", cites=(), origin="ours", link="").claim(
         "real-k-rotation",
@@ -235,8 +233,6 @@ CLAIMS = (
         at_least(0.0),
         "a sign",
         section="ablations (O8), there on small models and on random repeats of larger ones",
-        printed="induction heads do almost all in-context learning of small attention-only "
-        "models; no number",
         null=SETS_NULL,
     ),
     PROSE.claim(
@@ -246,8 +242,6 @@ CLAIMS = (
         at_least(0.0),
         "a sign",
         section="ablations (O8), there on small models and on random repeats of larger ones",
-        printed="induction heads do almost all in-context learning of small attention-only "
-        "models; no number",
         null=Null("random", "sets of five random heads"),
     ),
     PROSE.claim(
@@ -271,8 +265,6 @@ CLAIMS = (
         section="in-context score and ablations (O8)",
         explanation="pairs that come again are an eighth of the tokens of prose, so that a cost of "
         "0.3 nats on them moves the mean loss by 0.04",
-        printed="induction heads do almost all in-context learning of small attention-only "
-        "models; no number",
         null=SETS_NULL,
     ),
     RELATION.claim(

@@ -69,7 +69,7 @@ CLAIMS = (
         at_most(6e-6),
         DIGITS,
         printed="0.06667, 0.05667, 0.11111, 0.10417 and 0.06874",
-        null=Null("false world", "biases of features left out that save nothing, or twice as much"),
+        null=Null("false world", "another of the five in the place of each"),
     ),
     PAPER.claim(
         "T9-critical",
@@ -86,7 +86,7 @@ CLAIMS = (
         near(0, 0),
         "a count",
         printed="learning coefficients of 7, 8.5, 10 and 11.5 for k = 5, 6, 7 and 8",
-        null=Null("false world", "a minimum that no rotation leaves alone, with 3k curvatures"),
+        null=Null("false world", "another k-gon of the four in the place of each"),
     ),
     PAPER.claim(
         "T9-plateaus",

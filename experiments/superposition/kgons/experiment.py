@@ -131,7 +131,8 @@ def _trained(spec: Spec, key: jax.Array, lab: Lab) -> dict[str, Any]:
     members = new_members(
         key, spec.optim.learning_rate, OneHotHyper(jnp.full(spec.seeds, spec.spread))
     )
-    plan = Plan(OneHotToy(spec.trained, 2, spec.batch_size), spec.optim, chunk=spec.every)
+    problem = OneHotToy(spec.trained, 2, spec.batch_size)
+    plan = Plan(problem, spec.optim, chunk=spec.every, mesh=None)
 
     def measure(weights: TiedWeights) -> dict[str, jax.Array]:
         return {"loss": one_hot_loss(weights)}

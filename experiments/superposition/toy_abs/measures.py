@@ -23,7 +23,7 @@ SERVES = 0.5
 UNEXPLAINED = 0.5
 # Share of one feature in a neuron's squared input weights from which it is pure, and least ratio of
 # a motif, by which the record was made.
-LEAST_PURITY, LEAST_RATIO = 0.9, 1.5
+LEAST_PURITY, LEAST_RATIO, LEAST_INHIBITION = 0.9, 1.5, 0.5
 N_DRAWS = 40
 # Share of the variance of the mean that the inputs have on which all seeds are measured
 # (docs/checks.md).
@@ -53,6 +53,10 @@ def nulls(record: Record) -> Nulls:
     if len(np.unique(data.case_seed.values)) > 1:
         motifs = [_motif(_random_ratios(data, rng)) for rng in rngs]
         random |= {name: [draw[name] for draw in motifs] for name in RATIOS}
+    drawn = [_with_motif(random_cases(data, rng)) for rng in rngs]
+    for name in ("abs-motif", "abs-motif-sparse"):
+        if name in drawn[0]:
+            random[name] = [draw[name] for draw in drawn]
     sanity = [_sanity(_shuffled_weights(data, rng)) for rng in rngs]
     permuted = {"T10-neurons": [draw["T10-neurons"] for draw in sanity]} if sanity[0] else {}
     if sanity[0]:
@@ -81,6 +85,51 @@ def both_sides(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
     does = np.abs(W_in).T * W_out > SERVES
     up, down = ((does & (sign * W_in.T > 0)).sum(axis=0) for sign in (1, -1))
     return (up == 1) & (down == 1)
+
+
+def has_motif(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
+    """Whether networks have the motif that the record was searched for, ``[...]``.
+
+    Args:
+        W_in: ``[..., n_hidden, n_features]``, a row for each neuron.
+        W_out: Likewise.
+
+    Source: `superposition.tasks.absolute.asymmetric_motif`, which needs JAX.
+    """
+    size, signed = np.abs(W_in), np.stack([np.maximum(W_in, 0), np.maximum(-W_in, 0)])
+    serves = size * W_out >= SERVES
+    total = np.einsum("p...ki,...kj->p...ij", signed, W_out)[..., None, :, :]
+    side = size[..., :, None] * W_out[..., None, :]
+    whole = np.where(W_in[..., None] > 0, total[0], total[1])
+    found: np.ndarray = (
+        (serves[..., :, None] & serves[..., None, :])
+        & (W_in[..., :, None] * W_in[..., None, :] < 0)
+        & (size[..., :, None] >= LEAST_RATIO * size[..., None, :])
+        & (W_out[..., None, :] >= LEAST_RATIO * W_out[..., :, None])
+        & (side - whole >= LEAST_INHIBITION * side)
+    )
+    return np.asarray(found.any(axis=(-3, -2, -1)))
+
+
+def random_cases(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """Networks with the motif, where mixed neurons in use have normal weights.
+
+    As many as in the record are mixed. Pure ones have one feature, and each neuron's output weights
+    are scaled so that the feature that it serves best is served wholly.
+    """
+    live, pure = (data[f"motif_{name}"].values[..., None] for name in ("live", "pure"))
+    shape = (*data.motif_live.shape, data.sizes["motif_feature"])
+    W_in, W_out = rng.standard_normal((2, *shape))
+    one = rng.integers(shape[-1], size=(*shape[:-1], 1)) == np.arange(shape[-1])
+    kept = live & (one | ~pure)
+    W_in, W_out = W_in * kept, np.where(kept & one, np.abs(W_out), W_out * kept)
+    best = (np.abs(W_in) * W_out).max(axis=-1, keepdims=True)
+    W_out = W_out / np.where(best > 0, best, 1)
+    cell, seed = np.nonzero(has_motif(W_in, W_out))
+    kept_cases = {"case_cell": ("case", cell), "case_seed": ("case", data.motif_seed.values[seed])}
+    return xr.Dataset(kept_cases).assign_coords(
+        motif_density=data.motif_density, motif_seed=data.motif_seed
+    )
 
 
 def _random_neurons(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -157,11 +206,7 @@ def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
 
 @measures("abs-motif-*", "abs-motif")
 def _motif(data: xr.Dataset) -> dict[str, Estimate]:
-    estimates: dict[str, Estimate] = {}
-    for p, name in ((0.5, "abs-motif"), (0.1, "abs-motif-sparse")):
-        for i in _where(data.motif_density.values, p):
-            there = data.case_seed.values[data.case_cell.values == i]
-            estimates[name] = share_estimate(np.isin(data.motif_seed.values, there))
+    estimates = _with_motif(data)
     seeds = np.unique(data.case_seed.values)
     if len(seeds) > 1:
         for end in ("in", "out"):
@@ -169,6 +214,16 @@ def _motif(data: xr.Dataset) -> dict[str, Estimate]:
             # Motifs of one network are averaged first: the interval counts networks.
             means = [logs[data.case_seed.values == seed].mean() for seed in seeds]
             estimates[f"abs-motif-{end}"] = geometric_estimate(means)
+    return estimates
+
+
+def _with_motif(data: xr.Dataset) -> dict[str, Estimate]:
+    """Share of seeds that have the motif."""
+    estimates: dict[str, Estimate] = {}
+    for p, name in ((0.5, "abs-motif"), (0.1, "abs-motif-sparse")):
+        for i in _where(data.motif_density.values, p):
+            there = data.case_seed.values[data.case_cell.values == i]
+            estimates[name] = share_estimate(np.isin(data.motif_seed.values, there))
     return estimates
 
 

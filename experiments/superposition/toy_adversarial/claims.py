@@ -47,7 +47,7 @@ CLAIMS = (
         at_most(0.5),
         "failing means less than half of what is possible",
         printed="gradient attacks fail at extreme sparsity, where gradients are masked; no number",
-        null=Null("false world", "an attack by gradient that does what the analytic one does"),
+        null=DENSITIES,
         explanation="Ascent does 1.1 times the damage of the analytic attack at most "
         "densities: it starts at the input, where features that are on give it a gradient. At "
         "p = 1/40 half of the networks have no gradient at two inputs in five "

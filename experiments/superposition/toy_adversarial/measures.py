@@ -53,10 +53,7 @@ def nulls(record: Record) -> Nulls:
                 for shift in range(1, min(N_DRAWS + 1, kept.sizes["seed"]))
             ]
         },
-        "false world": {
-            "adversarial-gradient-fails": [1.0],
-            "adversarial-training-removes": [_mean(without)],
-        },
+        "false world": {"adversarial-training-removes": [_mean(without)]},
     }
 
 

@@ -153,7 +153,7 @@ def _arrangements(data: xr.Dataset) -> dict[str, Estimate]:
 
 @measures("constructive-decay-*", "constructive-circle-decay", "constructive-clusters-decay")
 def _of_decays(data: xr.Dataset) -> dict[str, Estimate]:
-    """What changes from no decay to the strongest one."""
+    """Changes from no decay to the strongest one."""
     decays = data.decay.values.tolist()
     none, high = (decays.index(decay) for decay in (DECAYS[0], DECAYS[2]))
     log = xr.apply_ufunc(np.log, ratio(data))

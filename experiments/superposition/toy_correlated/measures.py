@@ -107,7 +107,7 @@ def _crowded(data: xr.Dataset) -> dict[str, Estimate]:
 
 @measures("correlated-collapsed-*", "correlated-adjacent", "correlated-hexagon")
 def _three_pairs(data: xr.Dataset) -> dict[str, float]:
-    """What the exact optimum of three pairs is like."""
+    """Properties of the exact optimum of three pairs."""
     optimum = data.crowded_optimum_W.sel(crowded_density=HEXAGON).values
     pair = np.argsort(angles(optimum)) // 2
     found = {

@@ -152,7 +152,7 @@ def _digons(W: np.ndarray) -> int:
 
 @measures("demonstrate-less-important-first")
 def _later(data: xr.Dataset) -> dict[str, Estimate]:
-    """How much later in importance superposed features stand than dedicated ones."""
+    """Places in importance by which superposed features stand behind dedicated ones."""
     if 0.3 not in data.density.values:
         return {}
     cell = data.sel(density=0.3)

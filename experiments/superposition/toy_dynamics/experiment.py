@@ -136,7 +136,7 @@ def _equal(spec: Spec, key: Key[Array, ""], lab: Lab) -> Trained:
         loss = weighted_squared_error(exam, output, importance, Convention.sum, feature_axis=0)
         return {"dimensionality": dimensionality(weights.W), "loss": loss}
 
-    plan = Plan(problem, spec.optim, spec.every, Mapping.vmap, common=1)
+    plan = Plan(problem, spec.optim, spec.every, Mapping.vmap, common=1, mesh=None)
     members = crossed_members(
         derive(key, "train"), spec.optim.learning_rate, in_every_seed(hyper, spec.seeds), spec.seeds
     )
@@ -171,7 +171,7 @@ def _sets(spec: Spec, key: Key[Array, ""], lab: Lab) -> Trained:
         return {"W": weights.W, "loss": set_loss(weights, jnp.array(spec.set_density), patterns)}
 
     optim = replace(spec.optim, steps=spec.set_steps)
-    plan = Plan(problem, optim, spec.set_every, Mapping.vmap, common=1)
+    plan = Plan(problem, optim, spec.set_every, Mapping.vmap, common=1, mesh=None)
     members = crossed_members(
         derive(key, "train"), optim.learning_rate, in_every_seed(hyper, spec.seeds), spec.seeds
     )

@@ -184,7 +184,7 @@ def _group(
     # Nothing is drawn in training: the data key is not used.
     members = Member(init_keys, init_keys, jnp.full(total, spec.optim.learning_rate), sets)
     problem = MemorizingToy(model)
-    plan = Plan(problem, spec.optim, spec.chunk)
+    plan = Plan(problem, spec.optim, spec.chunk, mesh=None)
     trained = measured_training(
         lab,
         f"train-{group[0]}-{group[-1]}",

@@ -196,7 +196,7 @@ def _onset_or_later(data: xr.Dataset) -> float:
 
 @measures("memorization-decay")
 def _removed(data: xr.Dataset) -> Estimate:
-    """How much of the bump the last decay removes."""
+    """Share of the bump that the last decay removes."""
     top, strong = at_peak(data.test_loss.isel(decay=0)), data.test_loss.isel(decay=-1)
     highest = strong.isel(points=int(strong.mean("dataset").argmax("points")))
     return mean_estimate((highest - top) / (top.mean() - 1))
@@ -213,7 +213,7 @@ def _monotone(data: xr.Dataset, falls: bool) -> xr.Dataset:
 
 
 def _untrained(data: xr.Dataset, std: float, rngs: list[np.random.Generator]) -> dict[str, Draws]:
-    """What starts of as many sets give for the claims on features."""
+    """Draws from starts of as many sets, for the claims on features."""
     found: dict[str, list[Estimate]] = {}
     shape = (data.sizes["dataset"], 2, data.sizes["feature"])
     for rng in rngs:
@@ -230,7 +230,7 @@ def _untrained(data: xr.Dataset, std: float, rngs: list[np.random.Generator]) ->
 
 
 def _random(data: xr.Dataset, rngs: list[np.random.Generator]) -> dict[str, Draws]:
-    """What hidden vectors in random directions give for the claims on samples."""
+    """Draws of hidden vectors in random directions, for the claims on samples."""
     sets, most = data.sizes["dataset"], int(data.points[-1])
     found: dict[str, Draws] = {
         f"memorization-tgon-{size}": [

@@ -39,7 +39,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: networks at their start, and branches that merge."""
+    """Draws of the nulls: networks at their start, crossings shuffled, no change of branch."""
     data = record.data
     if not _wanted(record):
         return {}
@@ -56,7 +56,7 @@ def nulls(record: Record) -> Nulls:
     return {
         "permuted": rises,
         "untrained": {name: [draw.get(name) for draw in found] for name in names},
-        "false world": {"perturbed-first-order": [0.0], "perturbed-slopes": [0.0]},
+        "false world": _unchanged(data, at),
     }
 
 
@@ -134,6 +134,24 @@ def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     if np.isfinite(base).sum() > 1:
         found["perturbed-base-rises"] = exact(np.diff(base[np.isfinite(base)]).min())
     return found
+
+
+def _unchanged(data: xr.Dataset, at: float) -> dict[str, list[float]]:
+    """Change of norm and slope of each exact branch from one step before the crossing to one after.
+
+    Steps are those of the record's ratios, so that smooth branches change a little.
+    """
+    x = np.log(data.exact_ratio.values)
+    both = np.isfinite(data.exact_loss.values).all(axis=0)
+    sides = np.log(at) + np.array([-1, 1]) * np.diff(x[both]).max()
+    norms = [np.interp(sides, x[both], row[both]) for row in data.exact_norm.values]
+    slopes = [
+        np.interp(sides, x[both], np.gradient(row[both], x[both])) for row in data.exact_loss.values
+    ]
+    return {
+        "perturbed-first-order": [float(after - before) for before, after in norms],
+        "perturbed-slopes": [float(abs(before / after - 1)) for before, after in slopes],
+    }
 
 
 @measures("perturbed-both", "perturbed-denser", "perturbed-sparser", "perturbed-trained")

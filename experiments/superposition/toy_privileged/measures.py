@@ -71,7 +71,7 @@ def nulls(record: Record) -> Nulls:
 
 
 def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
-    """What the record counts of a trained network, of any weights, ``[network]``.
+    """The record's counts of a trained network, of any weights, ``[network]``.
 
     Args:
         W: ``[network, neuron, feature]``.

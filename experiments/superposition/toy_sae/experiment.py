@@ -214,12 +214,14 @@ def _scored(
     strengths = np.asarray(spec.active if kind is Sparsity.topk else spec.penalties, float)
     together = [spec.density if law is None else law for law in laws]
     n_cells = n_laws * len(strengths)
-    cells = DictionaryHyper(
-        jnp.asarray(np.repeat(truths, len(strengths), axis=0), jnp.float32),
-        jnp.full(n_cells, spec.density),
-        jnp.asarray(np.repeat(together, len(strengths)), jnp.float32),
-        jnp.asarray(np.tile(strengths, n_laws), jnp.float32),
+    numbers = (
+        np.repeat(truths, len(strengths), axis=0),
+        np.full(n_cells, spec.density),
+        np.repeat(together, len(strengths)),
+        np.tile(strengths, n_laws),
     )
+    # On the host: JAX would compile a program for each shape.
+    cells = DictionaryHyper(*(jax.device_put(np.asarray(leaf, np.float32)) for leaf in numbers))
     module = Autoencoder(kind, n_true if width is None else width, d_in)
     problem = DictionaryLearning(module, n_true, spec.batch_size)
     trained = crossed_training(

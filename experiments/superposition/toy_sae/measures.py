@@ -40,7 +40,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: random dictionaries, exchanged laws, codes that do not shrink."""
+    """Draws of the nulls: random dictionaries, exchanged laws, what others do."""
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     narrow = at_best_strength(record.data).sel(target=NARROW)
     exchanged = [shuffled(narrow, ["hedging"], "target", rng, ["kind", "seed"]) for rng in rngs]
@@ -69,7 +69,8 @@ def nulls(record: Record) -> Nulls:
             "sae-jump-shrinks-less": _exchanged(strongest),
             "sae-jump-regret": _exchanged(-error, np.exp),
         },
-        "false world": {"sae-shrinkage": [1.0], "sae-no-hedging": [_mean(wider)]},
+        "mismatched": {"sae-shrinkage": [_mean(strongest.sel(kind="topk"))]},
+        "false world": {"sae-no-hedging": [_mean(wider)]},
     }
 
 

@@ -17,13 +17,13 @@ from circuitax.records.claim_changes import (
     read_moves,
     unexplained,
 )
-from circuitax.records.claims import Verdict
+from circuitax.records.claims import SettledClaim
 from circuitax.records.setting_changes import (
     AcceptedSettings,
     read_setting_changes,
     setting_fault,
 )
-from circuitax.records.verdict_json import verdict_to_json
+from circuitax.records.settled_json import settled_to_json
 
 _ACCEPTED = "results/{}/accepted/claims.json"
 
@@ -86,7 +86,7 @@ def missing_moves() -> dict[str, tuple[str, ...]]:
 
 
 def faulty_settings() -> list[str]:
-    """What accepted runs lack that have other settings than those before, `setting_fault`."""
+    """Faults of accepted runs with other settings than those before, `setting_fault`."""
     rows = read_setting_changes(checkout() / CHANGES)
     faults = []
     for name in sorted(discover()):
@@ -117,7 +117,9 @@ def _found(since: str) -> Iterator[tuple[str, list[Difference]]]:
         raise ValueError(f"since={since} must be a commit of this repository, which git has not")
     first = _first_accepted()
     for name, entry in sorted(discover().items()):
-        claims = [verdict_to_json(Verdict(claim, "", None, "")) for claim in entry.load_claims()]
+        claims = [
+            settled_to_json(SettledClaim(claim, "", None, "")) for claim in entry.load_claims()
+        ]
         for commit in filter(None, (first.get(name), since)):
             accepted = _git("show", f"{commit}:{_ACCEPTED.format(name)}")
             if accepted is not None:

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from circuitax.commands.options import Command, Option, refuse, wanted
 from circuitax.config.catalogue import OF_SWEEPS, ExperimentEntry, discover
 from circuitax.config.scale import SCALES
+from circuitax.display.tables import counted
 from circuitax.lab.drawing import draw_figures
 from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
@@ -29,7 +30,7 @@ from circuitax.lab.settle import settle_run
 from circuitax.lab.sweeps import sweeps_of
 from circuitax.records.manifest import write_manifest
 from circuitax.records.merge import Part, merge, missing_text
-from circuitax.records.record import Record
+from circuitax.records.record import DATA, TABLES, Record
 from circuitax.records.store import whole_folder
 
 COMMAND = Command(
@@ -77,7 +78,13 @@ def main(options: dict[str, Any]) -> int:
         return refuse(error)
     record = Record.load(folder)
     sizes = ", ".join(f"{dim} {size}" for dim, size in record.data.sizes.items())
-    print(f"{len(record.notes['runs'])} runs, {sizes}: {shown(folder)}")
+    print(f"{counted(len(record.notes['runs']), 'run')}, {sizes}: {shown(folder)}")
+    print(f"labelled arrays, for xarray.open_dataset: {shown(folder / DATA)}")
+    # The longest table has the most axes.
+    tables = sorted((folder / TABLES).glob("*.csv"), key=lambda path: -path.stat().st_size)
+    if tables:
+        more = f" (and {counted(len(tables) - 1, 'smaller one')})" * (len(tables) > 1)
+        print(f"table: {shown(tables[0])}{more}")
     if record.notes["follow"]:
         print(f"follow the axes: {', '.join(record.notes['follow'])}")
     for key in ("missing", "left_out"):

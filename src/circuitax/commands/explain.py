@@ -16,12 +16,15 @@ if TYPE_CHECKING:  # --help does not wait for JAX
     from circuitax.circuits.explain.explained import Explanation
     from circuitax.kernel.model import Model
 
+NODES = 40  # of each graph of the page
+
 COMMAND = Command(
     "explain",
     """\
 Prints what a model predicts after the text and from which tokens that comes, by all paths through
-heads and MLPs, with their last heads and the neurons on them; the direct effects of all components,
-which add up to the logit; the largest paths with a proof that no other is larger; where heads look.
+heads and MLPs, with their last heads and the neurons on them; the largest paths with a proof that
+no other is larger; where heads look; the direct effects of all components, which add up to the
+logit.
 
 MODEL is smollm2; a folder or file with a model and its tokenizer.json; a repository in the local
 Hugging Face cache; or a finished run of text_models, by folder or name. The text of a token is
@@ -45,15 +48,16 @@ written with the space in front of it that it has in a text: token=" Paris". Opt
         Option(
             "page",
             "FILE.html",
-            "also write one page of HTML, to open in a browser: hover a token to see where each "
-            "head looks, choose a path to light up its heads",
+            "also write one page of HTML, to open in a browser: the paths as a graph of heads, "
+            "neurons or MLPs over tokens and layers, with what each reads, writes, and is opened "
+            "by",
             None,
         ),
         Option(
             "paths",
             "N",
             "how many paths to find, 0 for none; 10 by default where the model has few heads. "
-            "Behind hundreds of heads the proof takes half a minute: ask for it",
+            "Behind hundreds of heads the proof takes minutes: ask for it. The page marks them",
             None,
             kind=int,
         ),
@@ -159,6 +163,7 @@ def _explained(opened: _Opened, options: dict[str, Any]) -> "Explanation":
         name=lambda i: token_text(opened.tokenizer, i),
         n_paths=options["paths"],
         n_heads=options["heads"],
+        n_nodes=0 if options["page"] is None else NODES,
     )
 
 

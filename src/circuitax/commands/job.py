@@ -6,18 +6,20 @@ import traceback
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.utils import run_job
+from hydra.core.utils import JobReturn, run_job
+from hydra.experimental.callback import Callback
 from hydra.types import HydraContext
+from hydra.utils import instantiate
 from omegaconf import DictConfig, read_write
 
 from circuitax.commands.status import BUSY, STATUS, STOPPED, leave
 from circuitax.commands.twins import alike
 from circuitax.config.catalogue import checkout, discover
-from circuitax.config.cells import PlannedRun, from_config, hydra_here
+from circuitax.config.planned_runs import PlannedRun, from_config, hydra_here
 from circuitax.config.scale import Reuse
 from circuitax.data.cache import CacheError
 from circuitax.data.corpus import TextError
@@ -39,36 +41,56 @@ LAUNCHER = "CIRCUITAX_LAUNCHER"
 
 
 def compute_planned(
-    cell: PlannedRun, folder: Path, *, stop: StopFlag | None = None, alone: bool = False
+    planned: PlannedRun, folder: Path, *, stop: StopFlag | None = None, alone: bool = False
 ) -> None:
-    """Compute the one cell of a command line as a job of Hydra, from the configuration it has.
+    """Compute the only run of a command line as a job of Hydra, from the configuration it has.
 
     Hydra sets the job's environment and its log, which has the traceback of what is raised; that
     is printed too where the job is the only one of its process.
 
     Args:
-        cell: From ``plan``, not of a sweep.
+        planned: From ``plan``, not of a sweep.
         folder: The job's own folder.
         stop: As for `compute`.
         alone: Likewise.
 
     Raises:
-        ValueError: If the cell was planned as one of a sweep.
+        ValueError: If it was planned as one of a sweep.
         Stopped: When a signal asked for it.
     """
-    if cell.composed is None:
-        raise ValueError(f"cell={cell.id} must be planned alone: one of a sweep is not composed")
-    with read_write(cell.composed):
-        cell.composed.hydra.run.dir = str(folder)
-    task = partial(compute, stop=stop, alone=alone, cell=cell)
+    if planned.composed is None:
+        raise ValueError(f"planned={planned.id} must be alone: one of a sweep is not composed")
+    with read_write(planned.composed):
+        planned.composed.hydra.run.dir = str(folder)
+    task = partial(compute, stop=stop, alone=alone, planned=planned)
     with hydra_here():
-        context = HydraContext(GlobalHydra.instance().config_loader(), Callbacks(cell.composed))
-        ended = run_job(task, cell.composed, "hydra.run.dir", None, context)
+        context = HydraContext(
+            GlobalHydra.instance().config_loader(),
+            _Callbacks(planned.composed),  # type: ignore[arg-type]
+        )
+        ended = run_job(task, planned.composed, "hydra.run.dir", None, context)
     if alone or _launches():
         try:
             _ = ended.return_value
         except Exception:  # whatever the job raised, which Hydra hands on by raising it again
             traceback.print_exc()
+
+
+class _Callbacks(Callback):
+    """The callbacks of a configuration, as Hydra calls them around one job."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.callbacks = [instantiate(item) for item in config.hydra.callbacks.values()]
+
+    def on_job_start(self, config: DictConfig, **given: Any) -> None:
+        """Before the job."""
+        for item in self.callbacks:
+            item.on_job_start(config=config, **given)
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **given: Any) -> None:
+        """After it, the last first."""
+        for item in reversed(self.callbacks):
+            item.on_job_end(config=config, job_return=job_return, **given)
 
 
 def _launches() -> bool:
@@ -81,7 +103,7 @@ def compute(
     stop: StopFlag | None = None,
     *,
     alone: bool = False,
-    cell: PlannedRun | None = None,
+    planned: PlannedRun | None = None,
 ) -> None:
     """Compute the run composed by Hydra, and write its status into the job's own folder.
 
@@ -90,7 +112,7 @@ def compute(
         stop: The flag of the process, where it outlives the job; without it the job has its own.
         alone: Whether a signal to this process concerns this job alone, as on a cluster. Else it
             stops the sweep that the job is part of, if there is one.
-        cell: What the configuration describes, where it is known already.
+        planned: What the configuration describes, where it is known already.
 
     Raises:
         Stopped: When a signal asked for it.
@@ -105,22 +127,22 @@ def compute(
     launches = _launches()
     alone = alone or launches
     try:
-        if cell is None:
-            cell = from_config(config, overrides, discover())
+        if planned is None:
+            planned = from_config(config, overrides, discover())
         keep_compiled_code(checkout() / ".cache")
         command = typed_command("experiments.run", overrides)
-        same = alike(cell, _say) if cell.settings.reuse is Reuse.twin else frozenset()
-        for line in reasons(cell, same):
+        same = alike(planned, _say) if planned.settings.reuse is Reuse.twin else frozenset()
+        for line in reasons(planned, same):
             _say(line)
         with ExitStack() as stack:
             flag = stack.enter_context(StopFlag()) if stop is None else stop
             compiled = stack.enter_context(compile_seconds())
             outcome = conduct(
-                cell, command=command, stop=flag, say=_say, wait=not launches, alike=same
+                planned, command=command, stop=flag, say=_say, wait=not launches, alike=same
             )
         if not outcome.reused:
             keep_time(outcome.folder, COMPILING, compiled())
-        _say(_summary(cell, outcome))
+        _say(_summary(planned, outcome))
     except Busy as error:
         _say(f"error: {error}")
         _leave(status, overrides, BUSY, str(error))
@@ -182,15 +204,15 @@ def _obey(stopped: Stopped, marker: Path, *, alone: bool) -> None:
     write_text(marker, str(stopped.number))
 
 
-def _summary(cell: PlannedRun, outcome: Outcome) -> str:
-    code = "code, libraries" if cell.settings.reuse is Reuse.code else "numbers of its twin"
+def _summary(planned: PlannedRun, outcome: Outcome) -> str:
+    code = "code, libraries" if planned.settings.reuse is Reuse.code else "numbers of its twin"
     same = f"is there already, made with the same settings, {code} and inputs"
     how = same if outcome.reused else f"done in {outcome.seconds:.1f} s"
     # Pages import pictures, which the first steps of a run should not wait for.
     from circuitax.lab.pages import verdict_counts, verdict_lines
 
     found = verdicts(outcome.folder)
-    first = f"{cell.entry.name} {cell.id} {how}: {shown(outcome.folder)}"
+    first = f"{planned.entry.name} {planned.id} {how}: {shown(outcome.folder)}"
     if not found:
         return first
     lines = [f"{first}; claims: {verdict_counts(found)}", *verdict_lines(found)]

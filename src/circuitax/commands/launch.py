@@ -15,7 +15,7 @@ import hydra
 
 from circuitax.commands.job import LAUNCHER
 from circuitax.config.catalogue import checkout
-from circuitax.config.cells import PlannedRun
+from circuitax.config.planned_runs import PlannedRun
 from circuitax.lab.leftovers import LOGS_DAYS, remove_older
 from circuitax.lab.runs import work_folder
 from circuitax.lab.stop import SIGNALS, Stopped
@@ -78,12 +78,12 @@ def job_folder(multirun: bool) -> Path:
     raise AssertionError("unreachable")
 
 
-def note_sweeps(name: str, cells: Sequence[PlannedRun]) -> None:
+def note_sweeps(name: str, runs: Sequence[PlannedRun]) -> None:
     """Note the runs of a sweep for each experiment, so that ``collect`` misses none."""
-    for experiment in sorted({cell.entry.name for cell in cells}):
+    for experiment in sorted({planned.entry.name for planned in runs}):
         jobs = [
-            {"run": cell.id, "overrides": list(cell.overrides)}
-            for cell in cells
-            if cell.entry.name == experiment
+            {"run": planned.id, "overrides": list(planned.overrides)}
+            for planned in runs
+            if planned.entry.name == experiment
         ]
         note_sweep(experiment, name, jobs)

@@ -44,7 +44,7 @@ class Option(NamedTuple):
 
     @property
     def line(self) -> str:
-        """What it does, with its values where `usage` does not show them."""
+        """Help of the option, with its values where `usage` does not show them."""
         values = f" ({', '.join(self.allowed)})" if self.value and self.allowed else ""
         return self.help + values
 

@@ -15,8 +15,8 @@ from circuitax.lab.runs import WholeRun, provenance, shown, whole
 from circuitax.lab.settle import settle_run
 from circuitax.lab.showing import claim_rows, gallery_item
 from circuitax.records.chapters import CHAPTERS
+from circuitax.records.claim_texts import ClaimRow, badge
 from circuitax.records.claims_page import published_counts
-from circuitax.records.claims_table import ClaimRow, badge
 from circuitax.records.gallery import GalleryItem
 from circuitax.records.record import Record
 

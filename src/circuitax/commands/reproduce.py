@@ -13,7 +13,7 @@ from circuitax.commands.suite import Result, Suite
 from circuitax.commands.suite_view import suite_view
 from circuitax.commands.workers import Pool
 from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.config.scale import SCALES
 from circuitax.config.schema import ConfigError
 from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
@@ -182,8 +182,8 @@ def _there(
             continue
         began = time.monotonic()
         with suppress(ValueError):  # the process of the experiment says it in its own words
-            _, (cell,) = plan([f"experiment={name}", *overrides], entries)
-            if (run := reusable(cell)) is not None:
+            _, (planned,) = plan([f"experiment={name}", *overrides], entries)
+            if (run := reusable(planned)) is not None:
                 found.append(Result(name, REUSED, time.monotonic() - began, run))
     return found
 
@@ -191,7 +191,7 @@ def _there(
 def _announcement(
     left: list[str], there: int, entries: dict[str, ExperimentEntry], scale: str, jobs: int
 ) -> str:
-    """What is about to be computed, how long that takes, and that it can be stopped."""
+    """Announcement of what is computed, how long it takes, and that it can be stopped."""
     finished = f"{there} finished before; " if there else ""
     if not left:
         return f"{finished}nothing to compute"
@@ -283,7 +283,7 @@ class _Pages:
         return f": {counts_here(found.values())}" if found else ""
 
     def compared(self) -> Iterator[str]:
-        """How the runs of this command compare with the accepted ones, a line each."""
+        """Comparison of the runs of this command with the accepted ones, a line each."""
         kept = {name: run for name, run in self._accepted.items() if name in self._asked}
         mine = {name: run for name, run in self.here.items() if name in self._asked}
         yield from in_words(held_against(kept, mine, self._command), kept)

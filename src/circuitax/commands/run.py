@@ -95,8 +95,8 @@ def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
         through_hydra,
     )
     from circuitax.commands.status import DONE, forget_statuses, statuses, stopped_by
-    from circuitax.config.cells import plan
     from circuitax.config.command_line import parse, quoted, split
+    from circuitax.config.planned_runs import plan
     from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
     from circuitax.lab.places import own_folder, require_results
     from circuitax.lab.runs import work_folder
@@ -105,7 +105,7 @@ def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
     line = split(typed)
     # A terminal shows how far it is, once it has taken some seconds.
     watched = partial(tqdm, desc="checking", unit=" jobs", delay=3, leave=False, disable=None)
-    checked, cells = plan(
+    checked, runs = plan(
         line.overrides,
         entries,
         multirun=line.multirun,
@@ -121,8 +121,8 @@ def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
     named = [] if given else [quoted(where, str(folder))]
     forget_statuses(folder)
     if line.multirun:
-        note_sweeps(folder.name, cells)
-        print(f"{len(cells)} jobs, every one checked", file=sys.stderr)
+        note_sweeps(folder.name, runs)
+        print(f"{len(runs)} jobs, every one checked", file=sys.stderr)
     resume_collection()
     status = 0
     try:
@@ -130,14 +130,14 @@ def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
             if line.multirun:
                 status = through_hydra(compute, [*line.flags, *checked, *named])
             else:
-                compute_planned(cells[0], folder)
+                compute_planned(runs[0], folder)
         signal = stopped_by(folder) if line.multirun else None
         if signal is not None:
             raise Stopped(signal)
     except Stopped as stopped:
         print("stopped; the same command resumes", file=sys.stderr)
         return stopped.exit_status
-    left = list(statuses(folder, [cell.overrides for cell in cells], line.multirun))
+    left = list(statuses(folder, [planned.overrides for planned in runs], line.multirun))
     bad = [item for item in left if item.status not in DONE]
     if line.multirun:
         print(f"{len(left) - len(bad)} of {len(left)} jobs done", file=sys.stderr)

@@ -32,7 +32,7 @@ from circuitax.records.store import write_json
 from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
 
 if TYPE_CHECKING:  # what imports JAX is imported by functions: not for --help
-    from circuitax.config.cells import PlannedRun
+    from circuitax.config.planned_runs import PlannedRun
 
 COMMAND = Command(
     "twins",
@@ -133,36 +133,36 @@ def made(runs: Mapping[str, WholeRun]) -> dict[str, dict[str, Any]]:
         return {name: future.result() for name, future in waiting.items()}
 
 
-def alike(cell: "PlannedRun", say: Callable[[str], None]) -> frozenset[str]:
-    """Source hashes of finished runs, of a cell and its inputs, whose code has the same twin.
+def alike(planned: "PlannedRun", say: Callable[[str], None]) -> frozenset[str]:
+    """Source hashes of finished runs, of this one and its inputs, whose code has the same twin.
 
     Args:
-        cell: What is asked for, with ``reuse=twin``.
+        planned: What is asked for, with ``reuse=twin``.
         say: Told about each finished run of other code.
     """
     found: set[str] = set()
-    for item in cell.inputs:
+    for item in planned.inputs:
         found |= alike(item, say)
-    folder = run_folder(cell.entry.name, cell.id)
+    folder = run_folder(planned.entry.name, planned.id)
     try:
         source = provenance(whole(folder))["source"]
     except ValueError:  # damaged, or not there yet
         return frozenset(found)
-    if source == numbers_hash(each.path for each in _all_read(cell)):
+    if source == numbers_hash(each.path for each in _all_read(planned)):
         return frozenset(found)
-    kept = known_twin(cell.entry.name, source)
+    kept = known_twin(planned.entry.name, source)
     if kept is None:
-        say(f"{cell.entry.name} {cell.id}: no twin by the code that computed it is known")
+        say(f"{planned.entry.name} {planned.id}: no twin by the code that computed it is known")
         return frozenset(found)
     with _pool(1) as pool:
         outcome, here = pool.submit(repeat, kept).result()
     remember(here)
-    say(f"{cell.entry.name} {cell.id}: twin by its code and by this: {in_words(outcome)}")
+    say(f"{planned.entry.name} {planned.id}: twin by its code and by this: {in_words(outcome)}")
     return frozenset(found | ({source} if outcome["outcome"] == SAME else set()))
 
 
-def _all_read(cell: "PlannedRun") -> list[ExperimentEntry]:
-    return [cell.entry, *(entry for item in cell.inputs for entry in _all_read(item))]
+def _all_read(planned: "PlannedRun") -> list[ExperimentEntry]:
+    return [planned.entry, *(entry for item in planned.inputs for entry in _all_read(item))]
 
 
 def repeat(kept: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

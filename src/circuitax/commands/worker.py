@@ -14,7 +14,7 @@ from hydra.core.utils import setup_globals
 
 from circuitax.commands.job import LAUNCHER, compute_planned
 from circuitax.config.catalogue import discover
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.lab.compilation import (
     Footprint,
     footprint,
@@ -115,8 +115,8 @@ def compute_job(job: Job, stop: StopFlag, *, alone: bool = False) -> None:
         ConfigError: If its configuration is refused.
         Stopped: When a signal asked for it.
     """
-    _, (cell,) = plan(job.overrides, discover())
-    compute_planned(cell, job.folder, stop=stop, alone=alone)
+    _, (planned,) = plan(job.overrides, discover())
+    compute_planned(planned, job.folder, stop=stop, alone=alone)
 
 
 def _small_again(first: Footprint) -> bool:

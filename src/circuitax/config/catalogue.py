@@ -38,7 +38,7 @@ IDLE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Experiment:
-    """What an experiment declares: ``EXPERIMENT`` of its folder's ``__init__.py``.
+    """Declaration of an experiment: ``EXPERIMENT`` of its folder's ``__init__.py``.
 
     The first line of that file's docstring is its message. All seconds are on two cores.
 

@@ -3,10 +3,10 @@
 import dataclasses
 import typing
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import Container, DictConfig, ListConfig, Node, OmegaConf
+from omegaconf import Container, DictConfig, ListConfig, OmegaConf
 
 from circuitax.config.scale import RunSettings, register_resolvers
 
@@ -34,17 +34,19 @@ def register(name: str, spec: type) -> None:
 
 
 def _node(name: str, spec: type) -> DictConfig:
-    content: dict[str, Node] = {}
-    for part in (writable(RunSettings), writable(spec)):
-        for key in map(str, part):
-            if key in content:
-                raise ValueError(f"field {key!r} of experiment {name!r} is a key of every run")
-            # The typed node itself, so that values from YAML and the command line keep the type.
-            content[key] = cast(Node, part._get_node(key))
-    node = OmegaConf.create({})
-    for key, child in content.items():
-        child._set_parent(node)
-        node.__dict__["_content"][key] = child
+    parts: dict[str, tuple[str, Any, Any]] = {}
+    for kind in (RunSettings, spec):
+        hints = typing.get_type_hints(kind)
+        for item in dataclasses.fields(kind):
+            if item.name in parts:
+                raise ValueError(
+                    f"field {item.name!r} of experiment {name!r} is a key of every run"
+                )
+            default = dataclasses.field(default=item.default, default_factory=item.default_factory)
+            parts[item.name] = (item.name, hints[item.name], default)
+    node = writable(dataclasses.make_dataclass("Fields", parts.values(), kw_only=True))
+    # Values from YAML and the command line keep their types; Hydra adds keys of its own.
+    OmegaConf.set_struct(node, False)
     node.experiment = name
     return node
 

@@ -9,8 +9,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.build import build
 from circuitax.config.catalogue import ExperimentEntry, checkout, upstream_order
-from circuitax.config.cells import PlannedRun, plan
 from circuitax.config.identity import canonical, outside_inputs
+from circuitax.config.planned_runs import PlannedRun, plan
 from circuitax.config.scale import Precision, RunSettings, Scale
 from circuitax.config.schema import ConfigError, writable
 
@@ -63,17 +63,17 @@ def new_settings(
     """
     typed = [f"{path}={_plain(value)}" for path, value in fields.items()]
     job = [f"experiment={name}", "scale=tiny", f"seed={seed}", f"dtype={dtype}", *typed]
-    (cell,) = plan(job, entries)[1]
-    return Settings(seed, dtype, _specs(cell))
+    (planned,) = plan(job, entries)[1]
+    return Settings(seed, dtype, _specs(planned))
 
 
-def twin_cell(settings: Settings, entries: dict[str, ExperimentEntry]) -> PlannedRun:
+def planned_twin(settings: Settings, entries: dict[str, ExperimentEntry]) -> PlannedRun:
     """The run of these settings; later fields have their defaults.
 
     Raises:
         ConfigError: If an experiment or a field is not there any more, or a value not allowed.
     """
-    cells: dict[str, PlannedRun] = {}
+    runs: dict[str, PlannedRun] = {}
     for name in upstream_order(list(settings.specs)[-1], entries):
         if name not in settings.specs:
             raise ConfigError(f"twin: {name} is read now and has no settings in it")
@@ -86,19 +86,19 @@ def twin_cell(settings: Settings, entries: dict[str, ExperimentEntry]) -> Planne
         if not isinstance(config, DictConfig):
             raise ConfigError(f"twin of {name}: its settings must be fields by name")
         spec = build(kind, config)
-        inputs = tuple(cells[item] for item in entries[name].requires)
+        inputs = tuple(runs[item] for item in entries[name].requires)
         outside = tuple(outside_inputs(spec).items())
         text = OmegaConf.to_yaml(config, resolve=True)
-        cells[name] = PlannedRun(entries[name], root, spec, (), text, inputs, outside)
-    return cells[name]
+        runs[name] = PlannedRun(entries[name], root, spec, (), text, inputs, outside)
+    return runs[name]
 
 
-def _specs(cell: PlannedRun) -> dict[str, dict[str, Any]]:
+def _specs(planned: PlannedRun) -> dict[str, dict[str, Any]]:
     """Specs of a run and of all its upstream runs, in order of reading."""
     found: dict[str, dict[str, Any]] = {}
-    for item in cell.inputs:
+    for item in planned.inputs:
         found |= _specs(item)
-    return found | {cell.entry.name: canonical(cell.spec)}
+    return found | {planned.entry.name: canonical(planned.spec)}
 
 
 def _plain(value: Any) -> str:

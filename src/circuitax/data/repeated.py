@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Int, Key
 
-from circuitax.kernel.keys import derive
+from circuitax.kernel.indices import whole
+from circuitax.kernel.keys import check_key, derive
 
 
 class Repeated(NamedTuple):
@@ -111,8 +112,8 @@ def repeated_tokens(
     Raises:
         ValueError: If a size is out of its range.
     """
-    if length < 2:
-        raise ValueError(f"length={length} must be at least 2")
+    length, d_vocab = whole("length", length, 2), whole("d_vocab", d_vocab, 2)
+    check_key(key, one=True)
     most = length // 2
     return sample_repeated(
         key,
@@ -125,23 +126,11 @@ def repeated_tokens(
     ).tokens
 
 
-def is_repeat(period: Int[Array, " batch"], length: int) -> Bool[Array, "batch position"]:
-    """Mask of predictions determined by the past: positions ``i >= period``.
-
-    The prediction at position i is of token i + 1. From ``i = period`` on, token i has been seen
-    one period before together with its successor; at ``i = period - 1`` the repeat begins, which
-    nothing announces.
-    """
-    return jnp.arange(length)[None, :] >= period[:, None]
-
-
 def _check(
     batch: int, length: int, d_vocab: int, min_period: int, max_period: int, distinct: bool
 ) -> None:
-    if batch < 1:
-        raise ValueError(f"batch={batch} must be at least 1")
-    if d_vocab < 2:
-        raise ValueError(f"d_vocab={d_vocab} must be at least 2")
+    whole("batch", batch, 1)
+    whole("d_vocab", d_vocab, 2)
     if not 1 <= min_period <= max_period < length:
         raise ValueError(
             f"min_period={min_period} and max_period={max_period} must satisfy "

@@ -1,23 +1,30 @@
 // One prediction: attention over the text, what each head writes, direct effects, and paths.
 VIEWERS.explanation = (root, facts) => {
   root.innerHTML = `
+<p class="first"></p>
+<div class="graph"></div>
+<h5>Where heads look</h5>
+<p>Hover or focus a token to see where each head looks from there and what it writes; choose a path to light up its heads.</p>
 <div class="text"></div>
 <p class="status" role="status"></p>
 <div class="columns">
 <div><h5>Heads that matter</h5>
 <p>Where each head looks from the chosen token, and below that, which next tokens it speaks for (▲) and against (▼) there. Choose a head to see its attention above.</p>
 <div class="heads-list"></div></div>
-<div><h5>Direct effects</h5>
-<p>What each component adds to the logit; all of them and the bias make the logit. Striped bars are negative.</p>
-<table><tbody class="effects"></tbody></table>
-<button class="row more" type="button"></button></div>
-<div><h5>Paths to the logit</h5>
-<p class="paths-note"></p>
-<div class="paths"></div><table><tbody class="path-sums"></tbody></table></div>
 <div><h5>Next token</h5>
 <table><thead><tr><th>token</th><th class="number">probability</th><th></th><th class="number">logit</th></tr></thead><tbody class="next"></tbody></table></div>
+<div><h5>Largest paths to the logit</h5>
+<p class="paths-note"></p>
+<div class="paths"></div><table><tbody class="path-sums"></tbody></table></div>
+<div><h5>Direct effects</h5>
+<p>What each component adds to the logit itself, wherever that came from; all of them and the bias make the logit. Striped bars are negative.</p>
+<table><tbody class="effects"></tbody></table>
+<button class="row more" type="button"></button></div>
 </div>`;
   const at = name => root.querySelector("." + name);
+  at("first").textContent = facts.from;
+  at("graph").hidden = facts.graph === null;
+  if (facts.graph !== null) VIEWERS.pathGraph(at("graph"), facts.graph);
   const state = { token: facts.position, head: facts.heads.length ? facts.heads[0] : null, path: null, all: false };
   const SHORT = 16;
   const pattern = (head, from) => facts.patterns[facts.heads.indexOf(head)][from];

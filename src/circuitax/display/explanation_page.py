@@ -10,9 +10,11 @@ from circuitax.display.visible import visible
 
 DIGITS = 4
 LONGEST = 40  # characters of a token
+EDGES = 700  # largest edges of a graph that the page holds, beside those on proven paths
+PARTS = 7  # largest parts listed of a gate or a score
 HOW = (
-    "Hover or focus a token to see where each head looks from there and what it writes; choose a "
-    "path to light up its heads."
+    "Patterns, norm scales and gates are held at this run's values: sums of paths say how the "
+    "number came about, not what another text would give."
 )
 
 
@@ -46,19 +48,34 @@ class Explained(Protocol):
     def written(self) -> Sequence[Sequence[Sequence[tuple[str, float]]]]: ...
     @property
     def title(self) -> str: ...
+    @property
+    def chosen(self) -> str: ...
+    @property
+    def by_head(self) -> np.ndarray: ...
+    @property
+    def graphs(self) -> Sequence[Any]: ...
+    def sources(self) -> list[tuple[str, float]]: ...
     def ranked(self) -> list[tuple[str, float]]: ...
     def path_names(self) -> list[str]: ...
 
 
 def explanation_page(explained: Explained, model: str = "") -> str:
-    """The page: hover over a token for the heads' attention, choose a path to highlight its heads.
+    """The page: which tokens the prediction comes from, and its paths as a graph to explore.
 
-    It works from a file, without a network, with the keyboard, and without colour.
+    Below that are heads with what they look at and write, paths and direct effects. All of it works
+    from a file, without a network, with the keyboard, and without colour.
 
     Args:
         explained: From `circuits.explanation.explain`.
         model: Name of the model, for the heading.
+
+    Raises:
+        ValueError: If it is no explanation.
     """
+    if not hasattr(explained, "title"):
+        raise ValueError(
+            f"explained is a {type(explained).__name__}, must be an explanation: cx.explain(run)"
+        )
     title = f"{explained.title}: {model}" if model else explained.title
     return viewer_page(title, explanation_viewer(explained, model))
 
@@ -75,6 +92,8 @@ def page_facts(explained: Explained) -> dict[str, Any]:
     return {
         "tokens": [_visible(token) for token in explained.tokens],
         "position": explained.position,
+        "from": _from(explained),
+        "graph": _graphs(explained),
         "next": [
             {"token": _visible(token), "prob": float(prob), "logit": _short(logit)}
             for token, prob, logit in zip(
@@ -114,6 +133,114 @@ def page_facts(explained: Explained) -> dict[str, Any]:
         "patterns": [
             [[round(float(a), 3) for a in row] for row in pattern] for pattern in explained.patterns
         ],
+    }
+
+
+def _from(explained: Explained) -> str:
+    """The first line: tokens that the prediction comes from, with the sum and absolute sum."""
+    sources = explained.sources()
+    named = ", ".join(f"{name} {value:+.2f}" for name, value in sources[:6])
+    absolute = sum(abs(value) for _, value in sources)
+    text = f"{explained.chosen!r} comes from {named}; {len(sources)} sources in all, their absolute"
+    return f"{text} sum {absolute:.2f} of {explained.logit:+.2f}.".replace("-", "−")
+
+
+def _graphs(explained: Explained) -> dict[str, Any] | None:
+    """The graphs with one list of nodes; of each the largest edges, and the sums of all.
+
+    None where no path carries anything, or none were drawn.
+    """
+    tokens = [_visible(token) for token in explained.tokens]
+    nodes: dict[Any, dict[str, Any]] = {}
+    graphs = []
+    for graph in explained.graphs:
+        names = [f"{each.node.name} at {tokens[each.node.position]}" for each in graph.nodes]
+        columns = [*names, *(f"{token} ({i})" for i, token in enumerate(tokens)), "biases"]
+        for each in graph.nodes:
+            facts = nodes.setdefault(each.node, _node(each))
+            facts["why"] = facts["why"] or [_why(why, columns, tokens) for why in each.reasons]
+        places = list(nodes)
+        sizes = np.abs(graph.edges)
+        order = np.argsort(-sizes, axis=None, kind="stable")
+        kept = [
+            (int(end), int(begin))
+            for rank, (end, begin) in enumerate(
+                zip(*np.unravel_index(order, graph.edges.shape), strict=True)
+            )
+            if sizes[end, begin] > 0 and (rank < EDGES or graph.proven[end, begin])
+        ]
+        if not kept:
+            continue
+        graphs.append(
+            {
+                "title": graph.title,
+                "nodes": [places.index(each.node) for each in graph.nodes],
+                "edges": [
+                    [begin, end, _short(graph.edges[end, begin]), int(graph.proven[end, begin])]
+                    for end, begin in kept
+                ],
+                "all": {
+                    "count": int((sizes > 0).sum()),
+                    "size": _short(sizes.sum()),
+                    "into": _short(graph.edges[-1].sum()),
+                    "intoSize": _short(sizes[-1].sum()),
+                },
+            }
+        )
+    if not graphs:
+        return None
+    by_source = explained.by_head.sum(axis=0)
+    proof = "No path is marked as proven: ask for a proof with --paths 10 (n_paths=10)."
+    if explained.paths is not None:
+        proof = "The search for the largest paths ended early: no edge is marked as proven."
+        if explained.paths.complete:
+            proof = (
+                f"On one of the {len(explained.paths.values)} largest paths, proven that no other "
+                "is larger."
+            )
+    return {
+        "tokens": tokens,
+        "position": explained.position,
+        "chosen": _visible(explained.chosen),
+        "logit": _short(explained.logit),
+        "sources": [_short(value) for value in (*by_source[1:], by_source[0])],
+        "proof": proof,
+        "nodes": list(nodes.values()),
+        "graphs": graphs,
+    }
+
+
+def _node(each: Any) -> dict[str, Any]:
+    node = each.node
+    short = {"head": node.name, "unit": f"n{node.which}", "mlp": "mlp"}[node.kind]
+    return {
+        "name": node.name,
+        "label": short,
+        "kind": node.kind,
+        "row": node.layer + (0 if node.kind == "head" else 0.5),
+        "at": node.position,
+        "value": _short(each.value),
+        "looks": [[at, round(weight, 3), _short(moved)] for at, weight, moved in each.looks],
+        "raises": [_visible(token) for token in each.raises],
+        "lowers": [_visible(token) for token in each.lowers],
+        "why": [],
+    }
+
+
+def _why(why: Any, columns: Sequence[str], tokens: Sequence[str]) -> dict[str, Any]:
+    """A reason with its largest parts."""
+    order = np.argsort(-np.abs(why.parts), kind="stable")[:PARTS]
+    if why.what == "gate":
+        title, note = "Who opened its gate", "The gate's input, by what it comes from."
+    else:
+        side = {"keys": "what stands there (keys)", "query": "what asks for it (query)"}[why.what]
+        title = f"What moved its attention to {tokens[why.about]} ({why.about}): {side}"
+        note = "Its score there over the mean of its other scores, by what it comes from."
+    return {
+        "title": title,
+        "note": note,
+        "value": _short(why.value),
+        "parts": [[columns[i], _short(why.parts[i])] for i in order],
     }
 
 

@@ -1,14 +1,68 @@
-"""Tables for notebooks, as HTML without a script: terms that add up, and facts by name."""
+"""Tables by which results show themselves: as text, and as HTML without a script."""
 
 import html
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ROWS = 12  # of a printed table, at most
 
 _TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
 _CELL = "padding:1px 8px;text-align:left;white-space:nowrap;vertical-align:middle"
 _SUM = f"{_CELL};border-top:1px solid #888;font-weight:600"
+_NUMBER = f"{_CELL};text-align:right"
 _TRACK = "position:relative;width:16em;height:.8em"
 # Negative ones are hollow, so that the sign is seen without colour.
 _BAR = ("background:#0072B2", "border:1px solid #D55E00;box-sizing:border-box")
+
+
+class NumberTable(NamedTuple):
+    """Named rows of numbers under a head; as text, and as HTML for a notebook.
+
+    Attributes:
+        title: What is shown.
+        columns: Heads of the columns.
+        rows: Names with a number for each column, of which four digits are shown, or of a count
+            all; NaN is left empty. Of more than twelve rows the last ones are counted.
+        notes: Lines below.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Any]]]
+    notes: Sequence[str] = ()
+
+    def text(self) -> str:
+        """Lines of text, of which the longest is that of the table's columns or of a note."""
+        shown = [(name, [_number(x) for x in numbers]) for name, numbers in self.rows]
+        width = max((len(name) for name, _ in shown), default=0)
+        head = f"  {'':<{width}}" + "".join(f"{column:>12}" for column in self.columns)
+        lines = [f"  {name:<{width}}" + "".join(f"{x:>12}" for x in cells) for name, cells in shown]
+        return "\n".join([self.title, head, *shortened(lines), *self.notes])
+
+    def html(self) -> str:
+        """A table without a script."""
+        kept = self.rows if len(self.rows) <= ROWS else self.rows[: ROWS - 1]
+        rows = [_row(["", *map(html.escape, self.columns)], f"{_NUMBER};font-weight:600")]
+        for name, numbers in kept:
+            cells = "".join(f'<td style="{_NUMBER}">{_number(x)}</td>' for x in numbers)
+            rows.append(f'<tr><td style="{_CELL}">{html.escape(name)}</td>{cells}</tr>')
+        notes = [f"and {len(self.rows) - len(kept)} more"] * (len(kept) < len(self.rows))
+        below = "".join(f"<div>{html.escape(note)}</div>" for note in [*notes, *self.notes])
+        return _table(self.title, rows) + below
+
+
+def shortened(lines: Sequence[str], most: int = ROWS) -> list[str]:
+    """At most the given number of lines, the last of which counts the omitted ones."""
+    if len(lines) <= most:
+        return list(lines)
+    return [*lines[: most - 1], f"  and {len(lines) - most + 1} more"]
+
+
+def counted(n: int, one: str) -> str:
+    """A number with its noun, such as ``1 cell`` and ``3 cells``."""
+    return f"{n:,} {one}" + "s" * (n != 1)
 
 
 def sum_table(title: str, terms: Sequence[tuple[str, float]], total: str) -> str:
@@ -56,6 +110,14 @@ def _table(title: str, rows: Sequence[str]) -> str:
 
 def _row(cells: Sequence[str], style: str) -> str:
     return "<tr>" + "".join(f'<td style="{style}">{cell}</td>' for cell in cells) + "</tr>"
+
+
+def _number(x: Any) -> str:
+    if isinstance(x, str):
+        return x
+    if isinstance(x, int | np.integer):
+        return f"{x:,}"
+    return "" if np.isnan(x) else f"{x:+.4g}"
 
 
 def _signed(value: float) -> str:

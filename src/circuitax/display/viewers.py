@@ -13,12 +13,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-# The file that draws each kind, and the name of its function there.
+# The files that draw each kind; the last one has its function.
 SCRIPTS = {
-    "attention": "attention.js",
-    "explanation": "explanation.js",
-    "directions": "directions.js",
-    "tokenTables": "token_tables.js",
+    "attention": ("attention.js",),
+    "explanation": ("path_graph.js", "explanation.js"),
+    "directions": ("directions.js",),
+    "tokenTables": ("token_tables.js",),
 }
 
 
@@ -85,8 +85,8 @@ def viewer_frame(viewer: Viewer, height: int) -> str:
 
 def viewer_script(kinds: Iterable[str]) -> str:
     """The script that draws all viewers of these kinds; it goes below their sections."""
-    parts = [_text("viewers.js"), *(_text(SCRIPTS[kind]) for kind in sorted(set(kinds)))]
-    return '"use strict";\n' + "".join(parts) + _START
+    names = dict.fromkeys(name for kind in sorted(set(kinds)) for name in SCRIPTS[kind])
+    return '"use strict";\n' + "".join(map(_text, ("viewers.js", *names))) + _START
 
 
 def viewer_style() -> str:

@@ -29,10 +29,16 @@ def check_range(name: str, value: Any, interval: str) -> None:
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(value, jax.core.Tracer):
         return
-    values = np.asarray(value)
     low, high = (float(end) for end in interval[1:-1].split(","))
-    above = values >= low if interval[0] == "[" else values > low
-    below = values <= high if interval[-1] == "]" else values < high
+    try:
+        values = np.asarray(value)
+        above = values >= low if interval[0] == "[" else values > low
+        below = values <= high if interval[-1] == "]" else values < high
+        real = not np.iscomplexobj(values)
+    except (TypeError, ValueError):
+        real = False
+    if not real:
+        raise ValueError(f"{name}={shortened(value)} must be a real number, or an array of them")
     outside = ~(above & below)
     if not outside.any():
         return
@@ -46,6 +52,31 @@ def check_range(name: str, value: Any, interval: str) -> None:
         parts += [f"{bound} {low:g}"] * (low > -np.inf)
         requirement = " and ".join(parts)
     raise ValueError(f"{name}{place}={values[index]!s} must be {requirement}")
+
+
+def shortened(value: Any) -> str:
+    """How a value is written in a message: one line of sixty characters, at most."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check_float_type(name: str, dtype: Any) -> None:
+    """Refuse what is no type of floating-point numbers, such as ``jnp.float32``.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    from jax import numpy as jnp
+
+    try:
+        floating = jnp.issubdtype(jnp.dtype(dtype), jnp.floating)
+    except TypeError:
+        floating = False
+    if dtype is None or not floating:
+        raise ValueError(
+            f"{name}={shortened(dtype)} must be a type of floating-point numbers, such as "
+            "jnp.float32"
+        )
 
 
 def choice(name: str, kind: type[Kind], value: Any) -> Kind:
@@ -63,7 +94,7 @@ def choice(name: str, kind: type[Kind], value: Any) -> Kind:
         return value
     if not isinstance(value, str) or value not in (member.value for member in kind):
         allowed = ", ".join(str(member.value) for member in kind)
-        raise ValueError(f"{name}={value!r} must be one of {allowed}")
+        raise ValueError(f"{name}={shortened(value)} must be one of {allowed}")
     return kind(value)
 
 

@@ -5,13 +5,14 @@ that two decompositions in one program can deadlock. Batches go through a loop i
 fast at the sizes of heads. Derivatives are JAX's own.
 """
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import sequential_vmap
+from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Complex, Float
 
 
@@ -51,14 +52,6 @@ def singular(M: Float[Array, "*batch m n"]) -> Float[Array, "*batch k"]:
     return _one_by_one("svd", compute_uv=False)(M)
 
 
-def singular_vectors(
-    M: Float[Array, "*batch m n"],
-) -> tuple[Float[Array, "*batch m k"], Float[Array, "*batch k"], Float[Array, "*batch k n"]]:
-    """`jax.numpy.linalg.svd` without the vectors of the null spaces."""
-    u, values, v = _one_by_one("svd", full_matrices=False)(M)
-    return u, values, v
-
-
 @cache  # so that equal calls share one compilation
 def _one_by_one(name: str, **options: Any) -> Callable[[Array], Any]:
     def decompose(M: Array) -> Any:
@@ -66,14 +59,30 @@ def _one_by_one(name: str, **options: Any) -> Callable[[Array], Any]:
 
     if jax.default_backend() != "cpu":
         return decompose
-    # `sequential_vmap` alone has no reverse mode.
-    one = jax.custom_jvp(sequential_vmap(decompose))
+
+    @custom_vmap
+    def loop(matrices: Array) -> Any:
+        return jax.lax.map(decompose, matrices)
+
+    @loop.def_vmap
+    def loop_of_batches(size: int, batched: list[bool], matrices: Array) -> tuple[Any, Any]:
+        found = _reshaped(
+            loop(_reshaped(matrices, 2, (math.prod(matrices.shape[:2]),))), 1, matrices.shape[:2]
+        )
+        return found, jax.tree.map(lambda _: True, found)
+
+    # `custom_vmap` alone has no reverse mode. Under a `vmap`, JAX takes axes of the function for
+    # those of its derivative: both have the batch in front, which loops in loops would not.
+    one = jax.custom_jvp(loop)
     one.defjvp(lambda primals, tangents: jax.jvp(decompose, primals, tangents))
 
     def each(M: Array) -> Any:
-        mapped: Callable[[Array], Any] = one
-        for _ in range(M.ndim - 2):
-            mapped = jax.vmap(mapped)
-        return mapped(M)
+        batch = M.shape[:-2]
+        return _reshaped(one(_reshaped(M, len(batch), (math.prod(batch),))), 1, batch)
 
     return each
+
+
+def _reshaped(found: Any, n_axes: int, batch: tuple[int, ...]) -> Any:
+    """All arrays with other axes in the place of their first ones."""
+    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[n_axes:]), found)

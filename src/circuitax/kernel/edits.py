@@ -7,11 +7,12 @@ Each returns `Interventions` for ``run(model, tokens, edit)``, in which later he
 from collections.abc import Sequence
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.indices import check_index
-from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.interventions import Interventions, check_edit
 from circuitax.kernel.run import Run, check_run
 
 Index = int | Int[Array, ""]  # one that is traced is not checked
@@ -39,7 +40,7 @@ def patch_pattern(
     layer, number = _head(run, head)
     n_ctx = run.tokens.shape[-1]
     pattern = _checked("pattern", pattern, [(n_ctx, n_ctx)])
-    edit = edit or Interventions()
+    edit = _joined(edit)
     if edit.all_patterns is not None:
         return edit._replace(all_patterns=edit.all_patterns.at[layer, number].set(pattern))
     heads = (run.model.n_layers, run.model.n_heads)
@@ -75,7 +76,7 @@ def patch_head(
     """
     layer, number = _head(run, head)
     keep, add = _replaced(run, "output", output, positions)
-    edit = edit or Interventions()
+    edit = _joined(edit)
     heads = (run.model.n_layers, run.model.n_heads, keep.size)
     keeps = jnp.ones(heads, add.dtype) if edit.head_keep is None else edit.head_keep
     adds = jnp.zeros((*heads, add.shape[1]), add.dtype) if edit.head_add is None else edit.head_add
@@ -132,7 +133,7 @@ def patch_stream(
     check_run(run)
     check_index("layer", layer, run.model.n_layers + 1)
     keep, add = _replaced(run, "stream", stream, positions)
-    edit = edit or Interventions()
+    edit = _joined(edit)
     places = (run.model.n_layers + 1, keep.size)
     keeps = jnp.ones(places, add.dtype) if edit.stream_keep is None else edit.stream_keep
     adds = edit.stream_add
@@ -153,6 +154,11 @@ def _head(run: Run, head: tuple[Index, Index]) -> tuple[Index, Index]:
     return head
 
 
+def _joined(edit: Interventions | None) -> Interventions:
+    check_edit("edit", edit)
+    return Interventions() if edit is None else edit
+
+
 def _replaced(
     run: Run, name: str, value: Array, positions: Sequence[int] | None
 ) -> tuple[Float[Array, " n_ctx"], Float[Array, "n_ctx d_model"]]:
@@ -161,6 +167,8 @@ def _replaced(
     value = _checked(name, value, [(n_ctx, d_model), (1, d_model)])
     here: Bool[Array, " n_ctx"] = jnp.ones(n_ctx, bool)
     if positions is not None:
+        if isinstance(positions, str) or not np.ndim(positions):
+            raise ValueError(f"positions={positions!r} must be a list of positions from 0")
         for at in positions:
             check_index("positions", at, n_ctx)
         here = jnp.zeros(n_ctx, bool).at[jnp.asarray(positions, int)].set(True)
@@ -168,10 +176,10 @@ def _replaced(
 
 
 def _checked(name: str, value: Array, shapes: list[tuple[int, int]]) -> Array:
+    check_range(name, value, "(-inf, inf)")
     value = jnp.asarray(value)
     if value.shape not in shapes:
         raise ValueError(f"{name} has shape {value.shape}, must be {shapes[0]}")
-    check_range(name, value, "(-inf, inf)")
     return value
 
 

@@ -14,7 +14,12 @@ from jaxtyping import Array, Float, Int
 from circuitax.kernel.attention import cap
 from circuitax.kernel.cache import Cache
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.interventions import Interventions, Trace, check_interventions
+from circuitax.kernel.interventions import (
+    Interventions,
+    Trace,
+    check_edit,
+    check_interventions,
+)
 from circuitax.kernel.layer import Layer, Place, apply_layer, edited
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.model_fields import check_options
@@ -62,6 +67,9 @@ def forward(
     """
     check_one_member(model)
     ids = token_ids(tokens, model.d_vocab)
+    check_edit("interventions", interventions)
+    if not isinstance(cache, Cache | None):
+        raise ValueError(f"cache is a {type(cache).__name__}, must be the trace.cache of a pass")
     return _forward(model, ids, interventions, cache, outputs)
 
 

@@ -8,10 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
 from circuitax.kernel.cache import Cache, empty_cache
+from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
+from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import at_index, check_key
-from circuitax.kernel.model import Model
+from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.sampling import Sampling, next_token
 from circuitax.kernel.tokens import Tokens, token_ids
 
@@ -45,11 +47,13 @@ def generate(
     Source: S0 Algorithm 10.
     Differs: keys and values of earlier tokens are kept instead of computing ``T(X_0)`` anew.
     """
-    check_key(key)
+    check_key(key, one=True)
+    check_one_member(model)
     ids = token_ids(prompt, model.d_vocab, name="prompt")
-    n_prompt = ids.shape[0]
-    if n_new < 1:
-        raise ValueError(f"n_new={n_new} must be at least 1")
+    n_prompt, n_new = ids.shape[0], whole("n_new", n_new, 1)
+    if sampling is not None and not isinstance(sampling, Sampling):
+        given = f"sampling={shortened(sampling)}"
+        raise ValueError(f"{given} must be a Sampling, such as Sampling(temperature=0)")
     if model.spec.vocab_out != model.d_vocab:
         raise ValueError(
             f"d_vocab_out={model.spec.vocab_out} must be d_vocab={model.d_vocab} to generate tokens"

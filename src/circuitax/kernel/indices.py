@@ -6,6 +6,8 @@ from typing import SupportsIndex
 import numpy as np
 from jaxtyping import Array, Int
 
+from circuitax.kernel.checks import shortened
+
 
 def check_index(name: str, index: int | np.integer | Int[Array, ""], size: int) -> None:
     """Refuse a static index outside ``[0, size)``; arrays, which may be traced, pass.
@@ -18,24 +20,32 @@ def check_index(name: str, index: int | np.integer | Int[Array, ""], size: int) 
     Raises:
         ValueError: If the index is out of range.
     """
-    if isinstance(index, int | np.integer) and not 0 <= index < size:
+    if hasattr(index, "ndim") and not isinstance(index, np.generic):
+        return
+    if not 0 <= whole(name, index) < size:
         raise ValueError(f"{name}={index} must be from 0 to {size - 1}")
 
 
-def whole(name: str, value: SupportsIndex) -> int:
+def whole(name: str, value: SupportsIndex, least: int | None = None) -> int:
     """A static integer, given as one of Python, NumPy or JAX.
 
     Args:
         name: Name of the argument, for the message.
         value: What is given.
+        least: The least that it may be; None for any.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is no integer, or is true or false, or is less.
     """
     try:
-        return as_integer(value)
+        given = None if isinstance(value, bool | np.bool_) else as_integer(value)
     except TypeError:
-        raise ValueError(f"{name}={value!r} must be an integer") from None
+        given = None
+    if given is None:
+        raise ValueError(f"{name}={shortened(value)} must be an integer")
+    if least is not None and given < least:
+        raise ValueError(f"{name}={given} must be at least {least}")
+    return given
 
 
 def counted_index(name: str, index: SupportsIndex, size: int) -> int:

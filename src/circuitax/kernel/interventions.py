@@ -5,7 +5,7 @@ forward; a sweep over heads is a vmap over the pytree. A field that is None cost
 ``n_ctx`` axis of every ``keep`` and ``add`` may have size 1, meaning all positions.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -139,6 +139,9 @@ def freeze(trace: Trace, gates: str | None = "frozen") -> Interventions:
     Source: framework paper, "freezing attention patterns"; docs/methods/mlps.md for the factors.
         The half rule is that of LRP and RelP.
     """
+    if not isinstance(trace, Trace):
+        own = ": take run.trace" if hasattr(trace, "trace") else ""
+        raise ValueError(f"trace is a {type(trace).__name__}, must be a Trace{own}")
     frozen = Interventions(all_patterns=trace.patterns, scales=trace.scales)
     if gates is None or trace.scales.mlp is None:
         return frozen
@@ -152,6 +155,19 @@ def freeze(trace: Trace, gates: str | None = "frozen") -> Interventions:
     if gates == "shared":
         share = jnp.full(trace.gates.values.shape[0], 0.5, trace.gates.values.dtype)
     return frozen._replace(gates=trace.gates, gate_share=share)
+
+
+def check_edit(name: str, edit: Any) -> None:
+    """Refuse what are no interventions; None is let through.
+
+    Raises:
+        ValueError: If it is another thing.
+    """
+    if edit is not None and not isinstance(edit, Interventions):
+        raise ValueError(
+            f"{name} is a {type(edit).__name__}, must be Interventions, such as cx.patch_head and "
+            "alike make"
+        )
 
 
 def check_gates(gates: str) -> None:

@@ -28,15 +28,21 @@ def derive(key: Key[Array, "*batch"], purpose: str) -> Key[Array, "*batch"]:
     return at_index(key, tag)
 
 
-def check_key(key: Any) -> None:
+def check_key(key: Any, *, one: bool = False) -> None:
     """Refuse what is no typed key, such as a seed.
 
+    Args:
+        key: What was given.
+        one: Whether a batch of keys is refused too.
+
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is none, or is a batch and one key is wanted.
     """
     typed = isinstance(key, jax.Array) and jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not typed:
         raise ValueError(f"key={key!r} must be a random key, such as jax.random.key(0)")
+    if one and key.ndim:
+        raise ValueError(f"key has shape {key.shape}, must be one key: vmap over a batch of them")
 
 
 def at_index(key: Key[Array, "*batch"], index: int | Int[Array, "*#batch"]) -> Key[Array, "*batch"]:

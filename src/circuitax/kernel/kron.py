@@ -13,11 +13,11 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
+from circuitax.display.tables import shortened
 from circuitax.documented import documented
 from circuitax.kernel.chain import Chain
 from circuitax.kernel.chain import scale as scale_chain
 from circuitax.kernel.products import multiply
-from circuitax.kernel.shown import shortened
 
 
 @documented

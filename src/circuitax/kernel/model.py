@@ -308,6 +308,8 @@ def stack(models: Sequence[Model]) -> Model:
     Raises:
         ValueError: If there is none, one is no model, or their specs or weights differ in shape.
     """
+    if isinstance(models, Model) or not isinstance(models, Iterable):
+        raise ValueError(f"models is a {type(models).__name__}, must be a list of models")
     models = list(models)
     if not models:
         raise ValueError("models must have at least one model, has none")

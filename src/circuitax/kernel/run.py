@@ -10,7 +10,7 @@ from circuitax.display.attention import attention_viewer
 from circuitax.display.viewers import viewer_frame
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import Interventions, NormScales, Trace
+from circuitax.kernel.interventions import Interventions, NormScales, Trace, check_edit
 from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.shown import known
@@ -67,12 +67,12 @@ class Run:
 
     @property
     def head_outputs(self) -> Float[Array, "*batch n_layers n_heads n_ctx d_model"] | None:
-        """What each head wrote to the stream; None unless made with ``outputs=True``."""
+        """Output of each head to the stream; None unless made with ``outputs=True``."""
         return self.trace.head_outputs
 
     @property
     def mlp_outputs(self) -> Float[Array, "*batch n_layers n_ctx d_model"] | None:
-        """What each MLP wrote; None for a model without, or unless made with ``outputs=True``."""
+        """Output of each MLP; None for a model without, or unless made with ``outputs=True``."""
         return self.trace.mlp_outputs
 
     @property
@@ -140,6 +140,7 @@ def run(
     """
     check_one_member(model)
     ids = token_ids(tokens, model.d_vocab, batch=True)
+    check_edit("interventions", interventions)
     return Run(model, ids, *_passes(model, ids, interventions, outputs))
 
 

@@ -3,13 +3,13 @@
 A value inside ``jit``, or with axes that a table does not expect, is shown by its shapes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
 
-ROWS = 12  # of a table, at most
+from circuitax.display.tables import ROWS, shortened
 
 
 def known(*arrays: Any) -> bool:
@@ -28,27 +28,6 @@ def shapes(value: Any) -> str:
     width = max((len(name) for name, _ in lines), default=0)
     rows = [f"  {name:<{width}}  {text}" for name, text in lines]
     return "\n".join([f"{type(value).__name__}", *shortened(rows, 19)])
-
-
-def shortened(lines: Sequence[str], most: int = ROWS) -> list[str]:
-    """At most the given number of lines, the last of which counts the omitted ones."""
-    if len(lines) <= most:
-        return list(lines)
-    return [*lines[: most - 1], f"  and {len(lines) - most + 1} more"]
-
-
-def table(columns: Sequence[str], rows: Iterable[tuple[str, Iterable[Any]]]) -> list[str]:
-    """Named rows of numbers under a head, four digits each; counts are whole."""
-    shown = [(name, [_number(x) for x in numbers]) for name, numbers in rows]
-    width = max((len(name) for name, _ in shown), default=0)
-    lines = [f"  {'':<{width}}" + "".join(f"{column:>12}" for column in columns)]
-    return lines + [
-        f"  {name:<{width}}" + "".join(f"{text:>12}" for text in texts) for name, texts in shown
-    ]
-
-
-def _number(x: Any) -> str:
-    return f"{x:,}" if isinstance(x, int | np.integer) else f"{x:+.4g}"
 
 
 def largest(values: np.ndarray) -> list[tuple[int, ...]]:

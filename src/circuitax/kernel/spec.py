@@ -13,6 +13,7 @@ from typing import Any
 
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.checks import choice, choose_fields
+from circuitax.kernel.indices import whole
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 
@@ -138,12 +139,12 @@ class TransformerSpec:
     def __post_init__(self) -> None:
         choose_fields(self)
         for name in ("d_vocab", "n_heads", "d_model"):
-            _at_least(name, getattr(self, name), 1)
-        _at_least("n_layers", self.n_layers, 0)
-        _at_least("mlp_depth", self.mlp_depth, 1)
+            whole(name, getattr(self, name), 1)
+        whole("n_layers", self.n_layers, 0)
+        whole("mlp_depth", self.mlp_depth, 1)
         for name in ("n_ctx", "d_head", "d_value", "d_mlp", "n_kv_heads", "d_vocab_out", "window"):
             if getattr(self, name) is not None:
-                _at_least(name, getattr(self, name), 1)
+                whole(name, getattr(self, name), 1)
         if self.d_head is None and self.d_model % self.n_heads:
             raise ValueError(
                 f"n_heads={self.n_heads} must divide d_model={self.d_model}, or set d_head"
@@ -315,8 +316,3 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
     read = {k: choice(k, _ENUMS[k], v) if k in _ENUMS else v for k, v in options.items()}
     # JSON has lists only, and a spec must be hashable.
     return {k: tuple(v) if isinstance(v, list) else v for k, v in read.items()}
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise ValueError(f"{name}={value} must be at least {least}")

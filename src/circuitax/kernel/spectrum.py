@@ -130,13 +130,6 @@ def trace_cosine(chain: Chain) -> Float[Array, "*batch"]:
     return safe_divide(trace(chain), _norm(chain) * rank)
 
 
-def effective_rank(chain: Chain) -> Float[Array, "*batch"]:
-    """``(Σ σ²)² / Σ σ⁴``, the participation ratio of the squared singular values."""
-    chain = unit_factors(chain)
-    sums = power_sums(cyclic(chain.T @ chain), 2)
-    return safe_divide(sums[..., 0] ** 2, sums[..., 1])
-
-
 def unit_factors(chain: Chain) -> Chain:
     """The chain up to a positive number: the largest |entry| of every factor is in [1/2, 1).
 
@@ -192,20 +185,6 @@ def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     roots = safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
     values = decompositions.singular(roots[0] @ jnp.matrix_transpose(roots[1]))
     return size[..., None] * values
-
-
-def thin_svd(
-    chain: Chain,
-) -> tuple[
-    Float[Array, "*batch d_in rank"], Float[Array, "*batch rank"], Float[Array, "*batch rank d_out"]
-]:
-    """``U, σ, Vᵀ`` with ``M = U diag(σ) Vᵀ`` and orthonormal thin factors."""
-    chain, size = _scaled(chain)
-    left, right = (multiply(side.factors) for side in _narrow_sides(chain))
-    q_left, r_left = decompositions.orthonormal(left)
-    q_right, r_right = decompositions.orthonormal(jnp.matrix_transpose(right))
-    u, values, v = decompositions.singular_vectors(r_left @ jnp.matrix_transpose(r_right))
-    return q_left @ u, size[..., None] * values, v @ jnp.matrix_transpose(q_right)
 
 
 def _norm_cuts(chain: Chain) -> tuple[int, int]:

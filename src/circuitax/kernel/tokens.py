@@ -8,6 +8,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Int
 
+from circuitax.kernel.checks import shortened
+
 # What functions of texts accept; `token_ids` says which of these are texts.
 Tokens = ArrayLike | Sequence
 
@@ -46,9 +48,9 @@ def token_ids(
 
 
 def _as_array(tokens: Tokens, name: str) -> Array:
-    if isinstance(tokens, str):
+    if any(isinstance(leaf, str) for leaf in jax.tree.leaves(tokens)):
         raise ValueError(
-            f"{name}={tokens[:20]!r} must be ids: cx.load_tokenizer(source).encode(text).ids"
+            f"{name}={shortened(tokens)} must be ids: cx.load_tokenizer(source).encode(text).ids"
         )
     try:
         return jnp.asarray(tokens)

@@ -18,10 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.shown import shortened
+from circuitax.display.tables import NumberTable, counted
+from circuitax.kernel.checks import shortened
+from circuitax.kernel.indices import whole
+from circuitax.kernel.keys import check_key
 from circuitax.kit.measured_training import chunk_size
 from circuitax.lab.loop import ChunkLoop
 from circuitax.lab.stop import StopFlag, Stopped
@@ -51,7 +54,8 @@ class TrainLog:
             in front.
         metrics: Named arrays over ``step`` (updates done) and ``member``: ``loss``, ``grad_norm``
             and the problem's own, each the mean over the ``every`` steps before, NaN once a member
-            has diverged; ``alive``; and what the probe measured at that step.
+            has diverged; ``alive``; and what the probe measured at that step. Its ``attrs`` name
+            the optimizer and its weight decay.
         finished: False where Ctrl-C ended the training early.
     """
 
@@ -59,19 +63,29 @@ class TrainLog:
     metrics: xr.Dataset
     finished: bool
 
-    def __repr__(self) -> str:
-        sizes = self.metrics.sizes
+    def _table(self) -> NumberTable:
+        sizes, arrays = self.metrics.sizes, self.metrics.data_vars
         steps = int(self.metrics.step[-1]) if sizes["step"] else 0
         early = "" if self.finished else ", stopped early"
-        head = f"TrainLog of {sizes['member']} members, {steps} steps{early}"
-        lines = []
-        for name, values in self.metrics.data_vars.items():
-            if steps and values.ndim == 2:
-                low, middle, high = np.nanquantile(np.asarray(values[-1], float), [0, 0.5, 1])
-                lines.append(f"  {name}: {middle:.4g} [{low:.4g} to {high:.4g}]")
-            else:
-                lines.append(f"  {name} {values.shape}")
-        return "\n".join([head, *shortened(lines)])
+        members = counted(sizes["member"], "member")
+        title = f"TrainLog of {members}, {counted(steps, 'step')}{early}; last metrics over members"
+        rows = [
+            (str(name), np.nanquantile(np.asarray(values[-1], float), [0.5, 0, 1]).tolist())
+            for name, values in arrays.items()
+            if steps and values.ndim == 2
+        ]
+        shown = {name for name, _ in rows}
+        others = [
+            f"{name} {dict(values.sizes)}" for name, values in arrays.items() if name not in shown
+        ]
+        settings = ", ".join(f"{name} {value}" for name, value in self.metrics.attrs.items())
+        return NumberTable(title, ("median", "lowest", "highest"), rows, [*others[:5], settings])
+
+    def __repr__(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
 
 
 def train(
@@ -84,6 +98,7 @@ def train(
     every: int | None = None,
     probe: Callable[[PyTree], Any] | None = None,
     folder: str | Path | None = None,
+    mesh: Mesh | str | None = "auto",
 ) -> TrainLog:
     """Train an ensemble of a problem of one's own, with progress; Ctrl-C returns what there is.
 
@@ -97,21 +112,25 @@ def train(
         key: Of initialisation and data; needed where ``members`` is a number.
         optim: Optimizer, such as ``cx.training.optim.OptimSpec("adam", learning_rate=1e-3,
             weight_decay=0.0)``, whose weights decay by 0.01 unless told otherwise;
-            ``OptimSpec()`` when None. Its ``steps`` are those of this call, and its
-            rate is that of all members where ``members`` is a number.
+            ``OptimSpec()`` when None, which is AdamW with that decay and rate 1e-3. Its ``steps``
+            are those of this call, and its rate is that of all members where ``members`` is a
+            number.
         every: Steps between two rows of the metrics, a divisor of ``steps``; at most 100 when None.
         probe: Measurement of one member's parameters every ``every`` steps: an array, called
             ``probe``, or a dict of arrays.
         folder: Where checkpoints go; the same call resumes from the last one there. None keeps
             nothing.
+        mesh: Devices that members are spread over, as in `ensemble.Plan`: all there are unless told
+            otherwise, one where None. The cores of a CPU are devices where a script or notebook
+            begins with ``jax.config.update("jax_num_cpu_devices", 2)``.
 
     Raises:
         ValueError: If an argument is out of range, ``problem`` is no problem or cannot be hashed,
             two arrays have one name, or ``folder`` holds another training.
         Diverged: If all members diverged.
     """
-    check_range("steps", steps, "[1, inf)")
-    every = chunk_size(steps, LONGEST_CHUNK) if every is None else every
+    steps = whole("steps", steps, 1)
+    every = chunk_size(steps, LONGEST_CHUNK) if every is None else whole("every", every)
     if every < 1 or steps % every:
         raise ValueError(f"every={every} must be at least 1 and divide steps={steps}")
     optim = OptimSpec() if optim is None else optim
@@ -121,16 +140,21 @@ def train(
             "circuitax.training.optim.OptimSpec('adam', learning_rate=1e-3)"
         )
     _check_problem(problem)
+    if probe is not None and not callable(probe):
+        raise ValueError(f"probe={shortened(probe)} must be a function of one member's parameters")
+    if folder is not None and not isinstance(folder, str | Path):
+        raise ValueError(f"folder={shortened(folder)} must be a path, or None to keep nothing")
     if optim.schedule is not Schedule.constant:
         optim = dataclasses.replace(optim, steps=steps)
-    if isinstance(members, int):
-        check_range("members", members, "[1, inf)")
+    if not isinstance(members, Member):
+        members = whole("members", members, 1)
         if key is None:
             raise ValueError("key=None must be a key where members is a number")
+        check_key(key, one=True)
         members = ensemble.new_members(key, optim.learning_rate, jnp.arange(members))
     elif key is not None:
         raise ValueError("key must be None where members have keys of their own")
-    plan = ensemble.Plan(problem, optim, chunk=every)
+    plan = ensemble.Plan(problem, optim, chunk=every, mesh=mesh)
     advance = ensemble.advance(plan, members)
 
     def probed(state: TrainState) -> tuple[TrainState, dict[str, Array]]:
@@ -153,9 +177,11 @@ def train(
             state, metrics = loop.state, loop.metrics()
     n_rows = len(metrics["loss"]) if metrics else 0
     after = every * np.arange(1, n_rows + 1)
+    # On one device again, where the caller's other arrays are.
+    models = jax.tree.map(jnp.asarray, jax.device_get(state.params))
     return TrainLog(
-        state.params,
-        _dataset(metrics, after, members.init_key.shape[0]),
+        models,
+        _dataset(metrics, after, members.init_key.shape[0], optim),
         finished=n_rows == steps // every,
     )
 
@@ -184,12 +210,15 @@ def _check_problem(problem: Any) -> None:
         ) from error
 
 
-def _dataset(metrics: dict[str, np.ndarray], step: np.ndarray, n_members: int) -> xr.Dataset:
+def _dataset(
+    metrics: dict[str, np.ndarray], step: np.ndarray, n_members: int, optim: OptimSpec
+) -> xr.Dataset:
     def dims(name: str, ndim: int) -> list[str]:
         return ["step", "member", *(f"{name}_{axis}" for axis in range(ndim - 2))]
 
     arrays = {name: (dims(name, values.ndim), values) for name, values in metrics.items()}
-    return xr.Dataset(arrays, {"step": step, "member": np.arange(n_members)})
+    facts = {"optimizer": optim.name.value, "weight_decay": optim.weight_decay}
+    return xr.Dataset(arrays, {"step": step, "member": np.arange(n_members)}, facts)
 
 
 def _identity(plan: ensemble.Plan, members: Member, probe: Any) -> str:

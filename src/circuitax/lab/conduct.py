@@ -1,4 +1,4 @@
-"""One run from its cell to its folder: upstream runs, reuse, lock, lab, record, claims, figures.
+"""One run from its plan to its folder: upstream runs, reuse, lock, lab, record, claims, figures.
 
 This file is part of what the reuse of a run depends on: a change here computes every run again.
 """
@@ -17,8 +17,8 @@ from typing import NamedTuple
 import jax
 
 from circuitax.config.catalogue import checkout
-from circuitax.config.cells import PlannedRun
 from circuitax.config.identity import canonical
+from circuitax.config.planned_runs import PlannedRun
 from circuitax.kernel.keys import derive
 from circuitax.lab.busy import Busy, held
 from circuitax.lab.cores import n_cores
@@ -86,7 +86,7 @@ class Depends(NamedTuple):
 
 
 def conduct(
-    cell: PlannedRun,
+    planned: PlannedRun,
     *,
     command: str,
     stop: StopFlag,
@@ -102,7 +102,7 @@ def conduct(
     run that is computed again stays as it was until the new one is whole.
 
     Args:
-        cell: What to compute; ``again`` of its settings asks to compute it although it is finished.
+        planned: What to compute; ``again`` of its settings asks for it although it is finished.
         command: What was typed, for the provenance.
         stop: Flag that a signal sets.
         say: Told what is being done, a line each.
@@ -117,7 +117,7 @@ def conduct(
         ValueError: If the experiment's record does not settle its claims; the data are kept.
     """
     outcome, unsettled = _outcome(
-        cell, command=command, stop=stop, say=say, wait=wait, derived=derived, alike=alike
+        planned, command=command, stop=stop, say=say, wait=wait, derived=derived, alike=alike
     )
     if unsettled is not None:
         raise unsettled
@@ -125,7 +125,7 @@ def conduct(
 
 
 def _outcome(
-    cell: PlannedRun,
+    planned: PlannedRun,
     *,
     command: str,
     stop: StopFlag,
@@ -136,21 +136,21 @@ def _outcome(
 ) -> tuple[Outcome, Exception | None]:
     """A run, and the errors raised by its claims: its data are valid without them."""
     inputs: dict[str, WholeRun] = {}
-    for item in cell.inputs:
+    for item in planned.inputs:
         upstream, _ = _outcome(
             item, command=command, stop=stop, say=say, wait=True, derived=derived, alike=alike
         )
         inputs[item.entry.name] = upstream.folder
-    target = run_folder(cell.entry.name, cell.id)
-    depends = Depends(source_of(cell), {name: _read_of(run) for name, run in inputs.items()})
-    if not cell.settings.again and (there := _finished(target, depends, alike, say)):
-        return _derive(Outcome(there, True, 0.0, ""), cell, derived)
-    work = work_folder() / cell.id
+    target = run_folder(planned.entry.name, planned.id)
+    depends = Depends(source_of(planned), {name: _read_of(run) for name, run in inputs.items()})
+    if not planned.settings.again and (there := _finished(target, depends, alike, say)):
+        return _derive(Outcome(there, True, 0.0, ""), planned, derived)
+    work = work_folder() / planned.id
     said = False
     with ExitStack() as stack:
         while True:
             try:
-                name = f"run {cell.entry.name}/{cell.id}"
+                name = f"run {planned.entry.name}/{planned.id}"
                 stack.enter_context(held(work.with_suffix(".lock"), name))
                 break
             except Busy as error:
@@ -163,8 +163,8 @@ def _outcome(
                 time.sleep(WAIT_SECONDS)
         recover(target)
         # By the process that held the lock before.
-        if not cell.settings.again and (there := _finished(target, depends, alike, say)):
-            return _derive(Outcome(there, True, 0.0, ""), cell, derived)
+        if not planned.settings.again and (there := _finished(target, depends, alike, say)):
+            return _derive(Outcome(there, True, 0.0, ""), planned, derived)
         stated = json.dumps(depends._asdict(), sort_keys=True)
         # Found by its name alone, so that no damaged byte in it loses the work.
         made_from = work / f"depends-{hashlib.sha256(stated.encode()).hexdigest()[:16]}.json"
@@ -174,24 +174,24 @@ def _outcome(
             shutil.rmtree(work, ignore_errors=True)
         else:
             work.unlink(missing_ok=True)
-        say(announcement(cell, resumes=resumes))
+        say(announcement(planned, resumes=resumes))
         write_text(made_from, stated)
         with log_to(LOG, work / "log.txt"), clock(work / "seconds", say) as seconds:
-            record = _compute(cell, Lab(work, stop=stop, inputs=inputs))
+            record = _compute(planned, Lab(work, stop=stop, inputs=inputs))
         made = work / "whole"
         shutil.rmtree(made, ignore_errors=True)
-        _write(made, cell, record, inputs, command=command, depends=depends, seconds=seconds())
+        _write(made, planned, record, inputs, command=command, depends=depends, seconds=seconds())
         write_manifest(made, left_out=DERIVED)
-        outcome, unsettled = _derive(Outcome(whole(made), False, seconds(), ""), cell, derived)
+        outcome, unsettled = _derive(Outcome(whole(made), False, seconds(), ""), planned, derived)
         publish(made, target)
         make_newest(target)
         shutil.rmtree(work, ignore_errors=True)
     return outcome._replace(folder=WholeRun(target)), unsettled
 
 
-def source_of(cell: PlannedRun) -> str:
+def source_of(planned: PlannedRun) -> str:
     """Hash of all source that determines the numbers of a run and of its upstream runs."""
-    starts, waiting = [], [cell]
+    starts, waiting = [], [planned]
     while waiting:
         item = waiting.pop()
         starts.append(item.entry.path)
@@ -219,31 +219,33 @@ def _finished(
     return run if same_code and facts["input_data"] == depends.input_data else None
 
 
-def _derive(outcome: Outcome, cell: PlannedRun, derived: bool) -> tuple[Outcome, Exception | None]:
+def _derive(
+    outcome: Outcome, planned: PlannedRun, derived: bool
+) -> tuple[Outcome, Exception | None]:
     """Settle the claims and draw the figures; errors in either leave the data intact."""
     if not derived:
         return outcome, None
     unsettled: Exception | None = None
     try:
-        settle_run(outcome.folder, cell.entry)
+        settle_run(outcome.folder, planned.entry)
     except Exception as error:
         unsettled = error
-    return outcome._replace(figure_error=_draw(outcome.folder, cell)), unsettled
+    return outcome._replace(figure_error=_draw(outcome.folder, planned)), unsettled
 
 
-def _compute(cell: PlannedRun, lab: Lab) -> Record:
-    module = cell.entry.load()
-    with jax.enable_x64(cell.settings.dtype.name == "float64"):
-        key = derive(jax.random.key(cell.settings.seed), cell.entry.name)
-        record = module.run(cell.spec, key, lab)
+def _compute(planned: PlannedRun, lab: Lab) -> Record:
+    module = planned.entry.load()
+    with jax.enable_x64(planned.settings.dtype.name == "float64"):
+        key = derive(jax.random.key(planned.settings.seed), planned.entry.name)
+        record = module.run(planned.spec, key, lab)
     if not isinstance(record, Record):
-        raise ValueError(f"run() of {cell.entry.name!r} returned {type(record)}, not a Record")
+        raise ValueError(f"run() of {planned.entry.name!r} returned {type(record)}, not a Record")
     return record
 
 
 def _write(
     folder: Path,
-    cell: PlannedRun,
+    planned: PlannedRun,
     record: Record,
     inputs: dict[str, WholeRun],
     *,
@@ -252,9 +254,9 @@ def _write(
     seconds: float,
 ) -> None:
     record.save(folder)
-    write_text(folder / "config.yaml", cell.config)
-    write_json(folder / "spec.json", canonical(cell.spec))
-    write_text(folder / "overrides.yaml", "".join(f"- {text}\n" for text in cell.overrides))
+    write_text(folder / "config.yaml", planned.config)
+    write_json(folder / "spec.json", canonical(planned.spec))
+    write_text(folder / "overrides.yaml", "".join(f"- {text}\n" for text in planned.overrides))
     work = folder.parent
     for name in ("log.txt", METRICS):
         if (work / name).exists():
@@ -264,17 +266,17 @@ def _write(
     facts = describe(
         checkout(),
         command=command,
-        experiment=cell.entry.name,
-        run=cell.id,
-        scale=cell.settings.scale.name,
-        seed=cell.settings.seed,
-        dtype=cell.settings.dtype.name,
+        experiment=planned.entry.name,
+        run=planned.id,
+        scale=planned.settings.scale.name,
+        seed=planned.settings.seed,
+        dtype=planned.settings.dtype.name,
         device=device_name(),
         seconds=seconds,
         source=depends.source,
         inputs={name: path.name for name, path in inputs.items()},
         input_data=depends.input_data,
-        outside=dict(cell.outside),
+        outside=dict(planned.outside),
     )
     write_json(folder / PROVENANCE, facts)
 
@@ -287,11 +289,11 @@ def device_name() -> str:
     return f"{len(devices)} x {kind}{cores}"
 
 
-def _draw(folder: WholeRun, cell: PlannedRun) -> str:
+def _draw(folder: WholeRun, planned: PlannedRun) -> str:
     # A figure must not lose the data, whatever it raises.
     try:
-        if not up_to_date(folder, cell.entry):
-            draw_figures(folder, cell.entry)
+        if not up_to_date(folder, planned.entry):
+            draw_figures(folder, planned.entry)
     except Exception as error:
         with suppress(OSError):  # of a full disk
             write_text(folder / FIGURES_FAILED, traceback.format_exc())

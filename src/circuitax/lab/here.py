@@ -12,8 +12,8 @@ from circuitax.records.agreement import (
     counts_here,
     settings_text,
 )
-from circuitax.records.claims import PUBLISHED, Verdict
-from circuitax.records.claims_table import measured_text
+from circuitax.records.claim_texts import measured_text
+from circuitax.records.claims import PUBLISHED, SettledClaim
 
 # Fields that count independent replicates: intervals account for them.
 REPLICATES = {"seeds", "n_seeds", "n_members", "full_seeds", "halving_seeds", "target_seeds"}
@@ -31,15 +31,15 @@ def held_against(
     """
     found: dict[str, Here] = {}
     for name, there in accepted.items():
-        kept = {verdict.claim.id: verdict for verdict in verdicts(there)}
+        kept = {settled.claim.id: settled for settled in verdicts(there)}
         if name not in runs:
             found |= {key: Here(NOT_REPEATED, None, f"`{command}{name}`") for key in kept}
             continue
         settings = settings_text(_settings(runs[name]), _settings(there))
-        made = {verdict.claim.id: verdict for verdict in verdicts(runs[name])}
-        for key, verdict in kept.items():
+        made = {settled.claim.id: settled for settled in verdicts(runs[name])}
+        for key, settled in kept.items():
             if key in made:
-                found[key] = compare(made[key], verdict, settings)
+                found[key] = compare(made[key], settled, settings)
             else:
                 found[key] = Here(NOT_REPEATED, None, "the run here does not make it")
     return found
@@ -62,8 +62,8 @@ def in_words(found: Mapping[str, Here], accepted: Mapping[str, WholeRun]) -> Ite
             yield f"  {name}: {numbers[0]} here, {numbers[1]} accepted: {here.told}"
 
 
-def published_here(found: Mapping[str, Here], kept: Mapping[str, Verdict]) -> str:
-    """How many published statements agree with what was measured here, in words.
+def published_here(found: Mapping[str, Here], kept: Mapping[str, SettledClaim]) -> str:
+    """Count of published statements that agree with what was measured here, in words.
 
     Args:
         found: Claims by id, as `held_against` has them.

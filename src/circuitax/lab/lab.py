@@ -21,7 +21,7 @@ from circuitax.lab.stages import load_stage, save_stage
 from circuitax.lab.stop import StopFlag
 from circuitax.records.record import Record
 from circuitax.records.store import write_text
-from circuitax.training.sharding import device_mesh
+from circuitax.training.sharding import every_device
 
 Item = TypeVar("Item")
 LOG = logging.getLogger("circuitax")
@@ -57,12 +57,8 @@ class Lab:
 
     @property
     def mesh(self) -> Mesh | None:
-        """Device mesh of an ensemble, as `ensemble.Plan` takes it; None for a single device.
-
-        The cores of a CPU are devices only where `cores.one_device_a_core` made them so.
-        """
-        split = jax.default_backend() != "cpu" or jax.config.values["jax_num_cpu_devices"] > 1
-        return device_mesh() if split and len(jax.devices()) > 1 else None
+        """Device mesh of an ensemble, as `ensemble.Plan` takes it; None for a single device."""
+        return every_device()
 
     def loop(
         self,

@@ -25,9 +25,9 @@ from circuitax.records.claim_changes import (
     read_pilots,
 )
 from circuitax.records.claim_sections import address
-from circuitax.records.claims import ABSENT, HOLDS, NOT_RUN, Verdict
+from circuitax.records.claim_texts import ClaimRow, counts_text, measured_text
+from circuitax.records.claims import ABSENT, HOLDS, NOT_RUN, SettledClaim
 from circuitax.records.claims_page import render_changes, render_claims_page, render_details
-from circuitax.records.claims_table import ClaimRow, counts_text, measured_text
 from circuitax.records.gallery import GalleryItem, render_chapters, render_index
 from circuitax.records.manifest import MANIFEST
 from circuitax.records.report import Interactive, render_report
@@ -88,7 +88,7 @@ def write_pages(
 
     shown, verdicts = items(folder), {v.claim.id: v for found in settled.values() for v in found}
     listed, kept = checkout() / ACCEPTANCE, checkout() / CHANGES
-    places = {name: address(verdict.claim) for name, verdict in verdicts.items()}
+    places = {name: address(one.claim) for name, one in verdicts.items()}
     gallery, claims, report = (folder / name for name in PAGES)
     write_text(gallery, render_index(shown, missing, command))
     _write_all(folder / GALLERY, render_chapters(items(folder / GALLERY)))
@@ -182,7 +182,7 @@ def _pictures(items: Sequence[GalleryItem], folder: Path) -> dict[str, str]:
     return found
 
 
-def verdict_lines(found: Sequence[Verdict], most: int = 12) -> list[str]:
+def verdict_lines(found: Sequence[SettledClaim], most: int = 12) -> list[str]:
     """One line for each claim with its number, those that do not hold first.
 
     ``id: 1.05 [0.90, 1.20], wanted 1 ± 0.2: undecided, n = 3 of 5``.
@@ -191,21 +191,21 @@ def verdict_lines(found: Sequence[Verdict], most: int = 12) -> list[str]:
         found: Verdicts of one run.
         most: How many lines; another counts the omitted claims.
     """
-    ranked = sorted(found, key=lambda verdict: verdict.verdict == HOLDS)
-    lines = [_verdict_line(verdict) for verdict in ranked[:most]]
-    rest = [verdict.verdict for verdict in ranked[most:]]
+    ranked = sorted(found, key=lambda settled: settled.verdict == HOLDS)
+    lines = [_verdict_line(settled) for settled in ranked[:most]]
+    rest = [settled.verdict for settled in ranked[most:]]
     return [*lines, *([f"and {counts_text(rest)} more"] if rest else [])]
 
 
-def _verdict_line(verdict: Verdict) -> str:
-    claim, estimate = verdict.claim, verdict.estimate
-    if estimate is None or verdict.verdict in (ABSENT, NOT_RUN):
-        return f"{claim.id}: {verdict.verdict}: {verdict.reason}"
+def _verdict_line(settled: SettledClaim) -> str:
+    claim, estimate = settled.claim, settled.estimate
+    if estimate is None or settled.verdict in (ABSENT, NOT_RUN):
+        return f"{claim.id}: {settled.verdict}: {settled.reason}"
     n = f"{estimate.n} of {claim.n}" if estimate.n < claim.n else f"{estimate.n}"
     number = f"{measured_text(estimate)}, wanted {claim.expected.text}"
-    return f"{claim.id}: {number}: {verdict.verdict}, n = {n}"
+    return f"{claim.id}: {number}: {settled.verdict}, n = {n}"
 
 
-def verdict_counts(found: list[Verdict]) -> str:
+def verdict_counts(found: list[SettledClaim]) -> str:
     """Counts of the verdicts, in words; empty when there are no claims."""
-    return counts_text([verdict.verdict for verdict in found])
+    return counts_text([settled.verdict for settled in found])

@@ -8,11 +8,11 @@ from typing import Any, NewType
 
 from circuitax.config.catalogue import checkout
 from circuitax.names import nearest
-from circuitax.records.claims import Verdict
+from circuitax.records.claims import SettledClaim
 from circuitax.records.estimate import Estimate, estimate_from_json
 from circuitax.records.manifest import checksum, damage
+from circuitax.records.settled_json import settled_from_json
 from circuitax.records.store import recover, recover_all
-from circuitax.records.verdict_json import verdict_from_json
 
 # Another place for results, such as a scratch disk.
 VARIABLE = "CIRCUITAX_RESULTS"
@@ -208,13 +208,13 @@ def scalars(run: Path) -> dict[str, Estimate]:
     return {name: estimate_from_json(fields) for name, fields in measured.items()}
 
 
-def verdicts(run: Path) -> list[Verdict]:
+def verdicts(run: Path) -> list[SettledClaim]:
     """The latest verdicts of a finished run.
 
     Raises:
         DamagedRun: If they are not as they were settled.
     """
-    return [verdict_from_json(row) for row in _settled(run, CLAIMS)]
+    return [settled_from_json(row) for row in _settled(run, CLAIMS)]
 
 
 def _settled(run: Path, name: str) -> Any:

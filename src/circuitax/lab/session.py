@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from circuitax.config.cells import PlannedRun
+from circuitax.config.planned_runs import PlannedRun
 from circuitax.records.store import write_text
 
 # Beside the file of the seconds while a session runs: how long it has run.
@@ -18,16 +18,16 @@ UNDER_WAY = "seconds-under-way"
 BEAT_SECONDS = 5.0
 
 
-def announcement(cell: PlannedRun, *, resumes: bool) -> str:
+def announcement(planned: PlannedRun, *, resumes: bool) -> str:
     """The first line of a session: the run, and its expected time.
 
     Args:
-        cell: The run.
+        planned: The run.
         resumes: Whether an earlier session left work that is resumed.
     """
-    name, scale = cell.entry.name, cell.settings.scale.name
-    expected = cell.entry.seconds(scale)
-    parts = [f"{name} {cell.id} at {scale} scale" + (", resumed" if resumes else "")]
+    name, scale = planned.entry.name, planned.settings.scale.name
+    expected = planned.entry.seconds(scale)
+    parts = [f"{name} {planned.id} at {scale} scale" + (", resumed" if resumes else "")]
     if expected is not None:
         parts.append(f"about {_duration(expected)} expected on 2 cores")
     elif scale == "paper":

@@ -9,16 +9,16 @@ from circuitax.config.catalogue import CLAIMS as CLAIMS_MODULE
 from circuitax.config.catalogue import MEASURES, ExperimentEntry
 from circuitax.lab.runs import CLAIMS, SCALARS, SETTLED, verdicts, whole
 from circuitax.lab.source import source_hash
-from circuitax.records.claims import Verdict, settle
+from circuitax.records.claims import SettledClaim, settle
 from circuitax.records.manifest import checksums
 from circuitax.records.record import DATA, Record
+from circuitax.records.settled_json import settled_to_json
 from circuitax.records.store import write_json
-from circuitax.records.verdict_json import verdict_to_json
 
 T = TypeVar("T")
 
 
-def settle_run(folder: Path, entry: ExperimentEntry) -> list[Verdict]:
+def settle_run(folder: Path, entry: ExperimentEntry) -> list[SettledClaim]:
     """The verdict on every claim of an experiment, from the record of one run.
 
     The record is loaded, the experiment measures it and draws the nulls of its claims, and these
@@ -42,7 +42,7 @@ def settle_run(folder: Path, entry: ExperimentEntry) -> list[Verdict]:
     nulls = _applied("nulls", entry.load_nulls(), record, entry, folder)
     found = settle(entry.load_claims(), *measured, nulls)
     write_json(folder / SCALARS, measured.to_json())
-    write_json(folder / CLAIMS, [verdict_to_json(verdict) for verdict in found])
+    write_json(folder / CLAIMS, [settled_to_json(settled) for settled in found])
     write_json(folder / SETTLED, {"source": source, "sha256": _files(folder)})
     return found
 

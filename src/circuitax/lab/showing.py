@@ -8,8 +8,8 @@ from circuitax.config.catalogue import ExperimentEntry
 from circuitax.lab.runs import ACCEPTED, WholeRun, figures, provenance
 from circuitax.lab.twin_files import checked_twin
 from circuitax.records.chapters import GALLERY, chapter_of
-from circuitax.records.claims import Claim, Verdict
-from circuitax.records.claims_table import ClaimRow
+from circuitax.records.claim_texts import ClaimRow
+from circuitax.records.claims import Claim, SettledClaim
 from circuitax.records.gallery import GalleryFigure, GalleryItem
 from circuitax.records.measured import measured_by
 from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
@@ -20,7 +20,7 @@ OUTDATED = "computed by older code whose numbers differ"
 def gallery_item(
     run: WholeRun,
     entry: ExperimentEntry,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[SettledClaim],
     folder: Path,
     made: WholeRun | None = None,
 ) -> GalleryItem:
@@ -74,11 +74,11 @@ def gallery_item(
 def claim_rows(
     run: WholeRun,
     entry: ExperimentEntry,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[SettledClaim],
     top: Path,
     folder: Path | None = None,
 ) -> list[ClaimRow]:
-    """What the pages of claims say about a run.
+    """Rows of a run on the pages of claims.
 
     Args:
         run: As in `gallery_item`.
@@ -95,16 +95,16 @@ def claim_rows(
     figure = pictures[0] if len(pictures) == 1 else f"{chapter}#{entry.name}"
     return [
         ClaimRow(
-            verdict,
+            settled,
             entry.name,
             facts["scale"],
             facts["run"],
             relative(run, folder),
             figure,
-            _code(entry, verdict.claim, folder),
+            _code(entry, settled.claim, folder),
             OUTDATED if checked_twin(run).get("outcome") == DIFFERENT else "",
         )
-        for verdict in verdicts
+        for settled in verdicts
     ]
 
 

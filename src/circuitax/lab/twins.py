@@ -6,10 +6,10 @@ from importlib import metadata
 from typing import Any, NamedTuple
 
 from circuitax.config.catalogue import ExperimentEntry, checkout
-from circuitax.config.cells import PlannedRun
 from circuitax.config.identity import canonical
+from circuitax.config.planned_runs import PlannedRun
 from circuitax.config.schema import ConfigError
-from circuitax.config.twins import Settings, new_settings, twin_cases, twin_cell, varying
+from circuitax.config.twins import Settings, new_settings, planned_twin, twin_cases, varying
 from circuitax.data.corpus import TextError
 from circuitax.data.fingerprint import ABSENT
 from circuitax.lab.compilation import processor
@@ -105,8 +105,8 @@ def repeat_twin(
     for case, about in kept["cases"].items():
         settings = Settings(**about["settings"])
         try:
-            cell = twin_cell(settings, entries)
-            if reason := _unlike(about["outside"], _outside(cell)):
+            planned = planned_twin(settings, entries)
+            if reason := _unlike(about["outside"], _outside(planned)):
                 left_out[case] = reason
             else:
                 cases[case] = _case(settings, entries, stop, derived)
@@ -147,30 +147,30 @@ def _case(
     settings: Settings, entries: dict[str, ExperimentEntry], stop: StopFlag, derived: bool = False
 ) -> dict[str, Any]:
     """One run of a twin, as saved in ``twin.json``."""
-    cell = twin_cell(settings, entries)
+    planned = planned_twin(settings, entries)
     command = "python -m experiments.twins"
-    folder = conduct(cell, command=command, stop=stop, derived=derived).folder
+    folder = conduct(planned, command=command, stop=stop, derived=derived).folder
     return {
-        "settings": settings._replace(specs=_specs(cell))._asdict(),
-        "source": source_of(cell),
-        "outside": _outside(cell),
-        "digest": digest(folder, varying(cell.entry.name)),
+        "settings": settings._replace(specs=_specs(planned))._asdict(),
+        "source": source_of(planned),
+        "outside": _outside(planned),
+        "digest": digest(folder, varying(planned.entry.name)),
     }
 
 
-def _specs(cell: PlannedRun) -> dict[str, Any]:
+def _specs(planned: PlannedRun) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for item in cell.inputs:
+    for item in planned.inputs:
         found |= _specs(item)
-    return found | {cell.entry.name: canonical(cell.spec)}
+    return found | {planned.entry.name: canonical(planned.spec)}
 
 
-def _outside(cell: PlannedRun) -> dict[str, str]:
+def _outside(planned: PlannedRun) -> dict[str, str]:
     """Checksums of texts and weights read by a run and all upstream runs, by dotted field."""
     found: dict[str, str] = {}
-    for item in cell.inputs:
+    for item in planned.inputs:
         found |= _outside(item)
-    return found | {f"{cell.entry.name}.{name}": mark for name, mark in cell.outside}
+    return found | {f"{planned.entry.name}.{name}": mark for name, mark in planned.outside}
 
 
 def _unlike(there: Mapping[str, str], here: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ from jaxtyping import DTypeLike
 from safetensors.numpy import save_file
 
 from circuitax.data.fingerprint import ABSENT, fingerprint
+from circuitax.kernel.checks import check_float_type
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.models.config_fields import flag
 from circuitax.models.gguf_format import model_from_gguf
@@ -24,7 +25,7 @@ from circuitax.models.hub_config import spec_from_hub
 from circuitax.models.hub_weights import model_from_hub
 from circuitax.models.lens_format import config_from_spec, pairs_halves, spec_from_config
 from circuitax.models.lens_weights import BUFFERS, lens_state, model_from_lens
-from circuitax.models.sources import find_source, require_sizes
+from circuitax.models.sources import check_path, find_source, require_sizes
 from circuitax.models.tensors import open_safetensors, safetensors_files, tensors_of
 
 _TIED = (
@@ -60,6 +61,7 @@ def load_pretrained(
         scores over ``sqrt(d_head)``, causal; a final norm; shortformer vectors join queries and
         keys after the norm. transformers 5.23 for the families of the Hub.
     """
+    check_float_type("dtype", dtype)
     place = find_source(source, config)
     if place.kind == "gguf":
         return model_from_gguf(place.path, dtype)
@@ -89,9 +91,10 @@ def save_pretrained(model: Model, folder: str | Path) -> None:
 
     Raises:
         ValueError: If the model is an ensemble, lacks a weight, or has an option that the format
-            lacks.
+            lacks, or ``folder`` is no path.
     """
     check_one_member(model)
+    check_path("folder", folder)
     folder, config, state = Path(folder), config_from_spec(model.spec), lens_state(model)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from circuitax.kernel.checks import shortened
 from circuitax.models.smollm2 import smollm2_file
 
 # Names of the settings that count layers, heads, tokens and entries, in all formats. Longest texts
@@ -45,6 +46,9 @@ def find_source(source: str | Path, config: Mapping[str, Any] | None = None) -> 
         ValueError: If there are no settings, or a folder has several models.
         FileNotFoundError: If there is no such folder, file, package or cached repository.
     """
+    check_path("source", source)
+    if config is not None and not isinstance(config, Mapping):
+        raise ValueError(f"config={shortened(config)} must be a dict of settings")
     if str(source) == "smollm2" and not Path(source).exists():
         return Source(smollm2_file(), "gguf", None)
     path = Path(source).expanduser()
@@ -70,6 +74,16 @@ def find_source(source: str | Path, config: Mapping[str, Any] | None = None) -> 
     else:
         found = read_config(file)
     return Source(path, "hub" if "model_type" in found else "lens", found)
+
+
+def check_path(name: str, value: Any) -> None:
+    """Refuse what is neither a path nor the text of one.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError(f"{name}={shortened(value)} must be a path, or the text of one")
 
 
 def read_config(file: Path) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int, Key
 
+from circuitax.kernel.checks import check_float_type
 from circuitax.kernel.forward import batch_logits, forward
 from circuitax.kernel.generate import generate
 from circuitax.kernel.keys import check_key
@@ -90,10 +91,12 @@ def init_model(key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLik
         param_dtype: As in `Transformer`.
 
     Raises:
-        ValueError: If the key or the spec is none.
+        ValueError: If the key or the spec is none, or numbers of that type are no floating-point
+            ones.
     """
-    check_key(key)
+    check_key(key, one=True)
     if not isinstance(spec, TransformerSpec):
         raise ValueError(f"spec={spec!r} must be a TransformerSpec")
+    check_float_type("param_dtype", param_dtype)
     variables = Transformer(spec, param_dtype).init(key, method="model")
     return model_from_params(variables["params"], spec)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from circuitax.kernel.checks import check_range, choice
 from circuitax.kernel.compiled import compiled
+from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import derive
 from circuitax.projection.measures import (
     Block,
@@ -61,13 +62,19 @@ def distortion(
         ValueError: If there are fewer than two points, points and images differ in number or are
             not finite, or an argument is out of range.
     """
+    check_range("bounds", bounds, "[-inf, inf]")
     points, images = _as_array(points), _as_array(images)
     rows = jnp.asarray(bounds)
+    for name, z in (("points", points), ("images", images)):
+        if z.ndim != 2:
+            raise ValueError(f"{name} has shape {z.shape}, must be [n_points, dim]: a row for each")
+    if len(points) < 2:
+        raise ValueError(f"points has {len(points)} rows, must have at least two to make a pair")
     check_points(points, images)
-    _check_histogram(limits, n_bins)
+    limits = _check_histogram(limits, n_bins)
     if rows.ndim != 2 or rows.shape[1] != 2:
         raise ValueError(f"bounds has shape {rows.shape}, must be rows (lower, upper) [n, 2]")
-    check_range("near_capacity", near_capacity, "[0, inf)")
+    near_capacity, block = whole("near_capacity", near_capacity, 0), whole("block", block, 1)
     measure = choice("measure", Measure, measure)
     points, images = _not_folded(points), _not_folded(images)
     return _all_pairs(points, images, rows, limits, measure, block, n_bins, near_capacity)
@@ -143,7 +150,7 @@ def sampled_distortion(
     """
     n_points = points.shape[0]
     check_points(points, images)
-    _check_histogram(limits, n_bins)
+    limits = _check_histogram(limits, n_bins)
     check_range("n_pairs", n_pairs, "[1, inf)")
     check_range("block", block, "[1, inf)")
     if n_points < 2:
@@ -237,7 +244,9 @@ def check_points(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> No
     check_range("images", images, "(-inf, inf)")
 
 
-def _check_histogram(limits: tuple[float, float], n_bins: int) -> None:
-    check_range("n_bins", n_bins, "[0, inf)")
-    if not limits[0] < limits[1]:
-        raise ValueError(f"limits={limits} must increase")
+def _check_histogram(limits: tuple[float, float], n_bins: int) -> tuple[float, float]:
+    whole("n_bins", n_bins, 0)
+    check_range("limits", limits, "(-inf, inf)")
+    if np.shape(limits) != (2,) or not limits[0] < limits[1]:
+        raise ValueError(f"limits={limits} must be two numbers that increase")
+    return float(limits[0]), float(limits[1])

@@ -33,27 +33,6 @@ def ratio_cdf(ratio: ArrayLike, dim_out: ArrayLike) -> Values:
     return np.asarray(special.gammainc(m / 2, m * np.asarray(ratio, float) / 2))
 
 
-def orthogonal_ratio_cdf(ratio: ArrayLike, dim_in: int, dim_out: int) -> Values:
-    """`ratio_cdf` for an orthogonal map at unit gain: the law of ``(n/m) Beta(m/2, (n−m)/2)``.
-
-    Its variance is ``(2/m)(n − m)/(n + 2)``, below the ``2/m`` of a Gaussian map, because the rows
-    of a random orthogonal map never repeat a direction.
-
-    Args:
-        ratio: At least 0.
-        dim_in: n.
-        dim_out: m, in [1, n); at m = n the map is an isometry.
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
-    check_range("ratio", ratio, "[0, inf)")
-    if not 1 <= dim_out < dim_in:
-        raise ValueError(f"dim_out={dim_out} must be in [1, dim_in={dim_in})")
-    share = np.clip(np.asarray(ratio, float) * dim_out / dim_in, 0, 1)
-    return np.asarray(special.betainc(dim_out / 2, (dim_in - dim_out) / 2, share))
-
-
 def ratio_quantile(level: ArrayLike, dim_out: ArrayLike) -> Values:
     """The ratio below which a Gaussian map falls with probability ``level``.
 
@@ -153,20 +132,6 @@ def ratio_variance(kurtosis: float, participation: float, dim_out: ArrayLike) ->
     return np.asarray((2 + (kurtosis - 3) * participation) / _dims("dim_out", dim_out))
 
 
-def product_variance(cosine: float, dim_out: ArrayLike) -> Values:
-    """Variance of ``⟨f(x), f(y)⟩`` for unit x, y and a Gaussian map: ``(1 + cos² θ) / m``.
-
-    Args:
-        cosine: cos θ, in [-1, 1].
-        dim_out: m, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
-    check_range("cosine", cosine, "[-1, 1]")
-    return np.asarray((1 + cosine**2) / _dims("dim_out", dim_out))
-
-
 def overlap_tail(dim: ArrayLike, epsilon: ArrayLike) -> Values:
     """``P(|⟨u, v⟩| > ε)`` for independent uniform unit vectors: ``I_{1−ε²}((d−1)/2, 1/2)``.
 
@@ -183,21 +148,6 @@ def overlap_tail(dim: ArrayLike, epsilon: ArrayLike) -> Values:
     d = _dims("dim", dim, least=2)
     check_range("epsilon", epsilon, "[0, 1]")
     return np.asarray(special.betainc((d - 1) / 2, 0.5, 1 - np.asarray(epsilon, float) ** 2))
-
-
-def overlap_upper_tail(dim: ArrayLike, cosine: ArrayLike) -> Values:
-    """``P(⟨u, v⟩ > c)`` for independent uniform unit vectors.
-
-    Args:
-        dim: d, at least 2.
-        cosine: c, in [-1, 1].
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
-    d, c = _dims("dim", dim, least=2), np.asarray(cosine, float)
-    check_range("cosine", c, "[-1, 1]")
-    return np.asarray(special.betainc((d - 1) / 2, (d - 1) / 2, (1 - c) / 2))
 
 
 def random_capacity(dim: ArrayLike, epsilon: float, success: float = 0.5) -> Values:

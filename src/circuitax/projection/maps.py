@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from circuitax.kernel.checks import check_range, choice, choose_fields
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import whole
-from circuitax.kernel.keys import member_keys
+from circuitax.kernel.keys import check_key, member_keys
 from circuitax.projection.entries import EntryLaw, draw_columns
 from circuitax.projection.hadamard import padded_dim, subsampled_hadamard
 
@@ -118,7 +118,6 @@ def gain(spec: MapSpec) -> float:
     return factors.get(spec.family, 1.0)
 
 
-@compiled("spec", "block")
 def project(
     key: Key[Array, ""],
     points: Float[Array, "*batch dim_in"],
@@ -139,10 +138,13 @@ def project(
         block: Columns drawn at a time, at least 1.
 
     Raises:
-        ValueError: If ``points`` has another length than ``spec.dim_in``, or ``block`` is below 1.
+        ValueError: If ``points`` has another length than ``spec.dim_in`` or is not finite, or
+            ``block`` is below 1.
 
     Source: S0 Theorem 27, proof, for ``rademacher`` and ``proof``.
     """
+    check_key(key, one=True)
+    check_range("points", points, "(-inf, inf)")
     if not isinstance(spec, MapSpec):
         raise ValueError(f"spec={spec!r} must be a MapSpec, such as MapSpec('gaussian', 500, 40)")
     points = jnp.asarray(points)
@@ -150,7 +152,13 @@ def project(
         raise ValueError(
             f"points has shape {points.shape}, must be rows of spec.dim_in={spec.dim_in}"
         )
-    check_range("block", block, "[1, inf)")
+    return _project(key, points, spec, whole("block", block, 1))
+
+
+@compiled("spec", "block")
+def _project(
+    key: Key[Array, ""], points: Float[Array, "*batch dim_in"], spec: MapSpec, block: int
+) -> Float[Array, "*batch dim_out"]:
     scale = 1 / math.sqrt(gain(spec)) if spec.unit_gain else 1.0
     if spec.family is MapFamily.hadamard:
         return scale * subsampled_hadamard(key, points, spec.dim_out)

@@ -41,26 +41,3 @@ def pair_ratios(
         return (image * image).sum() / norm_sq
 
     return jax.lax.map(one, keys, batch_size=batch)
-
-
-def pair_products(
-    keys: Key[Array, " n_maps"],
-    x: Float[Array, " dim_in"],
-    y: Float[Array, " dim_in"],
-    spec: MapSpec,
-    *,
-    batch: int = 250,
-) -> Float[Array, "n_maps 3"]:
-    """``(‖f(x)‖², ‖f(y)‖², ⟨f(x), f(y)⟩)`` of one pair under one map for each key.
-
-    Raises:
-        ValueError: If ``batch`` is below 1.
-    """
-    check_range("batch", batch, "[1, inf)")
-    pair = jax.numpy.stack([x, y])
-
-    def one(key: Key[Array, ""]) -> Float[Array, "3"]:
-        u, v = project(key, pair, spec)
-        return jax.numpy.stack([(u * u).sum(), (v * v).sum(), (u * v).sum()])
-
-    return jax.lax.map(one, keys, batch_size=batch)

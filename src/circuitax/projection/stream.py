@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from circuitax.display.tables import NumberTable, counted, shortened
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.shown import known, shapes, shortened, table
+from circuitax.kernel.shown import known, shapes
 from circuitax.projection.counters import (
     CompensatedSum,
     WideCount,
@@ -55,36 +56,21 @@ class Stream(NamedTuple):
     histogram: WideCount
     limits: Float[Array, "*maps 2"]
 
-    def __repr__(self) -> str:
+    def _table(self) -> NumberTable | None:
         if not known(*self):
-            return shapes(self)
+            return None
         found, bad = _statistics(self), count_value(self.n_nonfinite).sum()
-        columns = {"low": found.low, "mean": found.mean, "high": found.high}
-        if found.histogram.shape[-1] > 2:
-            # To a cell of the histogram, of which this is the middle.
-            with np.errstate(invalid="ignore"):  # of no pair there is none
-                median = quantile(found, 0.5).mean(axis=0)
-            columns = {"low": found.low, "median": median} | columns
-        columns["deviation"] = found.std
-        bounds = []
-        for i, (below, above) in enumerate(zip(found.below.T, found.above.T, strict=True)):
-            if np.ndim(self.low):
-                columns |= {f"below {i}": below.T, f"above {i}": above.T}
-            else:
-                bounds.append(f"  bound {i}: {below:,} below, {above:,} above")
-        columns = dict(list(columns.items())[:COLUMNS])
-        rows = [
-            (f"map {', '.join(map(str, at))}".rstrip(), [column[at] for column in columns.values()])
-            for at in np.ndindex(np.shape(self.low))
-        ]
-        head, *lines = table(tuple(columns), rows)
-        left_out = (
-            f"left out: {found.n_zero.sum():,} without a value, {found.n_unresolved.sum():,} "
-            f"unresolved, {bad:,} not finite"
-        )
-        n = found.n_used.sum()
-        title = f"Stream of {n:,} pairs; cx.projection.stream.summarise has the numbers"
-        return "\n".join([title, head, *shortened(lines), *shortened(bounds), left_out])
+        title = f"Stream of {counted(found.n_used.sum(), 'pair')}"
+        note = "cx.projection.stream.summarise has the numbers"
+        return _shown(title, found, note, f", {bad:,} not finite")
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return shapes(self) if table is None else table.text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        return None if table is None else table.html()
 
 
 @documented
@@ -102,7 +88,7 @@ class Summary(NamedTuple):
         below: Values under each lower bound.
         above: Values over each upper bound.
         histogram: Counts; the first and the last cell are for values outside the limits.
-        edges: Between its cells.
+        edges: Between its cells; `quantile` returns the two of them that a quantile lies between.
     """
 
     n_used: Int[np.ndarray, "*maps"]
@@ -116,6 +102,40 @@ class Summary(NamedTuple):
     above: Int[np.ndarray, "*maps n_bounds"]
     histogram: Int[np.ndarray, "*maps n_cells"]
     edges: Float[np.ndarray, " n_edges"]
+
+    def _table(self) -> NumberTable:
+        title = f"Summary of {counted(self.n_used.sum(), 'pair')}"
+        return _shown(title, self, "fields: " + ", ".join(self._fields))
+
+    def __repr__(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+
+def _shown(title: str, found: Summary, note: str, bad: str = "") -> NumberTable:
+    columns = {"low": found.low, "mean": found.mean, "high": found.high}
+    if found.histogram.shape[-1] > 2:
+        # To a cell of the histogram, of which this is the middle.
+        with np.errstate(invalid="ignore"):  # of no pair there is none
+            median = quantile(found, 0.5).mean(axis=0)
+        columns = {"low": found.low, "median": median} | columns
+    columns["deviation"] = found.std
+    bounds = []
+    for i, (below, above) in enumerate(zip(found.below.T, found.above.T, strict=True)):
+        if np.ndim(found.low):
+            columns |= {f"below {i}": below.T, f"above {i}": above.T}
+        else:
+            bounds.append(f"  bound {i}: {below:,} below, {above:,} above")
+    columns = dict(list(columns.items())[:COLUMNS])
+    rows = [
+        (f"map {', '.join(map(str, at))}".rstrip(), [column[at] for column in columns.values()])
+        for at in np.ndindex(np.shape(found.low))
+    ]
+    zero, unresolved = found.n_zero.sum(), found.n_unresolved.sum()
+    left_out = f"left out: {zero:,} without a value, {unresolved:,} unresolved{bad}"
+    return NumberTable(title, tuple(columns), rows, [*shortened(bounds, 4), left_out, note])
 
 
 def empty_stream(n_bounds: int, n_bins: int) -> Stream:
@@ -248,9 +268,10 @@ def _statistics(stream: Stream) -> Summary:
 
 
 def quantile(summary: Summary, level: float) -> Float[np.ndarray, "2 *maps"]:
-    """Lower and upper edge of the histogram cell that holds a quantile.
+    """The two edges of the histogram cell that holds a quantile: it lies between them.
 
-    The resolution is one bin; a quantile outside the limits is bounded by the extreme value found.
+    Their mean is a single number for it. The resolution is one bin; a quantile outside the limits
+    is bounded by the extreme value found.
 
     Args:
         summary: Of a pass with a histogram.

@@ -2,6 +2,15 @@
 
 S0 is the document "Some Structures in Transformer Architectures" (Menon 2025);
 its Theorem 27 is the Johnson–Lindenstrauss lemma.
+
+Dimensions that suffice for N points and ε, of which each belongs to a statement of its own; for
+N = 100 and ε = 0.3:
+
+- 512, `dasgupta_gupta_dim`: a map that keeps all pairs exists. `statement_constant` gives the same
+  number, by ``m = C ln N / ε²``.
+- 678, `jl_dimension`: one random map keeps all pairs with probability at least 1 − δ, here 0.95.
+  For Gaussian maps alone it is 479 (``tail="exact"``).
+- 1,820, by `proof_constant`: what the proof of Theorem 27 takes for a map with another scale.
 """
 
 import enum
@@ -12,6 +21,7 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from circuitax.kernel.checks import check_range, choice
+from circuitax.kernel.indices import whole
 from circuitax.projection.laws import failure_probability
 
 Values = NDArray[np.float64]
@@ -59,7 +69,11 @@ def tail_bound(tail: Tail | str, dim_out: ArrayLike, epsilon: ArrayLike) -> Valu
 def jl_dimension(
     n_points: int, epsilon: float, delta: float = 0.05, *, tail: Tail | str = Tail.cubic
 ) -> int:
-    """The smallest m with ``N (N − 1)/2 · bound(m, ε) ≤ δ``: sufficient for all pairs at once.
+    """Dimensions with which a random map keeps all squared distances, with probability 1 − δ.
+
+    The smallest m with ``N (N − 1)/2 · bound(m, ε) ≤ δ``: with probability at least 1 − δ no pair
+    is distorted by more than ε. Other statements need other numbers: that such a map exists,
+    `dasgupta_gupta_dim`; what Theorem 27's proof takes, `proof_constant`.
 
     Args:
         n_points: N, at least 2.
@@ -74,6 +88,9 @@ def jl_dimension(
     n_pairs = _pairs(n_points)
     check_epsilon(epsilon)
     check_range("delta", delta, "(0, 1)")
+    for name, number in (("epsilon", epsilon), ("delta", delta)):
+        if np.ndim(number):
+            raise ValueError(f"{name} has shape {np.shape(number)}, must be one number")
 
     def fails(m: int) -> bool:
         return bool(n_pairs * tail_bound(tail, m, epsilon) > delta)
@@ -114,7 +131,9 @@ def jl_epsilon(
 def dasgupta_gupta_dim(n_points: int, epsilon: float) -> float:
     """``4 ln N / (ε²/2 − ε³/3)``: a map exists, and a random one succeeds with probability ≥ 1/N.
 
-    scikit-learn's ``johnson_lindenstrauss_min_dim`` is this number rounded down.
+    That is less than a user of one random map wants, see `jl_dimension`. scikit-learn's
+    ``johnson_lindenstrauss_min_dim`` is this number rounded down; `statement_constant` gives the
+    same.
 
     Raises:
         ValueError: If ``n_points < 2`` or ``epsilon`` is outside (0, 1).
@@ -126,16 +145,12 @@ def dasgupta_gupta_dim(n_points: int, epsilon: float) -> float:
     return 4 * math.log(n_points) / (epsilon**2 / 2 - epsilon**3 / 3)
 
 
-def sklearn_dim(n_points: int, epsilon: float) -> int:
-    """scikit-learn's ``johnson_lindenstrauss_min_dim``: `dasgupta_gupta_dim`, truncated."""
-    return int(dasgupta_gupta_dim(n_points, epsilon))
-
-
 def statement_constant(epsilon: float) -> float:
     """C in ``m ≥ C ln N / ε²`` for Theorem 27's statement with entries ±1/√m, made explicit.
 
     The cubic tail with β = ε and ``N(N−1)/2 · 2 e^{−…} < N² e^{−…} ≤ 1`` give
-    ``C = 2 / (1/4 − ε/6)``: 8 for small ε, at most 24.
+    ``C = 2 / (1/4 − ε/6)``: 8 for small ε, at most 24. It says that a map exists, as
+    `dasgupta_gupta_dim` does with the same number; `jl_dimension` says how likely one is good.
 
     Raises:
         ValueError: If ``epsilon`` is outside (0, 1).
@@ -148,7 +163,8 @@ def proof_constant(epsilon: float) -> float:
     """C in ``m ≥ C ln N / ε²`` that Theorem 27's own proof gives, whose constants are unnamed.
 
     The proof takes β = ε/2, so its ``e^{−c β² m}`` has ``c = 1/4 − ε/12`` (cubic tail) and
-    ``C = 8 / c``: 32 for small ε, at most 48. Halving β costs four times the dimensions.
+    ``C = 8 / c``: 32 for small ε, at most 48. Halving β costs four times the dimensions. It is a
+    constant of that proof, whose map and bounds are others (E8), and no advice: see `jl_dimension`.
 
     Raises:
         ValueError: If ``epsilon`` is outside (0, 1).
@@ -157,19 +173,6 @@ def proof_constant(epsilon: float) -> float:
     """
     check_epsilon(epsilon)
     return 8 / (1 / 4 - epsilon / 12)
-
-
-def implied_constant(dim_out: ArrayLike, n_points: ArrayLike, epsilon: ArrayLike) -> Values:
-    """``C = m ε² / ln N``, the constant of Theorem 27's O(·) that a measured dimension m implies.
-
-    Raises:
-        ValueError: If ``dim_out`` is below 1, ``n_points`` below 2 or ``epsilon`` outside (0, 1).
-    """
-    n = np.asarray(n_points, float)
-    check_range("n_points", n, "[2, inf)")
-    m = np.asarray(dim_out, float)
-    check_range("dim_out", np.where(np.isnan(m), 1, m), "[1, inf)")  # NaN: no dimension sufficed
-    return np.asarray(m * check_epsilon(epsilon) ** 2 / np.log(n))
 
 
 def check_epsilon(epsilon: ArrayLike) -> Values:
@@ -183,5 +186,5 @@ def check_epsilon(epsilon: ArrayLike) -> Values:
 
 
 def _pairs(n_points: int) -> float:
-    check_range("n_points", n_points, "[2, inf)")
+    n_points = whole("n_points", n_points, 2)
     return n_points * (n_points - 1) / 2

@@ -81,27 +81,3 @@ def first_dim(
         raise ValueError(f"dims={np.asarray(dims)} must increase")
     enough = np.flip(np.minimum.accumulate(np.flip(rate >= 1 - delta, -1), -1), -1)
     return np.asarray(np.where(enough.any(-1), np.asarray(dims, float)[enough.argmax(-1)], np.nan))
-
-
-def transition_width(
-    success: Bool[np.ndarray, "n_maps n_dims"],
-    dims: Int[np.ndarray, " n_dims"],
-    levels: tuple[float, float] = (0.1, 0.9),
-) -> float:
-    """Sharpness of the transition: the m at which 90 % of the maps succeed over that for 10 %.
-
-    A ratio of 1 is a step. The two m are interpolated in log m on the monotone envelope of the
-    success rate; the result is NaN where the table does not contain both levels.
-
-    Raises:
-        ValueError: If the levels are not ordered inside (0, 1).
-    """
-    if not 0 < levels[0] < levels[1] < 1:
-        raise ValueError(f"levels={levels} must be increasing and in (0, 1)")
-    rate = np.maximum.accumulate(success.mean(0))
-    if rate[0] > levels[0] or rate[-1] < levels[1]:
-        return float("nan")
-    # A step of the envelope has one m: np.interp needs strictly increasing rates.
-    values, where = np.unique(rate, return_index=True)
-    at = np.interp(levels, values, np.log(np.asarray(dims)[where]))
-    return float(np.exp(at[1] - at[0]))

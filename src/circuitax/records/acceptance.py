@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from circuitax.records.claim_sections import anchor
-from circuitax.records.claims import HOLDS, NOT_RUN, Verdict
-from circuitax.records.claims_table import counts_text
+from circuitax.records.claim_texts import counts_text
+from circuitax.records.claims import HOLDS, NOT_RUN, SettledClaim
 
 _RESULT = re.compile(r"[FOTU]\d+|S0\.\d+")
 _CLAIMS = re.compile(r"`(\w+): ([\w., -]+)`")
@@ -50,28 +50,28 @@ def results_of(page: str) -> Iterator[Result]:
         yield Result(cells[0], cells[1], claims, not_tried)
 
 
-def outcome(result: Result, verdicts: Mapping[str, Verdict]) -> str:
+def outcome(result: Result, verdicts: Mapping[str, SettledClaim]) -> str:
     """Outcome of a result: held, or the counts of its verdicts and the claims that do not hold."""
     found = [verdicts[claim] for _, claim in result.claims if claim in verdicts]
-    settled = [verdict for verdict in found if verdict.verdict != NOT_RUN]
+    settled = [one for one in found if one.verdict != NOT_RUN]
     texts = []
-    if settled and all(verdict.verdict == HOLDS for verdict in settled):
+    if settled and all(one.verdict == HOLDS for one in settled):
         texts.append(f"**held** ({len(settled)} of {len(found)} claims, the others not run)")
         if len(settled) == len(found):
             texts[-1] = f"**held** ({len(found)} claims)" if len(found) > 1 else "**held**"
     elif found:
-        texts.append(counts_text([verdict.verdict for verdict in found]))
+        texts.append(counts_text([one.verdict for one in found]))
         texts += [
-            f"{verdict.verdict}: [`{verdict.claim.id}`](#{anchor(verdict.claim.id)})"
-            for verdict in settled
-            if verdict.verdict != HOLDS
+            f"{one.verdict}: [`{one.claim.id}`](#{anchor(one.claim.id)})"
+            for one in settled
+            if one.verdict != HOLDS
         ]
     if result.not_tried:
         texts.append(f"not tried: {result.not_tried}")
     return "; ".join(texts) or "no run yet"
 
 
-def outcome_table(page: str, verdicts: Mapping[str, Verdict]) -> str:
+def outcome_table(page: str, verdicts: Mapping[str, SettledClaim]) -> str:
     """Every result with its outcome, as Markdown.
 
     Args:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from circuitax.records.claims import NOT_RUN, Claim, Expected, Verdict
+from circuitax.records.claims import NOT_RUN, Claim, Expected, SettledClaim
 from circuitax.records.estimate import Estimate
 
 AGREES, DIFFERS, OTHER, NOT_REPEATED = "agrees", "differs", "other settings", "not repeated"
@@ -58,12 +58,12 @@ def _half(estimate: Estimate) -> float:
     return (estimate.high - estimate.low) / 2
 
 
-def compare(here: Verdict, there: Verdict, settings: str) -> Here:
+def compare(here: SettledClaim, there: SettledClaim, settings: str) -> Here:
     """One claim in a run made here and in the accepted one.
 
     Args:
-        here: Verdict of the run here.
-        there: Verdict of the accepted run.
+        here: The claim as settled by the run here.
+        there: The claim as settled by the accepted run.
         settings: Settings that differ beside the number of seeds, in words; empty without any.
     """
     if here.verdict == NOT_RUN:
@@ -77,8 +77,8 @@ def compare(here: Verdict, there: Verdict, settings: str) -> Here:
     return Here(word, here.estimate, f"{apart}; {settings}" if settings else apart)
 
 
-def _apart(here: Verdict, there: Verdict) -> str:
-    """How far two measurements of a claim are apart, in words; empty where they agree."""
+def _apart(here: SettledClaim, there: SettledClaim) -> str:
+    """Distance of two measurements of a claim, in words; empty where they agree."""
     mine, theirs = here.estimate, there.estimate
     if mine is None or theirs is None:
         if mine is theirs:
@@ -97,7 +97,7 @@ def _apart(here: Verdict, there: Verdict) -> str:
 
 
 def _side(limits: Expected, estimate: Estimate) -> str:
-    """Where the whole interval of an estimate lies; empty where it crosses an end of the limits."""
+    """Side of the limits on which a whole interval lies; empty where it crosses one of them."""
     if limits.low <= estimate.low and estimate.high <= limits.high:
         return "inside"
     if estimate.high < limits.low:
@@ -132,7 +132,7 @@ def _brief(value: object) -> str:
 
 
 def counts_here(found: Iterable[Here]) -> str:
-    """How often each word was given, such as ``"243 agree here, 4 differ"``."""
+    """Count of each word, such as ``"243 agree here, 4 differ"``."""
     words = [here.word for here in found]
     plural = {AGREES: "agree here", DIFFERS: "differ", OTHER: "at other settings"}
     return ", ".join(f"{words.count(w)} {plural.get(w, w)}" for w in WORDS if w in words)

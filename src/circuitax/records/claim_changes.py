@@ -7,9 +7,9 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
 
+from circuitax.records.claim_texts import cell
 from circuitax.records.claims import NOT_RUN
-from circuitax.records.claims_table import cell
-from circuitax.records.verdict_json import kind_of
+from circuitax.records.settled_json import kind_of
 
 # What may differ between two versions of a claim, by the word that a row uses for it.
 _FIELDS = {

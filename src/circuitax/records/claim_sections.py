@@ -1,4 +1,4 @@
-"""Where a claim stands in detail: a section for each paper, and for what no paper says."""
+"""Place of a claim in detail: a section for each paper, and for what no paper says."""
 
 import re
 from typing import NamedTuple

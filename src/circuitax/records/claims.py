@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from circuitax.display.tables import fact_table
 from circuitax.documented import documented
@@ -15,7 +15,7 @@ KINDS = (IDENTITY, NUMBER, RELATION)
 # Who says so, as `Claim.origin` explains.
 PUBLISHED, CORRECTION, THEOREM, OURS = "published", "correction", "theorem", "ours"
 ORIGINS = (PUBLISHED, CORRECTION, THEOREM, OURS)
-# The verdicts, as `Verdict` explains.
+# The verdicts, as `SettledClaim` explains.
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 WOULD_HOLD = "would hold anyway"
 ABSENT, NOT_RUN = "absent", "not run"
@@ -181,9 +181,22 @@ class Claim:
         return (high - low) / 2 / way if way else math.inf
 
 
+class _Shared(TypedDict, total=False):
+    """Fields of a claim that its source may give."""
+
+    kind: str
+    selection: str
+    n: int
+    origin: str
+    printed: str
+    link: str
+    cites: tuple[str, ...]
+    null: Null | None
+
+
 @dataclass(frozen=True)
 class ClaimSource:
-    """A source of claims, and the common fields of the claims of one experiment.
+    """A source of claims, and the common fields of the claims of one experiment, as in `Claim`.
 
     ``paper = ClaimSource("induction-heads paper", cites=(Paper.INDUCTION,), kind="relation", n=16,
     origin="published", link=papers.INDUCTION, printed="no such head in one layer")``; then
@@ -191,17 +204,9 @@ class ClaimSource:
     with other defaults is ``dataclasses.replace(paper, n=5)``.
 
     Attributes:
-        source: As in `Claim`; a section may follow in each claim.
-        kind: As in `Claim`.
-        selection: As in `Claim`.
-        n: As in `Claim`.
+        source: Paper or other source; a section may follow in each claim.
         why: Reason for the tolerance of claims that give none of their own.
         opening: What every statement begins with, such as ``"On real text, "``.
-        origin: As in `Claim`.
-        printed: As in `Claim`, for claims that share what the source prints.
-        link: As in `Claim`.
-        cites: As in `Claim`.
-        null: As in `Claim`, for claims that share it.
     """
 
     source: str
@@ -225,38 +230,26 @@ class ClaimSource:
         *,
         section: str = "",
         quantity: str | None = None,
-        kind: str | None = None,
-        selection: str | None = None,
-        n: int | None = None,
         explanation: str = "",
-        origin: str | None = None,
-        printed: str | None = None,
-        link: str | None = None,
-        cites: tuple[str, ...] | None = None,
-        null: Null | None = None,
+        **own: Unpack[_Shared],
     ) -> Claim:
-        """One claim of this source, with the source's values as defaults.
+        """One claim of this source, whose fields are as in `Claim`.
 
         Args:
-            id: As in `Claim`.
-            statement: As in `Claim`, without the ``opening``.
-            expected: As in `Claim`.
-            why: As in `Claim`; the source's when None.
+            id: Short name.
+            statement: The statement without the ``opening``.
+            expected: Interval allowed.
+            why: Why that tolerance; the source's when None.
             section: Section or number, written after the source and a comma.
             quantity: Name of the measured value; ``id`` when None.
-            kind: As in `Claim`; the source's when None.
-            selection: As in `Claim`; the source's when None.
-            n: As in `Claim`; the source's when None.
-            explanation: As in `Claim`.
-            origin: As in `Claim`; the source's when None.
-            printed: As in `Claim`; the source's when None.
-            link: As in `Claim`; the source's when None.
-            cites: As in `Claim`; the source's when None.
-            null: As in `Claim`; the source's when None.
+            explanation: What may be the cause, once it has failed.
+            **own: Fields in which the claim differs from its source.
 
         Raises:
             ValueError: As `Claim`.
         """
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _Shared.__annotations__}
+        fields.update(own)
         return Claim(
             id=id,
             source=f"{self.source}, {section}" if section else self.source,
@@ -264,15 +257,8 @@ class ClaimSource:
             quantity=id if quantity is None else quantity,
             expected=expected,
             why=self.why if why is None else why,
-            kind=self.kind if kind is None else kind,
-            selection=self.selection if selection is None else selection,
-            n=self.n if n is None else n,
             explanation=explanation,
-            origin=self.origin if origin is None else origin,
-            printed=self.printed if printed is None else printed,
-            link=self.link if link is None else link,
-            cites=self.cites if cites is None else cites,
-            null=self.null if null is None else null,
+            **fields,
         )
 
 
@@ -283,7 +269,7 @@ def unmet_rest(
     return {claim.id: why for claim in claims if claim.quantity not in measured}
 
 
-class Verdict(NamedTuple):
+class SettledClaim(NamedTuple):
     """A claim with its measurement, the verdict and its reason.
 
     Attributes:
@@ -329,7 +315,7 @@ def settle(
     unmet: Mapping[str, str],
     not_run: Mapping[str, str] | None = None,
     nulls: Nulls | None = None,
-) -> list[Verdict]:
+) -> list[SettledClaim]:
     """The verdict on every claim of an experiment.
 
     Args:
@@ -361,10 +347,10 @@ def _settle_one(
     measured: Mapping[str, Estimate],
     unsettled: tuple[str, str] | None,
     nulls: Nulls,
-) -> Verdict:
+) -> SettledClaim:
     estimate = measured.get(claim.quantity)
     if unsettled is not None:
-        return Verdict(claim, unsettled[0], estimate, unsettled[1])
+        return SettledClaim(claim, unsettled[0], estimate, unsettled[1])
     if estimate is None:
         raise ValueError(
             f"claim {claim.id!r} needs measured[{claim.quantity!r}], unmet[{claim.id!r}] or "
@@ -374,17 +360,17 @@ def _settle_one(
     if estimate.n < claim.n:
         few = f"n = {estimate.n} of {claim.n} planned"
         why = f"{few}: {claim.explanation}" if claim.explanation else few
-        return Verdict(claim, UNDECIDED, estimate, why, null)
+        return SettledClaim(claim, UNDECIDED, estimate, why, null)
     verdict = claim.expected.verdict(estimate)
     if verdict == HOLDS and null is not None and null.holds:
         anyway = f"it would hold in {null.holding} of {null.n} draws of its null"
         why = f"{anyway}: {claim.explanation}" if claim.explanation else anyway
-        return Verdict(claim, WOULD_HOLD, estimate, why, null)
-    return Verdict(claim, verdict, estimate, claim.explanation, null)
+        return SettledClaim(claim, WOULD_HOLD, estimate, why, null)
+    return SettledClaim(claim, verdict, estimate, claim.explanation, null)
 
 
 def _drawn(claim: Claim, nulls: Nulls) -> NullOutcome | None:
-    """How a claim fares in its null; None where that is not drawn."""
+    """Outcome of a claim in its null; None where that is not drawn."""
     if claim.null is None or claim.null.kind not in DRAWN:
         return None
     draws = nulls.get(claim.null.kind, {}).get(claim.quantity)

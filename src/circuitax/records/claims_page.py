@@ -4,6 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from circuitax.records.claim_sections import SECTIONS, TITLES, Section, section_of
+from circuitax.records.claim_texts import (
+    NOT_DECLARED,
+    ClaimRow,
+    cell,
+    counts_text,
+    null_text,
+)
 from circuitax.records.claims import (
     ABSENT,
     CORRECTION,
@@ -16,14 +23,7 @@ from circuitax.records.claims import (
     UNDECIDED,
     VERDICTS,
     WOULD_HOLD,
-    Verdict,
-)
-from circuitax.records.claims_table import (
-    NOT_DECLARED,
-    ClaimRow,
-    cell,
-    counts_text,
-    null_text,
+    SettledClaim,
 )
 from circuitax.records.nulls import BY_PROOF, DRAWN, OFF_RECORD, PRINTED_NUMBER
 from circuitax.records.templates import render
@@ -122,7 +122,7 @@ def render_changes(changes: str, settings: str, pilots: str) -> str:
 
 
 def published_counts(rows: Sequence[ClaimRow]) -> list[str]:
-    """How the published statements fared, numbers and relations apart, a sentence each."""
+    """Counts of verdicts on published statements, numbers and relations apart, a sentence each."""
     texts = []
     for kind, chosen in zip(("number", "relation"), _by_kind(_of(rows, PUBLISHED)), strict=True):
         counts = counts_text([row.settled.verdict for row in chosen])
@@ -148,8 +148,8 @@ def headline(rows: Sequence[ClaimRow], moves: Mapping[str, Sequence[str]]) -> st
     return f"**{' '.join(texts)}**"
 
 
-def _beside(held: Sequence[Verdict]) -> str:
-    """How many of the claims that hold have which null beside them."""
+def _beside(held: Sequence[SettledClaim]) -> str:
+    """Counts of nulls beside the claims that hold."""
     kinds = Counter(
         found.claim.null.kind if found.claim.null else null_text(found) for found in held
     )

@@ -1,6 +1,6 @@
-"""A measured number with its interval: mean, proportion, bootstrap, exact, or one selection."""
+"""A measured number with its interval: mean, proportion, exact, or one selection."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, SupportsFloat, SupportsInt
 
 import numpy as np
@@ -171,47 +171,6 @@ def geometric_estimate(logs: ArrayLike, level: float = 0.95) -> Estimate:
     found = mean_estimate(logs, level)
     value, low, high = (float(np.exp(end)) for end in (found.value, found.low, found.high))
     return Estimate(value, low, high, found.n, "geometric " + found.method)
-
-
-def bootstrap_estimate(
-    samples: ArrayLike,
-    statistic: Callable[..., np.ndarray] = np.median,
-    level: float = 0.95,
-    *,
-    seed: int = 0,
-    n_resamples: int = 9999,
-) -> Estimate:
-    """A statistic of independent samples with its bias-corrected bootstrap interval (BCa).
-
-    Args:
-        samples: One number for each independent replicate, all finite, at least 2 different.
-        statistic: Function of the samples with an ``axis`` argument, such as ``np.median``.
-        level: Coverage of the interval, in (0, 1).
-        seed: Seed of the resampling, so that the same samples give the same interval.
-        n_resamples: Resamples drawn.
-
-    Raises:
-        ValueError: If fewer than 2 samples are given, one is not finite, or ``level`` is not in
-            (0, 1).
-    """
-    numbers = _finite(samples)
-    _check_level(level)
-    if numbers.size < 2:
-        raise ValueError(f"samples has size {numbers.size}, the bootstrap needs at least 2")
-    value = float(statistic(numbers, axis=-1))
-    method = f"{getattr(statistic, '__name__', 'statistic')}, bootstrap {level:.0%}"
-    if np.ptp(numbers) == 0:  # BCa divides by the spread of the resamples
-        return Estimate(value, value, value, int(numbers.size), method)
-    from scipy import stats
-
-    interval = stats.bootstrap(
-        (numbers,),
-        statistic,
-        confidence_level=level,
-        n_resamples=n_resamples,
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Estimate(value, float(interval.low), float(interval.high), int(numbers.size), method)
 
 
 def deciding_n(estimate: Estimate, low: float | int, high: float | int) -> float:

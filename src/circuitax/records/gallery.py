@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from circuitax.records.chapters import CHAPTERS, Chapter, chapter_of
-from circuitax.records.claims import Verdict
+from circuitax.records.claims import SettledClaim
 from circuitax.records.templates import render
 
 
@@ -61,7 +61,7 @@ class GalleryItem(NamedTuple):
     command: str
     link: str
     figures: tuple[GalleryFigure, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[SettledClaim, ...]
     origin: str = ""
     notes: str = ""
 

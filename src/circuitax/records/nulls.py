@@ -63,7 +63,7 @@ class Null:
 
 
 class NullOutcome(NamedTuple):
-    """How a claim fared in the draws of its null.
+    """Outcome of a claim in the draws of its null.
 
     Attributes:
         n: Draws.

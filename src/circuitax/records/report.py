@@ -57,11 +57,9 @@ def render_report(
     here = here or {}
     chapters = by_chapter(items)
     rows = [(v, item) for group in chapters.values() for item in group for v in item.verdicts]
-    papers = {verdict.claim.id: verdict.claim.cites or _NO_PAPER for verdict, _ in rows}
+    papers = {v.claim.id: v.claim.cites or _NO_PAPER for v, _ in rows}
     published = [
-        here[verdict.claim.id]
-        for verdict, _ in rows
-        if verdict.claim.id in here and verdict.claim.origin == PUBLISHED
+        here[v.claim.id] for v, _ in rows if v.claim.id in here and v.claim.origin == PUBLISHED
     ]
     filters = {
         "paper": sorted({name for names in papers.values() for name in names}, key=_place),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from circuitax.records.claims_table import cell
+from circuitax.records.claim_texts import cell
 
 
 class AcceptedSettings(NamedTuple):
@@ -50,7 +50,7 @@ def changed_settings(before: AcceptedSettings, now: AcceptedSettings) -> tuple[s
 def setting_fault(
     before: AcceptedSettings, now: AcceptedSettings, rows: Sequence[SettingChange]
 ) -> str:
-    """What a run lacks that has other settings than the accepted run before; empty if nothing.
+    """Fault of a run with other settings than the accepted run before; empty if none.
 
     A change after a verdict has a row, and a root key that nobody had looked at, or else a reason
     for the old one.

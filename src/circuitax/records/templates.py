@@ -4,7 +4,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from circuitax.records import agreement, chapters, claim_sections, claims, claims_table
+from circuitax.records import agreement, chapters, claim_sections, claim_texts, claims
 
 # Verdicts and origins by name, which templates compare with.
 _CONSTANTS = ("HOLDS", "FAILS", "UNDECIDED", "WOULD_HOLD", "ABSENT", "NOT_RUN", "VERDICTS")
@@ -21,22 +21,22 @@ _PAGES.globals |= {
     "AGREES": agreement.AGREES,
     "CLAIMS": chapters.CLAIMS,
     "GALLERY": chapters.GALLERY,
-    "MARKS": claims_table.MARKS,
+    "MARKS": claim_texts.MARKS,
     "chapter_of": chapters.chapter_of,
-    "facts": claims_table.facts,
+    "facts": claim_texts.facts,
 }
 _PAGES.filters |= {
     "address": claim_sections.address,
     "anchor": claim_sections.anchor,
     "slug": claim_sections.slug,
-    "badge": claims_table.badge,
-    "cause": claims_table.cause,
-    "cell": claims_table.cell,
-    "counts": claims_table.counts_text,
-    "here": claims_table.here_text,
-    "measured": claims_table.measured_text,
-    "null": claims_table.null_text,
-    "sentence": claims_table.sentence,
+    "badge": claim_texts.badge,
+    "cause": claim_texts.cause,
+    "cell": claim_texts.cell,
+    "counts": claim_texts.counts_text,
+    "here": claim_texts.here_text,
+    "measured": claim_texts.measured_text,
+    "null": claim_texts.null_text,
+    "sentence": claim_texts.sentence,
 }
 
 

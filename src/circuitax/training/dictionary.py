@@ -1,8 +1,10 @@
 """Dictionary learning as a training problem: sparse autoencoders on vectors of known law."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
@@ -102,6 +104,8 @@ def reconstruction_loss(
     return jnp.mean(error) + jnp.mean(coded.cost)
 
 
+# One program for each size, where eager steps take a dozen.
+@partial(jax.jit, static_argnums=(1, 2), inline=True)
 def draw_pairs(key: Key[Array, ""], batch: int, n_true: int) -> PairDraws:
     """Uniforms for ``batch`` samples of ``n_true`` features in pairs."""
     n_pairs = (n_true + 1) // 2

@@ -1,9 +1,9 @@
 """Ensembles: many members, each with its own keys, rates and densities, in one compilation."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,13 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
 from circuitax.kernel.checks import choose_fields
+from circuitax.kernel.compiler_options import Options, options_for
 from circuitax.kernel.keys import derive, in_a_row, member_keys
 from circuitax.training import step as solo
 from circuitax.training.loop import Metrics, scan_steps
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member, Problem, TrainState
-from circuitax.training.sharding import AXES, over_members, place
+from circuitax.training.sharding import check_mesh, device_mesh, every_device, over_members, place
 
 
 class Mapping(Enum):
@@ -43,12 +44,14 @@ class Plan:
         common: How many consecutive members see the same batches; 1 gives each its own. Sharing is
             much faster, and differences between members are paired, but for an interval they count
             as one sample of the data.
-        mesh: Devices to spread over (`sharding.device_mesh`), or None for one: members along its
-            axis ``member``, and along ``data`` each batch of problems that split theirs
-            (`sharding.split_samples`).
+        mesh: Devices to spread over (`sharding.device_mesh`): members along its axis ``member``,
+            and along ``data`` each batch of problems that split theirs (`sharding.split_samples`).
+            ``auto`` takes all there are (`sharding.every_device`), but none without a member of
+            its own; None is one device.
 
     Raises:
-        ValueError: If ``chunk`` or ``common`` is less than 1, or ``mesh`` has other axes.
+        ValueError: If ``chunk`` or ``common`` is less than 1, or ``mesh`` is another word or has
+            other axes.
     """
 
     problem: Problem
@@ -56,7 +59,7 @@ class Plan:
     chunk: int = 100
     mapping: Mapping = Mapping.auto
     common: int = 1
-    mesh: Mesh | None = None
+    mesh: Mesh | str | None = "auto"
 
     def __post_init__(self) -> None:
         choose_fields(self)
@@ -64,8 +67,7 @@ class Plan:
             value = getattr(self, field)
             if value < 1:
                 raise ValueError(f"{field}={value} must be at least 1")
-        if self.mesh is not None and self.mesh.axis_names != AXES:
-            raise ValueError(f"mesh has axes {self.mesh.axis_names}, must have {AXES}")
+        check_mesh(self.mesh)
 
 
 def new_members(
@@ -111,7 +113,7 @@ def new_members(
 
 def init(plan: Plan, members: Member) -> TrainState:
     """The state of every member before its first step."""
-    return _init(plan, members)
+    return _initialiser(options_for(steps=1))(plan.problem, plan.optim, members)
 
 
 def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
@@ -119,7 +121,8 @@ def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainSt
 
     The returned function donates its state. Metrics have an axis of members: ``loss`` and
     ``grad_norm``, means over the chunk (NaN once a member has diverged), and ``alive``. Members
-    enter as arguments of the compiled code, so a sweep of rates or densities compiles once.
+    enter as arguments of the compiled code, so a sweep of rates or densities compiles once. The
+    steps of ``plan.optim`` say how much compiling may cost (`kernel.compiler_options`).
 
     Raises:
         ValueError: If ``plan.common`` does not divide the number of members, or members that are
@@ -132,23 +135,49 @@ def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainSt
     groups = keys.reshape(-1, plan.common, keys.shape[-1])
     if (groups != groups[:, :1]).any():
         raise ValueError(f"common={plan.common} consecutive members must share one data key")
-    if plan.mesh is None:
-        return lambda state: _advance(plan, state, members)
-    mesh, members = plan.mesh, place(members, plan.mesh, n_members)
-    return lambda state: _advance(plan, place(state, mesh, n_members), members)
+    mesh = _mesh(plan, n_members)
+    plan = replace(plan, mesh=mesh)
+    if mesh is not None:
+        members = place(members, mesh, n_members)
+
+    def one_chunk(state: TrainState) -> tuple[TrainState, Metrics]:
+        state = state if mesh is None else place(state, mesh, n_members)
+        return _stepper(options_for(plan.optim.steps))(plan, state, members)
+
+    return one_chunk
 
 
-@partial(jax.jit, static_argnums=0)
-def _init(plan: Plan, members: Member) -> TrainState:
-    return jax.vmap(partial(solo.init, plan.problem, plan.optim))(members)
+def _mesh(plan: Plan, n_members: int) -> Mesh | None:
+    if not isinstance(plan.mesh, str):
+        return plan.mesh
+    found = every_device()
+    if found is None:
+        return None
+    # Another device would train a copy of the last member.
+    places = n_members if plan.common == n_members else n_members // plan.common
+    n_devices = min(found.devices.size, places)
+    return device_mesh(n_devices) if n_devices > 1 else None
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=1)
+@cache
+def _initialiser(options: Options) -> Callable[..., TrainState]:
+    return jax.jit(_init, static_argnums=(0, 1), compiler_options=dict(options))
+
+
+@cache
+def _stepper(options: Options) -> Callable[..., tuple[TrainState, Metrics]]:
+    return jax.jit(_advance, static_argnums=0, donate_argnums=1, compiler_options=dict(options))
+
+
+def _init(problem: Problem, optim: OptimSpec, members: Member) -> TrainState:
+    return jax.vmap(partial(solo.init, problem, optim))(members)
+
+
 def _advance(plan: Plan, state: TrainState, members: Member) -> tuple[TrainState, Metrics]:
     n_members = members.init_key.shape[0]
     one_group = plan.common == n_members
     chunk = partial(_chunk, plan, one_group)
-    if plan.mesh is None:
+    if not isinstance(plan.mesh, Mesh):
         return chunk(state, members)
     unit = 1 if one_group else plan.common
     return over_members(chunk, plan.mesh, n_members, unit)(state, members)

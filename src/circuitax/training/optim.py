@@ -35,6 +35,9 @@ class Schedule(Enum):
 class OptimSpec:
     """An optimizer with every setting stated, so that no result depends on a library's default.
 
+    Weights decay by 0.01 unless told otherwise, with ``"adam"`` too: Adam as Optax and PyTorch have
+    it is ``OptimSpec("adam", weight_decay=0.0)``.
+
     Attributes:
         name: ``sgd``, ``adam``, ``adamw`` or ``muon`` (`muon.muon_direction`); an `Optimizer` or
             its name.

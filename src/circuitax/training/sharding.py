@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
@@ -39,6 +40,33 @@ def device_mesh(n_devices: int | None = None, *, data: int = 1) -> Mesh:
     # By default axes would be Explicit, which the functions here are not written for.
     types = (AxisType.Auto,) * 2
     return jax.make_mesh((n // data, data), AXES, axis_types=types, devices=devices[:n])
+
+
+def every_device() -> Mesh | None:
+    """A mesh with all devices along ``member``, or None where there is one to train on.
+
+    The cores of a CPU are devices where JAX was told so before it computed anything
+    (``jax.config.update("jax_num_cpu_devices", 2)``, `lab.cores.one_device_a_core`); those that a
+    flag of XLA simulates are not for training. None too where several processes share the devices,
+    since all of them would have to take part.
+    """
+    cores = jax.config.values["jax_num_cpu_devices"]
+    split = jax.default_backend() != "cpu" or cores > 1
+    alone = jax.process_count() == 1
+    return device_mesh() if split and alone and len(jax.devices()) > 1 else None
+
+
+def check_mesh(mesh: Mesh | str | None) -> None:
+    """Refuse what no argument ``mesh`` of a training can be.
+
+    Raises:
+        ValueError: If it is another word than ``auto``, or a mesh with other axes.
+    """
+    if isinstance(mesh, str):
+        if mesh != "auto":
+            raise ValueError(f"mesh={mesh!r} must be 'auto', a mesh or None")
+    elif mesh is not None and mesh.axis_names != AXES:
+        raise ValueError(f"mesh has axes {mesh.axis_names}, must have {AXES}")
 
 
 def shared_batches(mesh: Mesh, n_members: int, n_samples: int) -> Mesh:
@@ -129,15 +157,18 @@ def place(tree: PyTree, mesh: Mesh, n_members: int) -> PyTree:
     """The tree on the mesh: split over members if they divide it evenly, else copied to each."""
     spec = _MEMBER if n_members % mesh.shape["member"] == 0 else PartitionSpec()
     sharding = NamedSharding(mesh, spec)
-    if sharding.is_fully_addressable:
-        return jax.device_put(tree, sharding)
-    return jax.tree.map(lambda leaf: _put_everywhere(leaf, sharding), tree)
+    return jax.tree.map(lambda leaf: _put(leaf, sharding), tree)
 
 
-def _put_everywhere(leaf: Array, sharding: NamedSharding) -> Array:
-    """One array on the devices of several processes, all of which hold the same numbers."""
-    if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+def _put(leaf: Array, sharding: NamedSharding) -> Array:
+    if isinstance(leaf, jax.core.Tracer):
         return jax.device_put(leaf, sharding)
-    # JAX 0.10 puts keys on devices of this process only, and their bits on all.
-    bits = jax.device_put(jax.random.key_data(leaf), sharding)
-    return jax.random.wrap_key_data(bits, impl=jax.random.key_impl(leaf))
+    if leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
+        return leaf
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        # JAX 0.10 puts keys on devices of this process only, and their bits on all.
+        bits = _put(jax.random.key_data(leaf), sharding)
+        return jax.random.wrap_key_data(bits, impl=jax.random.key_impl(leaf))
+    # From the host: between devices, JAX would compile a program for each shape.
+    whole = np.asarray(leaf) if leaf.is_fully_addressable else leaf
+    return jax.device_put(whole, sharding)

@@ -14,7 +14,7 @@ from circuitax.training.language import LanguageModule, NextToken, StreamedNextT
 from circuitax.training.loop import Metrics
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
-from circuitax.training.sharding import shared_batches
+from circuitax.training.sharding import check_mesh, every_device, shared_batches
 
 
 def train_on_text(
@@ -29,7 +29,7 @@ def train_on_text(
     chunk: int,
     learning_rate: float | Array | None = None,
     device_bytes: int = DEVICE_BYTES,
-    mesh: Mesh | None = None,
+    mesh: Mesh | str | None = "auto",
 ) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
     """The initial state, and the function of one chunk, in the form that `Lab.loop` takes.
 
@@ -45,8 +45,9 @@ def train_on_text(
         learning_rate: One peak rate, or one for each member; None for that of ``optim``.
         device_bytes: Texts up to this size are placed on the device and windows drawn there;
             larger ones are read from disk chunk by chunk, with the same windows.
-        mesh: Devices (`sharding.device_mesh`); their axis ``data`` must divide ``batch``. Devices
-            that members leave over share the batches (`sharding.shared_batches`).
+        mesh: Devices (`sharding.device_mesh`); their axis ``data`` must divide ``batch``. ``auto``
+            takes all there are (`sharding.every_device`), and None is one. Devices that members
+            leave over share the batches (`sharding.shared_batches`).
 
     Raises:
         ValueError: If the text is shorter than a window, or longer than the module can read; or if
@@ -62,6 +63,9 @@ def train_on_text(
             f"seeds={seeds}"
         )
     members = ensemble.new_members(key, rates, jnp.zeros(seeds))
+    check_mesh(mesh)
+    if isinstance(mesh, str):
+        mesh = every_device()
     mesh = None if mesh is None else shared_batches(mesh, seeds, batch)
     if fits_on_device(tokens, device_bytes):
         source = WindowSource(batch, length, jnp.asarray(tokens))

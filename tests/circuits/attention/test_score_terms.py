@@ -100,3 +100,88 @@ def test_heads_that_the_model_lacks_are_named(layer, head, message, make_run):
     if layer != 1:
         with pytest.raises(ValueError, match=message):
             score_terms.score_sources(run, layer)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned, "mlp": True},
+        {"norm": Norm.rmsnorm, "positions": Positions.rotary, "d_head": 4},
+        {"positions": Positions.shortformer_sinusoidal, "biases": True},
+    ],
+    ids=["layernorm_mlp", "rotary", "sinusoidal"],
+)
+def test_directions_of_scores_give_each_source_its_terms(options, make_run, x64):
+    run = make_run(3, **options)
+    names, found = _terms(run, 2, 1)
+    weights = jnp.asarray([0.3, -1.2, 0.9, 0.4, -0.1, 0.2, 0.0, 1.0][: run.tokens.shape[0]])
+    traced = jax.jit(score_terms.score_directions)
+    told = traced(run, jnp.asarray(2), jnp.asarray(1), jnp.asarray(3), weights)
+    by_pair = np.einsum("abs,s->ab", found.terms[:, :, 3], weights)
+    np.testing.assert_allclose(told.value, by_pair.sum(), rtol=1e-9)
+    parts = {"tokens": run.model.W_E[run.tokens], "head 1.0": run.trace.head_outputs[1, 0]}
+    for name, part in parts.items():
+        at = names.index(name)
+        np.testing.assert_allclose((told.query * part).sum(), by_pair[at].sum(), rtol=1e-9)
+        np.testing.assert_allclose((told.key * part).sum(), by_pair[:, at].sum(), rtol=1e-9)
+    with pytest.raises(ValueError, match="dest=99"):
+        score_terms.score_directions(run, 2, 1, 99, weights)
+
+
+def _dressed_parts(run, by):
+    """The stream before layer 1 by source, each path multiplied out in NumPy."""
+    x, blocks = np.asarray(run.trace.streams[0]), run.model.blocks
+    n, A = x.shape[0], np.asarray(run.trace.patterns[0])
+    V, O = np.asarray(blocks.attention.W_V[0]), np.asarray(blocks.attention.W_O[0])
+    b_V, b_O = np.asarray(blocks.attention.b_V[0]), np.asarray(blocks.attention.b_O[0])
+    mlp = blocks.mlp
+    W_in, b_in, W_out, b_out = (
+        np.asarray(w[0]) for w in (mlp.W_in, mlp.b_in, mlp.W_out, mlp.b_out)
+    )
+    heads = [A[h] @ (x @ V[h] + b_V[h]) @ O[h] for h in range(len(A))]
+    opens = ((x + sum(heads) + b_O) @ W_in + b_in > 0).astype(float)
+    X = [np.eye(x.shape[1]) + W_in @ np.diag(g) @ W_out for g in opens]
+    constants = (opens * b_in) @ W_out + b_out
+
+    def past(rows):
+        return np.stack([row @ X[t] for t, row in enumerate(rows)])
+
+    if by == "head":
+        return np.stack([past(x + b_O) + constants, *map(past, heads)])
+    from_biases = np.stack([A[h] @ np.ones((n, 1)) * (b_V[h] @ O[h]) for h in range(len(A))])
+    parts = [past(from_biases.sum(axis=0) + b_O) + constants]
+    for s in range(n):
+        rows = np.eye(n)[:, s : s + 1] * x[s]
+        rows = rows + sum(A[h][:, s : s + 1] * (x[s] @ V[h] @ O[h]) for h in range(len(A)))
+        parts.append(past(rows))
+    return np.stack(parts)
+
+
+@pytest.mark.parametrize("by", ["head", "token"])
+def test_dressed_terms_are_products_of_every_path(by, make_run, x64):
+    run = make_run(2, mlp=True, biases=True, activation="relu")
+    parts, heads = _dressed_parts(run, by), run.model.blocks.attention
+    q, k = ([x @ W[1, 1] for x in parts] for W in (heads.W_Q, heads.W_K))
+    q.append(np.broadcast_to(heads.b_Q[1, 1], q[0].shape))
+    k.append(np.broadcast_to(heads.b_K[1, 1], k[0].shape))
+    want = run.model.spec.scale * np.einsum("atk,bsk->abts", q, k)
+    split = jax.jit(score_terms.dressed_score_terms, static_argnums=1, static_argnames="by")
+    found = split(run, 1, 1, by=by)
+    np.testing.assert_allclose(found.terms, want, atol=1e-12)
+    np.testing.assert_allclose(found.remainder, 0, atol=1e-12)
+    names = score_terms.dressed_score_sources(run, 1, by=by)
+    assert names[0] == {"head": "direct", "token": "biases"}[by] and names[-1] == "bias"
+    assert names[2] == {"head": "head 0.1", "token": "token 1"}[by]
+    both = jax.vmap(lambda head: split(run, 1, head, by=by).terms)(jnp.arange(2))
+    np.testing.assert_allclose(both[1], want, atol=1e-12)
+
+    def of_key(W):
+        model = run.model.replace(blocks=run.model.blocks._replace(attention=heads._replace(W_K=W)))
+        again = run_model(model, run.tokens, outputs=True)
+        return split(again, 1, 1, by=by).terms[0, 0].sum()
+
+    slope = jax.grad(of_key)(heads.W_K)[1, 1]
+    by_hand = run.model.spec.scale * np.outer(parts[0].sum(axis=0), q[0].sum(axis=0))
+    np.testing.assert_allclose(slope, by_hand, atol=1e-10)
+    with pytest.raises(ValueError, match="by='neuron' must be 'head' or 'token'"):
+        score_terms.dressed_score_terms(run, 1, 0, by="neuron")

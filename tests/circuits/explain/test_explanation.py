@@ -34,7 +34,8 @@ def tiny(**options: object) -> Model:
 
 
 def explained(model: Model, **options: object) -> Explanation:
-    return explain(run(model, TEXT, outputs=True), name=WORDS.__getitem__, **options)
+    seen = run(model, TEXT, outputs=True)
+    return explain(seen, name=WORDS.__getitem__, **{"n_nodes": 0} | options)
 
 
 @pytest.mark.parametrize("d_mlp", [None, 10])
@@ -62,9 +63,9 @@ def test_direct_effects_add_up_to_the_logit(d_mlp: int | None, minus: int | None
 def test_paths_are_the_ledgers_and_name_heads_with_patterns() -> None:
     with jax.enable_x64(True):
         seen = run(tiny(), TEXT, outputs=True)
-        found = explain(seen, n_paths=4, n_heads=2)
+        found = explain(seen, n_paths=4, n_heads=2, n_nodes=0)
         token = int(np.asarray(seen.logits[-1]).argmax())
-        ledger = cx.ledger(seen, token=token, k=4)
+        ledger = cx.ledger(seen, token=token, k=4, by_position=True, mlps="dressed")
     assert found.paths is not None and found.paths.complete
     np.testing.assert_array_equal(found.paths.values, ledger.values)
     np.testing.assert_allclose(ledger.found + ledger.remainder + ledger.bias, found.logit)
@@ -85,6 +86,10 @@ def test_the_text_says_what_adds_up() -> None:
     effects = text.split("direct effects")[1].split("paths")[0]
     numbers = [float(x) for x in re.findall(r"[+-]\d+\.\d{4}", effects)]
     np.testing.assert_allclose(sum(numbers[:-1]), numbers[-1], atol=2e-3)
+    paths = text.split("\npaths\n")[1].split("\n\n")[0].splitlines()
+    values = [float(line.rsplit(maxsplit=1)[1]) for line in paths]
+    np.testing.assert_allclose(sum(values[-4:-1]), values[-1], atol=2e-3)
+    assert "sum of these 10 paths (the largest, proven)" in paths[-4]
     assert text.count("%") >= 3 + len(found.heads)
     assert "none searched" in explained(tiny(), n_paths=0).text()
 
@@ -95,12 +100,16 @@ def test_twenty_lines_of_it_are_printed(n_layers: int, n_paths: int) -> None:
     found = explained(tiny(n_layers=n_layers, d_mlp=10 if n_layers > 1 else None), n_paths=n_paths)
     short = str(found).splitlines()
     assert short == repr(found).splitlines() and len(short) <= 20
-    at = short.index("direct effects, which add up to the logit")
-    end = next(i for i, line in enumerate(short) if line.startswith("paths: "))
-    *parts, logit = (float(line.rsplit(maxsplit=1)[1]) for line in short[at + 1 : end])
-    np.testing.assert_allclose([sum(parts), logit], [found.logit] * 2, atol=2e-3)
-    for head in found.heads[:3]:
-        assert any(line.startswith(f"  {head[0]}.{head[1]} ") for line in short)
+    # Tokens, then heads, then neurons, by the sums of all their paths.
+    sources = re.findall(r"'(?:[^'\\]|\\.)*' at \d [+-]\d+\.\d\d", short[1])
+    name, value = found.sources()[0]
+    assert short[1].startswith(f"from {name} {value:+.2f}") and len(sources) >= 3
+    at = short.index("by last head of the path") + 1
+    for line, (name, value, _) in zip(short[at : at + 4], found.last_heads(), strict=False):
+        assert line.split()[0] == name.split()[0] and f" {value:+.2f} " in line
+    assert ("by neuron, all that flows through it" in short) == (n_layers > 1)
+    for unit in found.neurons[:4]:
+        assert any(line.startswith(f"  {unit.layer}.n{unit.unit} ") for line in short)
 
 
 @pytest.mark.parametrize("norm", [Norm.none, Norm.layernorm])
@@ -108,7 +117,7 @@ def test_what_a_head_writes_is_its_logits_over_the_mean_token(norm: Norm) -> Non
     with jax.enable_x64(True):
         model = tiny(norm=norm)
         seen = run(model, TEXT, outputs=True)
-        found = explain(seen, n_heads=2)
+        found = explain(seen, n_heads=2, n_nodes=0)
         outputs, W_U = np.asarray(seen.trace.head_outputs), np.asarray(model.W_U)
         if norm is not Norm.none:
             outputs = outputs - outputs.mean(axis=-1, keepdims=True)
@@ -122,7 +131,7 @@ def test_what_a_head_writes_is_its_logits_over_the_mean_token(norm: Norm) -> Non
             np.testing.assert_allclose([x for _, x in told], row[order], rtol=1e-9)
 
 
-def test_paths_may_start_at_what_an_mlp_wrote() -> None:
+def test_all_paths_from_tokens_through_heads_and_mlps_are_the_logit() -> None:
     with jax.enable_x64(True):
         found = explained(tiny(d_mlp=8, biases=True), n_paths=10_000)
         assert found.paths.complete
@@ -131,7 +140,57 @@ def test_paths_may_start_at_what_an_mlp_wrote() -> None:
         )
         names = found.path_names()
     assert len(set(names)) == len(names)
-    assert {name.split(" → ")[0] for name in names} >= {"direct", "mlp 0", "mlp 1", "0.0"}
+    assert "direct" in names and any(name.startswith("' cat' → 0.") for name in names)
+
+
+@pytest.mark.parametrize("d_mlp", [None, 10])
+def test_the_graphs_carry_the_logit_and_mark_what_is_proven(d_mlp: int | None) -> None:
+    with jax.enable_x64(True):
+        model = tiny(d_mlp=d_mlp, biases=True)
+        found = explained(model, token=6, n_nodes=10, n_paths=5)
+    titles = [graph.title for graph in found.graphs]
+    assert titles == (["heads and neurons", "heads", "heads and MLPs"] if d_mlp else ["heads"])
+    assert found.paths.complete
+    on_paths = {
+        (*head, at)
+        for path, sources in zip(found.paths.paths, found.paths.positions, strict=True)
+        for head, at in zip(path, [*sources[1:], 4], strict=False)
+    }
+    for graph in found.graphs:
+        n = len(graph.nodes)
+        np.testing.assert_allclose(graph.edges[-1].sum() + found.bias, found.logit, rtol=1e-9)
+        flows = [node.value for node in graph.nodes]
+        np.testing.assert_allclose(graph.edges[:, :n].sum(axis=0), flows, rtol=1e-7, atol=1e-12)
+        heads = {each.node[1:] for each in graph.nodes if each.node.kind == "head"}
+        assert on_paths <= heads
+        # The first of the paths is marked from its token to the logit.
+        path, sources = found.paths.paths[0], found.paths.positions[0]
+        rows = {each.node: i for i, each in enumerate(graph.nodes)}
+        steps = [rows["head", *h, at] for h, at in zip(path, [*sources[1:], 4], strict=False)]
+        begins = n + 5 if sources and sources[0] is None else n + (sources[0] if sources else 4)
+        for end in [*steps, n]:
+            assert graph.proven[end, begins]
+            begins = end
+        assert graph.proven.sum() < graph.proven.size / 4
+    # What a neuron's gate, and a head's attention, come from: with all biases, the number itself.
+    about = {each.node: each for each in found.graphs[0].nodes}
+    units = {("unit", u.layer, u.unit, u.position): u.gate for u in found.neurons}
+    asked = [
+        (node, why) for node, each in about.items() for why in each.reasons if why.what == "gate"
+    ]
+    assert bool(asked) == bool(d_mlp)
+    for node, why in asked:
+        if tuple(node) in units:
+            np.testing.assert_allclose(why.value, units[tuple(node)], rtol=1e-9)
+    with jax.enable_x64(True):
+        seen = run(model, TEXT, outputs=True)
+        pattern = np.asarray(seen.trace.patterns)
+    for node, each in about.items():
+        for why in each.reasons:
+            if why.what == "keys":  # the difference of scores is that of the logs of attention
+                row = np.log(pattern[node.layer, node.which, node.position, : node.position + 1])
+                others = np.delete(row, why.about)
+                np.testing.assert_allclose(why.value, row[why.about] - others.mean(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("d_mlp", [None, 10])
@@ -166,7 +225,7 @@ def test_tokens_heads_and_orders_add_up_to_the_logit(d_mlp: int | None) -> None:
 
 
 def test_the_page_needs_nothing_else_and_holds_the_numbers() -> None:
-    found = explained(tiny(), token=3)
+    found = explained(tiny(d_mlp=10), token=3, n_nodes=12, n_paths=5)
     page = explanation_page(found, "a <model> & more")
     assert "http://" not in page and "https://" not in page and "src=" not in page
     assert "@import" not in page and "url(" not in page and "@S" not in page
@@ -175,7 +234,18 @@ def test_the_page_needs_nothing_else_and_holds_the_numbers() -> None:
     data = page.split('type="application/json">')[1].split("</script>")[0]
     facts = json.loads(data)
     assert facts == page_facts(found)
-    assert "a &lt;model&gt; &amp; more. Hover" in page
+    assert "a &lt;model&gt; &amp; more. Patterns" in page
+    graph = facts["graph"]
+    np.testing.assert_allclose(sum(graph["sources"]) + facts["bias"], facts["logit"], atol=5e-3)
+    for told, kept in zip(graph["graphs"], found.graphs, strict=True):
+        into = [value for begin, end, value, _ in told["edges"] if end == len(kept.nodes)]
+        np.testing.assert_allclose(sum(into), told["all"]["into"], atol=5e-3)
+        np.testing.assert_allclose(told["all"]["size"], np.abs(kept.edges).sum(), atol=5e-3)
+        sizes = [abs(value) for *_, value, _ in told["edges"]]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sum(mark for *_, mark in told["edges"]) == kept.proven.sum()
+        names = [graph["nodes"][i]["name"] for i in told["nodes"]]
+        assert names == [each.node.name for each in kept.nodes]
     assert facts["tokens"] == ["</script>", "␣cat", "␣<b>", "␣cat", "␣dog"]
     total = sum(e["value"] for e in facts["effects"]) + facts["bias"]
     np.testing.assert_allclose(total, facts["logit"], atol=5e-3)
@@ -192,6 +262,7 @@ def test_refusals() -> None:
         ({"position": 5}, "position=5 must be from -5 to 4"),
         ({"n_paths": -1}, "n_paths=-1"),
         ({"n_heads": 0}, "n_heads=0"),
+        ({"n_nodes": -1}, "n_nodes=-1"),
         ({"budget": 0}, "budget=0"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -191,7 +191,7 @@ def check(parts: dict[str, np.ndarray], parallel: bool, k: int, closes: bool) ->
 @pytest.mark.parametrize("parallel", [False, True], ids=["sequential", "parallel"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_no_larger_path_is_ever_left_out(kind, parallel, rng, x64):
-    closes = kind is not swallowed
+    closes = kind not in (cancelled, swallowed)
     outcomes = [check(kind(rng), parallel, int(rng.integers(1, 15)), closes) for _ in range(3)]
     if kind not in (cancelled, swallowed, scales):
         assert outcomes == ["proven"] * 3
@@ -201,7 +201,8 @@ def test_no_larger_path_is_ever_left_out(kind, parallel, rng, x64):
 @settings(max_examples=15, deadline=None)
 def test_certificates_of_random_models(seed, kind, parallel, k):
     with jax.enable_x64(True):
-        check(kind(np.random.default_rng(seed)), parallel, k, kind is not swallowed)
+        closes = kind not in (cancelled, swallowed)
+        check(kind(np.random.default_rng(seed)), parallel, k, closes)
 
 
 @pytest.mark.parametrize("kind", [ordinary, swallowed], ids=lambda kind: kind.__name__)
@@ -232,10 +233,29 @@ def test_the_search_prunes_and_its_bound_matters(rng, x64, monkeypatch):
         few += found.n_evaluated < len(values)
         np.testing.assert_allclose(np.abs(found.values), float(largest[0]), rtol=1e-9)
         with monkeypatch.context() as broken:
-            broken.setattr(moments, "_sandwich", lambda N, W, r: 0.0 * (W.T @ (N @ W)))
+            broken.setattr(moments, "_sandwich", lambda N, r, W: 0.0 * (W.T @ (N @ W)))
             found = ledger.position_ledger(linear, POSITION, w, k=1)
         wrong += bool(abs(found.values[0]) < float(largest[0]) * (1 - 1e-9))
     assert few >= 4 and wrong >= 1
+
+
+def test_bounds_are_shared_by_directions_and_by_heads_with_the_same_values(rng, x64):
+    """Grouped queries, and a stream wider than the blocks of a symmetric product."""
+    parts = ordinary(rng)
+    parts["W_V"][:, 1] = parts["W_V"][:, 0]
+    linear = frozen_of(parts, False)
+    bounds = ledger.dressed_bounds(linear, -1)
+    for w in (parts["w"], rng.normal(size=D)):
+        values = every_path(parts | {"w": w}, False)
+        found = ledger.position_ledger(linear, -1, jnp.asarray(w), k=9, bounds=bounds)
+        largest = sorted(map(abs, values.values()), reverse=True)[:9]
+        np.testing.assert_allclose(np.abs(found.values), np.array(largest, float), rtol=1e-9)
+        assert found.complete
+    with pytest.raises(ValueError, match="bounds are of position 2, must be of 0"):
+        ledger.position_ledger(linear, 0, jnp.asarray(w), bounds=bounds)
+    left, N = rng.normal(size=(30, 400)), rng.normal(size=(30, 30))
+    N = N + N.T
+    np.testing.assert_allclose(moments._symmetric(left, N @ left), left.T @ N @ left, atol=1e-10)
 
 
 def test_a_budget_leaves_a_stated_gap(rng, x64):

@@ -168,6 +168,15 @@ def test_scores_by_source_are_the_scores_of_every_head(seen: Run) -> None:
             assert len(terms.score_sources(seen, layer)) == split.terms.shape[0]
 
 
+@pytest.mark.parametrize("by", ["head", "token"])
+def test_scores_through_the_dressed_stream_close(seen: Run, by: str) -> None:
+    for layer, head in ((0, 1), (2, 3)):
+        split = terms.dressed_score_terms(seen, layer, head, by=by)
+        close(split.terms.sum(axis=(0, 1)), terms.head_scores(seen, layer, head))
+        names = terms.dressed_score_sources(seen, layer, by=by)
+        assert len(names) == len(set(names)) == split.terms.shape[0]
+
+
 def test_composition_of_every_pair(seen: Run) -> None:
     model = fold_norms(seen.model)
     found = composition(model)

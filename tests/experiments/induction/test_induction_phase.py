@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.config.catalogue import discover
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model

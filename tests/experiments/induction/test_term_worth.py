@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from experiments.induction.shared.measures_term_worth import local_attention, term_worth
+from experiments.induction.shared.measures_term_worth import (
+    local_attention,
+    term_worth,
+    without_redundancy,
+)
 
 
 def test_worth_is_what_each_step_takes_off() -> None:
@@ -41,3 +45,17 @@ def test_even_attention_is_not_local() -> None:
     np.testing.assert_allclose(local_attention(members, first=2), [-0.1], rtol=1e-12)
     with pytest.raises(ValueError, match="attention has 1 offsets, must have those of 0 and 1"):
         local_attention(members.isel(offset=[0]))
+
+
+def test_without_redundancy_savings_add_up() -> None:
+    rng = np.random.default_rng(0)
+    alone = xr.DataArray(rng.normal(2, 0.1, 12), dims="member")
+    last = 0.1 * alone + rng.normal(0, 0.05, 12)
+    drawn = without_redundancy(alone, last, n_draws=50)
+    # Nine tenths are saved twice in the record, and nothing in the mean of a draw.
+    assert float((last / alone).mean()) < 0.15
+    assert all(0.95 < draw.value < 1.05 and draw.n == 12 for draw in drawn)
+    assert len({draw.value for draw in drawn}) > 40
+    # What is saved twice keeps its spread: an even tenth leaves none.
+    even = without_redundancy(xr.ones_like(alone), 0.1 * xr.ones_like(alone), n_draws=3)
+    assert [draw.value for draw in even] == pytest.approx([1, 1, 1])

@@ -12,7 +12,7 @@ from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab
-from circuitax.records.claims import ABSENT, HOLDS, Verdict, settle
+from circuitax.records.claims import ABSENT, HOLDS, SettledClaim, settle
 from circuitax.records.record import Record
 from experiments.induction.shared.two_layers import n_ctx_for
 from experiments.induction.shared.window_readings import order_losses, window_readings
@@ -122,7 +122,7 @@ def test_marginals_are_what_terms_take_off_the_loss() -> None:
     assert values["text-layer-1-above-0"] == pytest.approx(1 - 0.2, abs=0.02)
 
 
-def settled(data: xr.Dataset) -> list[Verdict]:
+def settled(data: xr.Dataset) -> list[SettledClaim]:
     record = Record(data)
     return settle(CLAIMS, *measure(record), nulls(record))
 

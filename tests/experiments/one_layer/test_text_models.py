@@ -8,7 +8,7 @@ import pytest
 
 from circuitax.commands import job, run
 from circuitax.config.catalogue import discover
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.data.text import open_text
 from circuitax.lab.arrays import load_tree
 from circuitax.lab.runs import VARIABLE, finished_runs, provenance

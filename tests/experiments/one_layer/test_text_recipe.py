@@ -12,7 +12,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from circuitax.config.catalogue import discover
-from circuitax.config.cells import plan
+from circuitax.config.planned_runs import plan
 from circuitax.figures.spec import draw_all
 from circuitax.kernel.forward import batch_logits
 from circuitax.kernel.keys import derive, member_keys

@@ -242,3 +242,9 @@ def test_in_the_false_world_the_corrections_find_nothing() -> None:
         sorted(drawn["bracket-each-tower"].values)
         for drawn, _ in zip(nulls.permuted(data), range(2), strict=False)
     ] == [sorted(towers)] * 2
+
+
+def test_a_head_at_its_start_is_less_even_than_is_allowed() -> None:
+    uneven = nulls.random({"sign-uneven": 1})["sign-uneven"]
+    # The first two tokens alone: scores of spread s make σ(s_1 - s_0) - 1/2 of about √2 s / 4.
+    assert 1e-3 < np.min(uneven) < np.median(uneven) < 0.05

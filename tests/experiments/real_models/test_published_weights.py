@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE, WordLevel
 from tokenizers.processors import TemplateProcessing
@@ -21,14 +22,19 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.lens_format import spec_from_config
 from circuitax.models.pretrained import save_pretrained
-from circuitax.records.claims import NOT_RUN, settle
+from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
 from experiments.real_models.published_weights import claims
 from experiments.real_models.published_weights import experiment as published_weights
 from experiments.real_models.published_weights.claims import CLAIMS
 from experiments.real_models.published_weights.experiment import Spec, sizes
-from experiments.real_models.published_weights.measures import REMOVALS, measure, unpublished
+from experiments.real_models.published_weights.measures import (
+    REMOVALS,
+    measure,
+    nulls,
+    unpublished,
+)
 from experiments.real_models.published_weights.sources import SETTINGS
 
 V, N = 12, 13
@@ -281,3 +287,27 @@ def test_a_model_at_hand_that_cannot_be_read_is_no_absent_one(
     (folder / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"there is no \.safetensors or \.pth or \.gguf"):
         measured(tmp_path, source=str(folder))
+
+
+@pytest.mark.parametrize(("effect", "verdict"), [(True, HOLDS), (False, FAILS)])
+def test_heads_that_copy_and_named_words_differ_from_chance(effect: bool, verdict: str) -> None:
+    # Half of eight heads have an eigenvalue score above 0.1, and no head has a named triple.
+    signs = np.where(effect, 1, [1, -1] * 4)
+    right = np.ones((2, 8), bool)
+    data = xr.Dataset(
+        {
+            "one_layer_copying": ("head", 0.5 * signs),
+            "one_layer_copies": ("head", np.full(8, 0.6 * effect)),
+            "words_are_tokens": True,
+            "skip_trigram": (("triple", "head"), np.full((12, 8), effect)),
+            "bug": (("which", "pair", "head"), np.stack([right, np.full((2, 8), effect)])),
+        },
+        {"which": ["right", "wrong"]},
+    )
+    of = {"n_layers": 1, "n_heads": 8, "d_head": 64, "d_vocab": 48_262}
+    record = Record(data, {"one_layer": of})
+    estimates = measure(record).estimates
+    named = (*claims.ONE_LAYER, *claims.WORDS)
+    found = settle(named, estimates, {}, None, nulls(record))
+    assert {v.claim.id: v.verdict for v in found} == {claim.id: verdict for claim in named}
+    assert all(v.null is not None and not v.null.holds for v in found)

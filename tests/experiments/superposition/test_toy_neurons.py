@@ -18,6 +18,7 @@ from circuitax.superposition.geometry.neuron_classes import (
     neuron_classes,
     neurons_per_feature,
 )
+from circuitax.superposition.tasks.absolute import asymmetric_motif
 from experiments.superposition.toy_abs import experiment as toy_abs
 from experiments.superposition.toy_abs import figure as abs_figure
 from experiments.superposition.toy_abs import measures as abs_measures
@@ -155,6 +156,31 @@ def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:
         r = 1.5 + np.geomspace(1e-9, 1e9, 200_001)
         weight = np.gradient(r) / (1 + r**2)
         assert np.mean(drawn) == pytest.approx(np.exp(weight @ np.log(r) / weight.sum()), rel=0.05)
+
+
+def test_motifs_of_a_null_are_found_as_those_of_the_record() -> None:
+    rng = np.random.default_rng(0)
+    W_in = rng.normal(size=(30, 6, 5)) * (rng.random((30, 6, 5)) < 0.5)
+    W_out = rng.normal(size=(30, 6, 5))
+    wanted = [
+        asymmetric_motif(jnp.asarray(one.T), jnp.asarray(out)).found.any()
+        for one, out in zip(W_in, W_out, strict=True)
+    ]
+    assert 3 < sum(map(bool, wanted)) < 27
+    np.testing.assert_array_equal(abs_measures.has_motif(W_in, W_out), np.array(wanted))
+
+
+def test_networks_of_pure_neurons_have_no_motif_and_mixed_ones_may() -> None:
+    data = accepted("toy_abs").data.isel(motif_seed=slice(4))
+    pure, mixed = np.ones(data.motif_pure.shape, bool), np.zeros(data.motif_pure.shape, bool)
+    for is_pure, least, most in ((pure, 0, 0), (mixed, 1, 8)):
+        given = data.assign(
+            motif_pure=(data.motif_pure.dims, is_pure),
+            motif_live=(data.motif_live.dims, np.ones_like(is_pure)),
+        )
+        drawn = abs_measures.random_cases(given, np.random.default_rng(0))
+        cases = set(zip(drawn.case_cell.values, drawn.case_seed.values, strict=True))
+        assert least <= len(cases) <= most
 
 
 def test_monosemantic_neurons_come_first_in_the_picture() -> None:

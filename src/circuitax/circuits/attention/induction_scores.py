@@ -8,13 +8,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
+from circuitax.display.tables import NumberTable
 from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.shown import known, largest, shapes, table
+from circuitax.kernel.shown import known, largest, shapes
 from circuitax.kernel.tokens import token_ids
 
 
@@ -34,14 +35,22 @@ class InductionScores(NamedTuple):
     previous: Float[Array, "n_layers n_heads"]
     chance: Float[Array, ""]
 
-    def __repr__(self) -> str:
+    def _table(self) -> NumberTable | None:
         if np.ndim(self.prefix) != 2 or not known(*self):
-            return shapes(self)
+            return None
         scores = np.stack([self.prefix, self.previous], axis=-1)
         rows = [(f"head {l}.{h}", scores[l, h]) for l, h in largest(scores.max(axis=-1))]
         loss = float(np.mean(self.loss_by_position))
-        head = f"InductionScores: loss {loss:.4g} nats, chance {float(self.chance):.4g}"
-        return "\n".join([head, *table(("prefix", "previous"), rows)])
+        title = f"InductionScores: loss {loss:.4g} nats, chance {float(self.chance):.4g}"
+        return NumberTable(title, ("prefix", "previous"), rows)
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return shapes(self) if table is None else table.text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        return None if table is None else table.html()
 
 
 def induction_scores(model: Model, texts: Any) -> InductionScores:
@@ -58,7 +67,7 @@ def induction_scores(model: Model, texts: Any) -> InductionScores:
     Source: induction-heads paper, evaluators "prefix matching" and "previous token".
     """
     check_one_member(model)
-    texts = token_ids(texts, model.d_vocab, batch=True)
+    texts = token_ids(texts, model.d_vocab, batch=True, name="texts")
     if texts.ndim != 2 or texts.shape[1] < 2:
         raise ValueError(
             f"texts has shape {texts.shape}, must be [batch, n_ctx], of two tokens or more each"

@@ -4,15 +4,25 @@
 whatever wrote to the stream. A second-layer head of a model with H heads per layer has
 ``(1 + H)²`` terms without positions and biases. Norms of queries and keys are frozen too. A
 bound on scores (``score_cap``) comes after all this: terms sum to what it bounds.
+
+What MLPs wrote is a source of its own in `score_terms`. In the dressed stream, gates held, MLPs
+pass on what they read, and sources are earlier heads or tokens (`dressed_score_terms`).
 """
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.paths.components import Components, component_names, components_of
+from circuitax.circuits.paths.frozen import (
+    FrozenModel,
+    after_layer,
+    frozen_model,
+    head_constants,
+    head_writes,
+)
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.circuits.weights.heads import position_vectors
 from circuitax.kernel.attention import attention_scores, smear_keys
@@ -53,12 +63,18 @@ def score_sources(run: Run, layer: int) -> tuple[str, ...]:
         for name in component_names(components_of(run))
         if name in ("tokens", "positions") or _layer_of(name) < layer
     ]
+    return (*names, *_own_sources(run))
+
+
+def _own_sources(run: Run) -> list[str]:
+    """Sources that enter behind the norm of the layer."""
+    blocks, names = run.model.blocks, []
     if run.model.spec.positions.in_queries_and_keys:
         names.append("positions")
     norm = blocks.attention_norm
     if blocks.attention.b_Q is not None or (norm is not None and norm.offset is not None):
         names.append("bias")
-    return tuple(names)
+    return names
 
 
 def score_terms(run: Run, layer: int, head: int | Int[Array, ""]) -> ScoreTerms:
@@ -87,6 +103,91 @@ def score_terms(run: Run, layer: int, head: int | Int[Array, ""]) -> ScoreTerms:
     return ScoreTerms(terms, whole - terms.sum(axis=(0, 1)))
 
 
+def dressed_score_sources(run: Run, layer: int, *, by: str = "head") -> tuple[str, ...]:
+    """Names of the sources of `dressed_score_terms`.
+
+    Args:
+        run: As there.
+        layer: As there.
+        by: As there.
+
+    Raises:
+        ValueError: If ``layer`` is out of range, or ``by`` is another name.
+    """
+    _check_dressed(run, layer, by)
+    if by == "head":
+        n_heads = run.model.blocks.attention.W_Q.shape[1]
+        names = ["direct", *(f"head {l}.{h}" for l in range(layer) for h in range(n_heads))]
+    else:
+        names = ["biases", *(f"token {s}" for s in range(run.tokens.shape[0]))]
+    return (*names, *_own_sources(run))
+
+
+def dressed_score_terms(
+    run: Run, layer: int, head: int | Int[Array, ""], *, by: str = "head"
+) -> ScoreTerms:
+    """The scores of one head, expanded on both sides through the dressed stream.
+
+    ``s_ts = scale Σ_ab ⟨q_t^a, k_s^b⟩``, a and b sources of the stream x that enters the layer:
+    ``x = Σ_a x^a``, each through ``Π_l (I + M_l)`` of the MLPs behind it. Order of both axes:
+    `dressed_score_sources`.
+
+    Args:
+        run: A run of any transformer on one text, made with ``outputs=True``; patterns, norm scales
+            and gates before the layer are held, and the divisors of its own norms.
+        layer: Layer of the head, static.
+        head: Which head.
+        by: ``"head"``: ``direct`` for paths past no head, constants of biases included, and paths
+            by their last head. ``"token"``: all paths from each token, and from all biases.
+
+    Raises:
+        ValueError: As `score_terms`, or if ``by`` is another name.
+
+    Source: ours; docs/methods/mlps.md.
+    """
+    _check_head(run, layer, head)
+    _check_dressed(run, layer, by)
+    frozen = frozen_model(run)
+    parts = _by_last_head(run, frozen, layer) if by == "head" else _by_token(frozen, layer)
+    q, k = _queries_and_keys(parts, run, layer, head)
+    terms = run.model.spec.scale * jnp.einsum("atk,bsk->abts", q, k)
+    return ScoreTerms(terms, head_scores(run, layer, head) - terms.sum(axis=(0, 1)))
+
+
+def _by_last_head(
+    run: Run, frozen: FrozenModel, layer: int
+) -> Float[Array, "n_parts n_ctx d_model"]:
+    """The stream that enters a layer: past no head, and by the last head."""
+    outputs = run.trace.head_outputs
+    if outputs is None:
+        raise ValueError("run.trace.head_outputs is None: make the run with outputs=True")
+    parts = frozen.embedding[None]
+    for before in range(layer):
+        parts, written = after_layer(frozen, before, parts, outputs[before])
+        parts = jnp.concatenate([parts, written])
+    return parts
+
+
+def _by_token(frozen: FrozenModel, layer: int) -> Float[Array, "n_parts n_ctx d_model"]:
+    """The stream that enters a layer: from all biases, and from each token."""
+    n_ctx, d_model = frozen.embedding.shape
+    here = jnp.arange(n_ctx)
+    parts = jnp.zeros((1 + n_ctx, n_ctx, d_model), frozen.embedding.dtype)
+    parts = parts.at[1 + here, here].set(frozen.embedding)
+    for before in range(layer):
+        written = head_writes(frozen, before, parts, summed=True)
+        written = written.at[0].add(head_constants(frozen, before).sum(axis=0))
+        parts, written = after_layer(frozen, before, parts, written)
+        parts = parts + written
+    return parts
+
+
+def _check_dressed(run: Run, layer: int, by: str) -> None:
+    check_index("layer", layer, one_text(run).model.blocks.attention.W_Q.shape[0])
+    if by not in ("head", "token"):
+        raise ValueError(f"by={by!r} must be 'head' or 'token'")
+
+
 def head_scores(run: Run, layer: int, head: int | Int[Array, ""]) -> Float[Array, "dest src"]:
     """The scores of one head before mask and softmax, undivided.
 
@@ -103,10 +204,66 @@ def head_scores(run: Run, layer: int, head: int | Int[Array, ""]) -> Float[Array
     return attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], run.model.spec.scale)[0]
 
 
+class ScoreDirections(NamedTuple):
+    """A weighted sum of one head's scores as two linear maps of the stream its layer reads.
+
+    Attributes:
+        value: ``Σ_s weight_s s_ts``.
+        query: With the keys held; zero but at the destination. ``Σ_t stream_t · query_t`` is the
+            value, but for biases and positions of the queries.
+        key: With the query held, likewise.
+    """
+
+    value: Float[Array, ""]
+    query: Float[Array, "n_ctx d_model"]
+    key: Float[Array, "n_ctx d_model"]
+
+
+def score_directions(
+    run: Run,
+    layer: int | Int[Array, ""],
+    head: int | Int[Array, ""],
+    dest: int | Int[Array, ""],
+    weights: Float[Array, " n_ctx"],
+) -> ScoreDirections:
+    """Which directions of the stream move a head's attention, on the query and on the key side.
+
+    The gradient of ``Σ_s weights_s s_ts`` in the stream, norm scales held, once with the keys held
+    and once with the query. Carried back, it says which tokens and heads made the head look there.
+
+    Args:
+        run: A run of any transformer on one text.
+        layer: Of the head; a traced index is not checked.
+        head: Which head; a traced index is not checked.
+        dest: Position t of the query, from 0.
+        weights: Of the sources: 1 for one score, or a difference, such as one minus the mean of the
+            others, which is what the pattern depends on.
+
+    Raises:
+        ValueError: If ``layer``, ``head`` or ``dest`` is out of range.
+
+    Source: ours; framework paper, "QK circuit".
+    """
+    _check_head(run, layer, head)
+    check_index("dest", dest, weights.shape[0])
+    stream = run.trace.streams[layer]
+
+    def value(x: Array, by_query: bool) -> Array:
+        parts = jnp.stack([x, stream - x])  # their sum, and with it every scale, stays
+        q, k = _queries_and_keys(parts, run, layer, head)
+        q, k = (q[0], k.sum(axis=0)) if by_query else (q.sum(axis=0), k[0])
+        return run.model.spec.scale * (q[dest] @ k.T) @ weights
+
+    query, key = (jax.grad(value)(stream, side) for side in (True, False))
+    q, k = (part.sum(axis=0) for part in _queries_and_keys(stream[None], run, layer, head))
+    whole = run.model.spec.scale * (q[dest] @ k.T) @ weights
+    return ScoreDirections(whole, query, key)
+
+
 def _queries_and_keys(
     sources: Float[Array, "n_parts n_ctx d_model"],
     run: Run,
-    layer: int,
+    layer: int | Int[Array, ""],
     head: int | Int[Array, ""],
 ) -> tuple[Float[Array, "n_sources n_ctx d_head"], Float[Array, "n_sources n_ctx d_head"]]:
     """Queries and keys of each source; smearing and rotation are linear and apply to each."""
@@ -118,7 +275,7 @@ def _queries_and_keys(
         q, k = _divided(q, heads.q_gain[layer], spec), _divided(k, heads.k_gain[layer], spec)
     if heads.smear is not None:
         k = smear_keys(k, jnp.broadcast_to(heads.smear[layer, head], k.shape[:1]))
-    index, local = jnp.arange(k.shape[1]), spec.is_local(layer)
+    index, local = jnp.arange(k.shape[1]), _is_local(spec, layer)
     return turn(q, index, spec, local), turn(k, index, spec, local)
 
 
@@ -137,7 +294,7 @@ def _read(
     W: Float[Array, "n_layers n_heads d_model d_head"],
     b: Float[Array, "n_layers n_heads d_head"] | None,
     run: Run,
-    layer: int,
+    layer: int | Int[Array, ""],
     head: int | Int[Array, ""],
 ) -> Float[Array, "n_sources n_ctx d_head"]:
     """The parts of the stream through the frozen norm and one map, then positions, then bias."""
@@ -167,7 +324,15 @@ def _sources(parts: Components, layer: int) -> Float[Array, "n_parts n_ctx d_mod
     return jnp.concatenate(blocks)
 
 
-def _check_head(run: Run, layer: int, head: int | Int[Array, ""]) -> None:
+def _is_local(spec: TransformerSpec, layer: int | Int[Array, ""]) -> bool | Bool[Array, ""]:
+    if isinstance(layer, int):
+        return spec.is_local(layer)
+    if spec.local_layers is None:
+        return True
+    return (layer == jnp.asarray(spec.local_layers, int)).any()
+
+
+def _check_head(run: Run, layer: int | Int[Array, ""], head: int | Int[Array, ""]) -> None:
     n_layers, n_heads = one_text(run).model.blocks.attention.W_Q.shape[:2]
     check_index("layer", layer, n_layers)
     check_index("head", head, n_heads)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from circuitax.circuits.explain.path_graphs import Graph
 from circuitax.circuits.ledger.ledger import Ledger
 from circuitax.circuits.paths.paths import Head
 from circuitax.display.explanation_page import explanation_viewer
@@ -58,7 +59,8 @@ class Explanation(NamedTuple):
         effects: What each adds to the logit, in the order of the names.
         bias: What belongs to no component: ``b_U`` and the final norm's offset.
         remainder: Rounding errors only.
-        paths: The largest paths, with a bound on all others; None where none were asked for.
+        paths: The largest paths from tokens through heads in the dressed stream, with a bound on
+            all others; None where none were asked for.
         heads: The heads that matter, as (layer, head): those on the paths, then by their effect.
         patterns: Their attention, ``[head, n_ctx, n_ctx]``, a row for each destination.
         written: What they add, by head and position: next tokens whose logits rise and fall most,
@@ -72,6 +74,7 @@ class Explanation(NamedTuple):
             where a difference is explained already, or there is no other token.
         lead: What of that lead comes from all biases, that of the logit included, and from each
             token.
+        graphs: All paths over a choice of nodes: heads and neurons, heads, heads and MLPs.
     """
 
     tokens: tuple[str, ...]
@@ -96,6 +99,7 @@ class Explanation(NamedTuple):
     neurons: tuple[Neuron, ...]
     rival: str | None
     lead: np.ndarray
+    graphs: tuple[Graph, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(_short_lines(self))
@@ -155,38 +159,18 @@ class Explanation(NamedTuple):
         return f"{self.tokens[position]!r} at {position}"
 
     def path_names(self) -> list[str]:
-        """The paths in the ledger's notation; empty without a ledger."""
-        return [] if self.paths is None else self.paths.names
+        """The paths as ``' Mary' → 23.0``; empty without a ledger."""
+        return [] if self.paths is None else self.paths.steps(self.tokens)
 
 
-def _short_lines(explained: Explanation, n_effects: int = 5, n_heads: int = 3) -> list[str]:
+def _short_lines(explained: Explanation) -> list[str]:
     """Twenty lines of the text, at most."""
-    paths = explained.paths
-    named = [] if paths is None else list(zip(explained.path_names(), paths.values, strict=True))
-    best = zip(explained.next_tokens, explained.next_probs, strict=True)
-    return [
-        f"{explained.title}: {explained.logit:+.4f}",
-        "from " + _listed(explained.sources()[:4]),
-        *_lead_line(explained),
-        "next token " + ", ".join(f"{token!r} {prob:.1%}" for token, prob in list(best)[:5]),
-        *_effect_lines(explained, n_effects),
-        f"paths: {_listed(named[:4]) if named else NO_PATHS}",
-        *_head_lines(explained, n_heads),
-        ".text() has all of it, explanation_page(...) as a page",
-    ]
+    return [*_first_screen(explained), ".text() has all of it, explanation_page(...) as a page"]
 
 
 def _lines(explained: Explanation) -> list[str]:
     """The text in full."""
-    lines = [
-        f"{explained.title}: {explained.logit:+.4f}",
-        "from " + _listed(explained.sources()[:4]),
-        *_lead_line(explained),
-        "",
-        *_group_lines(explained),
-        "",
-        "next token",
-    ]
+    lines = [*_first_screen(explained), "", *_group_lines(explained), "", "next token"]
     width = max(len(repr(token)) for token in explained.next_tokens)
     lines += [
         f"  {token!r:<{width}}  {prob:7.2%}  logit {logit:+.3f}"
@@ -194,12 +178,69 @@ def _lines(explained: Explanation) -> list[str]:
             explained.next_tokens, explained.next_probs, explained.next_logits, strict=True
         )
     ]
-    lines += ["", *_effect_lines(explained, 16), "", "paths"]
+    lines += ["", "paths"]
     if explained.paths is None:
         lines.append(f"  none searched: {NO_PATHS}")
     else:
-        lines += [f"  {line}" for line in explained.paths.text().splitlines()]
-    return [*lines, "", *_head_lines(explained, len(explained.heads))]
+        lines += _path_lines(explained, explained.paths)
+    lines += ["", *_head_lines(explained, len(explained.heads))]
+    return [*lines, "", *_effect_lines(explained, 16)]
+
+
+def _first_screen(explained: Explanation, n_rows: int = 4) -> list[str]:
+    """What the token comes from: tokens, heads, neurons, and how far all of it cancels."""
+    best = list(zip(explained.next_tokens, explained.next_probs, strict=True))[:5]
+    sources = explained.sources()
+    size = sum(abs(value) for _, value in sources)
+    rows = [
+        (f"{name}", value, f"from {_listed(of[:3])}")
+        for name, value, of in explained.last_heads()[:n_rows]
+    ]
+    neurons = [
+        (
+            f"{unit.layer}.n{unit.unit}",
+            unit.value,
+            f"at {explained.at(unit.position)}, raises {' '.join(map(repr, unit.raises))}, "
+            f"opened from {_listed(unit.opened_by[0][:1])} by {_listed(unit.opened_by[1][:2])}",
+        )
+        for unit in explained.neurons[:n_rows]
+    ]
+    width = max(len(name) for name, _, _ in [*rows, *neurons])
+    aligned = [f"  {name:<{width}}  {value:+7.2f}  {note}" for name, value, note in rows + neurons]
+    title, named = "largest paths of one head", explained.single_paths()[:3]
+    if explained.paths is not None:
+        title = "largest paths" + (", proven" if explained.paths.complete else "")
+        values = map(float, explained.paths.values[:3])
+        named = list(zip(explained.path_names(), values, strict=False))
+    kept = np.trim_zeros(np.round(explained.orders, 2), "b")
+    return [
+        f"{explained.title}: {explained.logit:+.4f}",
+        f"from {_listed(sources[:4])} (absolute sum {size:.2f})",
+        *_lead_line(explained),
+        "next token " + ", ".join(f"{token!r} {prob:.1%}" for token, prob in best),
+        "by last head of the path",
+        *aligned[: len(rows)],
+        *(["by neuron, all that flows through it"] if neurons else []),
+        *aligned[len(rows) :],
+        f"{title}: {_listed(named)}",
+        "by number of heads, from none: "
+        + " ".join(f"{x:+.2f}" for x in kept)
+        + f" (absolute sum {np.abs(explained.orders).sum():.2f})",
+    ]
+
+
+def _path_lines(explained: Explanation, paths: Ledger) -> list[str]:
+    """The paths, their sum, and what the others have."""
+    which = "the largest, proven" if paths.complete else "the budget or rounding ended the search"
+    rows = [
+        *zip(explained.path_names(), map(float, paths.values), strict=True),
+        (f"sum of these {len(paths.values)} paths ({which})", paths.found),
+        (f"all other paths, none beyond {paths.omitted_bound:.3g}", paths.remainder),
+        ("bias, which belongs to no path", paths.bias),
+        ("logit", paths.found + paths.remainder + paths.bias),
+    ]
+    width = max(len(name) for name, _ in rows)
+    return [f"  {name:<{width}}  {value:+.4f}" for name, value in rows]
 
 
 def _effect_lines(explained: Explanation, n_effects: int) -> list[str]:
@@ -254,12 +295,8 @@ def _group_lines(explained: Explanation, n_rows: int = 8) -> list[str]:
         if given:
             rows += [(title, np.nan, ""), *given[:n_rows]]
     width = max((len(name) for name, x, _ in rows if np.isfinite(x)), default=0)
-    kept = np.trim_zeros(np.round(explained.orders, 2), "b")
     lines = [
         f"all paths through heads and MLPs, {held} held; with the bias they add up to the logit",
-        "  by number of heads, from none: "
-        + " ".join(f"{x:+.2f}" for x in kept)
-        + f"; absolute sum {np.abs(explained.orders).sum():.2f}",
         f"  absolute sum by source token {np.abs(explained.by_head.sum(axis=0)).sum():.2f}, by "
         f"last head {np.abs(explained.by_head.sum(axis=1)).sum():.2f}, by both "
         f"{np.abs(explained.by_head).sum():.2f}",

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from circuitax.circuits.explain.explained import Explanation, Neuron, by_size, head_names
+from circuitax.circuits.explain.path_graphs import path_graphs
 from circuitax.circuits.ledger.ledger import Ledger, ledger
 from circuitax.circuits.losses.neurons import neuron_activations
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
@@ -24,6 +25,7 @@ from circuitax.circuits.paths.openings import opening
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import Head
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.kernel.checks import shortened
 from circuitax.kernel.indices import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 
@@ -33,8 +35,8 @@ MANY_HEADS = 100  # beyond these, paths are searched only when asked for
 
 def explain(
     run: Run,
-    *,
     token: SupportsIndex | None = None,
+    *,
     minus: SupportsIndex | None = None,
     position: SupportsIndex = -1,
     name: Callable[[int], str] = str,
@@ -42,6 +44,7 @@ def explain(
     n_paths: int | None = None,
     n_heads: int = 12,
     n_neurons: int = 8,
+    n_nodes: int = 32,
     budget: int = 1_000_000,
 ) -> Explanation:
     """A next-token prediction explained by source tokens, heads, neurons, paths and patterns.
@@ -57,11 +60,12 @@ def explain(
         position: Where the logit is read; negative positions count from the end.
         name: The text of a token id, such as ``tokenizer.decode([i])``.
         n_next: How many next tokens to list, at least 1.
-        n_paths: How many paths to look for, 0 for none. None looks for 10 in models of at most
-            ``MANY_HEADS`` heads: the bounds behind the search grow with their square, and take
-            some ten seconds for the 270 heads of SmolLM2 and 16 tokens.
+        n_paths: How many paths through heads in the dressed stream to look for, 0 for none. None
+            looks for 10 in models of at most ``MANY_HEADS`` heads: the bounds behind the search
+            take minutes for the 270 heads of SmolLM2.
         n_heads: Heads to keep beside those on the paths, at least 1.
         n_neurons: Hidden units to keep, at least 0.
+        n_nodes: Nodes of each graph of paths (`path_graphs`); 0 for no graph.
         budget: Evaluations of the ledger's search, at least 1.
 
     Raises:
@@ -83,9 +87,11 @@ def explain(
         ("n_paths", n_paths, 0),
         ("n_heads", n_heads, 1),
         ("n_neurons", n_neurons, 0),
+        ("n_nodes", n_nodes, 0),
     ):
-        if number < least:
-            raise ValueError(f"{option}={number} must be at least {least}")
+        whole(option, number, least)
+    if not callable(name):
+        raise ValueError(f"name={shortened(name)} must be a function from an id to its text")
     n_ctx = run.tokens.shape[0]
     position = counted_index("position", position, n_ctx)
     logits = np.asarray(run.logits[position], np.float64)
@@ -100,7 +106,14 @@ def explain(
     paths = None
     if n_paths:
         paths = ledger(
-            run, token=chosen, minus=against, position=position, k=n_paths, budget=budget
+            run,
+            token=chosen,
+            minus=against,
+            position=position,
+            k=n_paths,
+            by_position=True,
+            mlps="dressed",
+            budget=budget,
         )
     heads = _heads(run, names, effects, paths, n_heads)
     frozen = frozen_model(run)
@@ -144,6 +157,11 @@ def explain(
         neurons=_neurons(run, frozen, position, direction, n_neurons, name),
         rival=None if rival is None else name(rival),
         lead=lead,
+        graphs=path_graphs(
+            run, frozen, position, direction, n_nodes=n_nodes, name=name, paths=paths
+        )
+        if n_nodes
+        else (),
     )
 
 

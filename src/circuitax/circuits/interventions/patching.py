@@ -14,14 +14,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.components import Components, components_of
+from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
+from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
 from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.run import Run, one_text
-from circuitax.kernel.shown import known, largest, shapes, table
+from circuitax.kernel.shown import known, largest, shapes
 from circuitax.kernel.tokens import token_ids
 
 BLOCK_ENTRIES = 2**27  # numbers held at once by edited runs: 512 MiB in float32
@@ -47,16 +49,24 @@ class Effects(NamedTuple):
     heads: Float[Array, "n_layers n_heads *metric"]
     mlps: Float[Array, "n_layers *metric"] | None = None
 
-    def __repr__(self) -> str:
+    def _table(self) -> NumberTable | None:
         if np.ndim(self.heads) != 2 or not known(*self):
-            return shapes(self)
+            return None
         effects = {f"head {l}.{h}": x for (l, h), x in np.ndenumerate(np.asarray(self.heads))}
         if self.mlps is not None:
             effects |= {f"mlp {l}": x for (l,), x in np.ndenumerate(np.asarray(self.mlps))}
         names, values = list(effects), np.array(list(effects.values()))
         rows = [(names[i], [values[i]]) for (i,) in largest(values)]
-        head = f"Effects of {len(names)} components on the metric, largest first"
-        return "\n".join([head, *table(("change",), rows)])
+        title = f"Effects of {counted(len(names), 'component')} on the metric, largest first"
+        return NumberTable(title, ("change",), rows)
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return shapes(self) if table is None else table.text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        return None if table is None else table.html()
 
 
 @compiled("metric", "preserve_patterns")
@@ -286,7 +296,9 @@ def _by_blocks(one: Callable[[Any], Array], cells: Any, held: int) -> Array:
 
 def _metric_of(run: Run, metric: Metric | None) -> Metric:
     if metric is not None:
-        return metric
+        if not callable(metric):
+            raise ValueError(f"metric={shortened(metric)} must be a function of the logits")
+        return lambda logits: jnp.asarray(metric(logits))
     return lambda logits: next_token_losses(logits, run.tokens).mean()
 
 

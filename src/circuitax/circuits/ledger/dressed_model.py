@@ -1,4 +1,4 @@
-"""A frozen model with dressed stream on the host: a dense map for each layer and position.
+"""A frozen model with dressed stream on the host, MLPs as the factors of their maps.
 
 The ledger's search in the dressed stream uses it (`dressed_moments`, `dressed_steps`).
 """
@@ -17,8 +17,8 @@ class DressedModel(NamedTuple):
     """A frozen model in double precision, heads of all layers on one axis.
 
     Streams are divided by ``2^exponent``, as in `second_moments.HostModel`. ``X = I + M`` takes the
-    stream past the MLP of a layer, and ``Y`` bounds what it is made of: computed entries of X are
-    right to ``lost(n_products)`` times ``|X| + Y``, Y the product of absolute values.
+    stream past the MLP of a layer. Whichever way it is computed, its entries are right to
+    ``lost(n_products)`` times ``I + Y``, Y the product of the absolute values of the factors.
     """
 
     A: np.ndarray  # [heads, dest, src]
@@ -26,8 +26,8 @@ class DressedModel(NamedTuple):
     W_O: np.ndarray  # [heads, d_value, d_model]
     b_V: np.ndarray  # [heads, dest, d_value]
     layer: np.ndarray  # [heads]
-    X: np.ndarray  # [n_layers, n_ctx, d_model, d_model]
-    factors: list[list[np.ndarray]]  # of M, for each layer: see `_factors`; absolute values
+    values_of: np.ndarray  # [heads]: the first head of the layer with the same W_V
+    factors: list[list[np.ndarray]]  # of M, for each layer: see `_factors`
     after_heads: bool  # whether an MLP reads what the heads of its layer wrote
     direct: np.ndarray  # [n_layers + 1, n_ctx, d_model]: embedding and constants, past no head
     direct_size: np.ndarray  # [n_layers, n_ctx, d_model]: ``lost(n_products)`` of it, of each step
@@ -42,18 +42,38 @@ class DressedModel(NamedTuple):
     @property
     def n_products(self) -> int:
         """Products that are summed when a stream passes an MLP, those inside its map included."""
-        d_model = self.X.shape[-1]
+        d_model = self.direct.shape[-1]
         return d_model + sum(part.shape[-2] for part in self.factors[0][::2]) + 8
 
     def spread(self, layer: int, n: Float[np.ndarray, "some d_model"], at: slice) -> np.ndarray:
-        """``n (|X| + Y)`` at some positions: sizes of the sums when a stream of sizes n passes.
+        """``n (I + Y)`` at some positions: sizes of the sums when a stream of sizes n passes.
 
         Args:
             layer: Which MLP.
             n: Sizes of coordinates, not negative.
             at: The positions of the rows.
         """
-        return _past(self.X, self.factors, layer, n, at)
+        return _past([np.abs(part) for part in self.factors[layer]], n, at)
+
+    def map_at(self, layer: int, s: int) -> np.ndarray:
+        """``X = I + M`` at one position, ``[d_model, d_model]``."""
+        parts = self.factors[layer]
+        rows = parts[0] * parts[1][s]
+        for W, f in zip(parts[2:-1:2], parts[3:-1:2], strict=True):
+            rows = (rows @ W) * f[s]
+        X = rows @ parts[-1]
+        X.flat[:: len(X) + 1] += 1
+        return X
+
+    def carried_back(
+        self, layer: int, w: Float[np.ndarray, "rows d_model"], at: np.ndarray
+    ) -> np.ndarray:
+        """``w Xᵀ``: directions behind an MLP, each at its own position, carried in front of it."""
+        *parts, W_out = self.factors[layer]
+        hidden = w @ W_out.T
+        for W, f in zip(parts[-2:0:-2], parts[-1:1:-2], strict=True):
+            hidden = (hidden * f[at]) @ W.T
+        return w + (hidden * parts[1][at]) @ parts[0].T
 
 
 def dressed_model(frozen: FrozenModel) -> DressedModel:
@@ -73,11 +93,9 @@ def dressed_model(frozen: FrozenModel) -> DressedModel:
             require_finite(f"frozen.maps.{name}", np.asarray(array, np.float64))
     # Constants of MLPs are scaled like what MLPs write.
     host = host_model(frozen._replace(maps=None, mlps=maps.constant))
-    n_layers, n_ctx = host.mlp_direct.shape[:2]
+    n_layers = host.mlp_direct.shape[0]
     factors = [_factors(maps, layer) for layer in range(n_layers)]
-    X = np.stack([_dense(parts, n_ctx) for parts in factors])
-    require_finite("frozen.maps, multiplied out,", X)
-    factors = [[np.abs(part) for part in parts] for parts in factors]
+    everywhere = slice(None)
     embedding = np.ldexp(np.asarray(frozen.embedding, np.float64), -host.exponent)
     b_O = np.zeros((n_layers, embedding.shape[1]))
     if frozen.b_O is not None:
@@ -91,13 +109,14 @@ def dressed_model(frozen: FrozenModel) -> DressedModel:
             (host.A[h] @ (whole @ host.W_V[h]) + host.b_V[h]) @ host.W_O[h] for h in heads
         )
         if after_heads:
-            streams.append(_times(before + b_O[layer], X[layer]) + constant)
-            whole = _times(whole + written + b_O[layer], X[layer]) + constant
+            streams.append(_past(factors[layer], before + b_O[layer], everywhere) + constant)
+            whole = _past(factors[layer], whole + written + b_O[layer], everywhere) + constant
         else:
-            streams.append(_times(before, X[layer]) + b_O[layer] + constant)
-            whole = _times(whole, X[layer]) + written + b_O[layer] + constant
+            streams.append(_past(factors[layer], before, everywhere) + b_O[layer] + constant)
+            whole = _past(factors[layer], whole, everywhere) + written + b_O[layer] + constant
         size = np.abs(before) + np.abs(b_O[layer])
-        sizes.append(_past(X, factors, layer, size, slice(None)) + np.abs(constant) + size)
+        through = _past([np.abs(part) for part in factors[layer]], size, everywhere)
+        sizes.append(through + np.abs(constant) + size)
     direct = np.stack(streams)
     require_finite("streams of the frozen model", direct, whole)
     return DressedModel(
@@ -106,7 +125,7 @@ def dressed_model(frozen: FrozenModel) -> DressedModel:
         host.W_O,
         host.b_V,
         host.layer,
-        X,
+        _values_of(host.W_V, host.layer),
         factors,
         after_heads,
         direct,
@@ -122,11 +141,11 @@ def _factors(maps: FrozenMLPs, layer: int) -> list[np.ndarray]:
     Both sides of a gated MLP that shares are one map, side by side, and one list of factors.
     """
     double = [np.asarray(x, np.float64) for x in (maps.W_in[layer], maps.factors[layer])]
-    parts = [np.concatenate(list(x), axis=1) for x in double]
-    W_out = np.asarray(maps.W_out[layer], np.float64)
     sides = len(double[0])
+    parts = [x[0] if sides == 1 else np.concatenate(list(x), axis=1) for x in double]
+    W_out = np.asarray(maps.W_out[layer], np.float64)
     if maps.W_hidden is None or maps.hidden_factors is None:
-        return [*parts, np.concatenate([W_out] * sides)]
+        return [*parts, W_out if sides == 1 else np.concatenate([W_out] * sides)]
     first = True
     for W, f in zip(maps.W_hidden[layer], maps.hidden_factors[layer], strict=True):
         W = np.asarray(W, np.float64)
@@ -135,32 +154,22 @@ def _factors(maps: FrozenMLPs, layer: int) -> list[np.ndarray]:
     return [*parts, W_out]
 
 
-def _dense(parts: list[np.ndarray], n_ctx: int) -> np.ndarray:
-    """``I + M`` at each position, ``[n_ctx, d_model, d_model]``."""
-    d_model = parts[0].shape[0]
-    X = np.empty((n_ctx, d_model, d_model))
-    for s in range(n_ctx):
-        rows = parts[0] * parts[1][s]
-        for W, f in zip(parts[2:-1:2], parts[3:-1:2], strict=True):
-            rows = (rows @ W) * f[s]
-        X[s] = rows @ parts[-1]
-        X[s].flat[:: d_model + 1] += 1
-    return X
+def _values_of(W_V: np.ndarray, layer: np.ndarray) -> np.ndarray:
+    """For each head the first one of its layer with the same W_V; grouped queries share it."""
+    first = np.arange(len(layer))
+    for head in range(1, len(layer)):
+        before = first[head - 1]
+        if layer[before] == layer[head] and np.array_equal(W_V[before], W_V[head]):
+            first[head] = before
+    return first
 
 
-def _past(
-    X: np.ndarray, factors: list[list[np.ndarray]], layer: int, n: np.ndarray, at: slice
-) -> np.ndarray:
-    """``n (|X| + Y)``, Y by its factors; `DressedModel.spread`."""
-    sizes, through = n, factors[layer]
-    for W, f in zip(through[:-1:2], through[1:-1:2], strict=True):
-        sizes = (sizes @ W) * f[at]
-    return sizes @ through[-1] + _times(n, np.abs(X[layer, at]))
-
-
-def _times(rows: np.ndarray, maps: np.ndarray) -> np.ndarray:
-    """Each position's row through its own map."""
-    return (rows[:, None, :] @ maps)[:, 0]
+def _past(parts: list[np.ndarray], rows: np.ndarray, at: slice) -> np.ndarray:
+    """``rows + rows M``, each row at its own position; M by its factors."""
+    hidden = rows
+    for W, f in zip(parts[:-1:2], parts[1:-1:2], strict=True):
+        hidden = (hidden @ W) * f[at]
+    return rows + hidden @ parts[-1]
 
 
 def product_loss(model: DressedModel) -> float:

@@ -17,15 +17,21 @@ and so are carried in the same matrices, times ``1 / CARRIED²``: along any dire
 a path is right to `CARRIED` times what N says of it.
 """
 
+import itertools
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from circuitax.circuits.ledger.dressed_model import DressedModel, product_loss
+from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.rounding import FLOOR, lost, overflow_is_refused, require_finite
 
 CARRIED = 2.0**-26
 _APART = 2.0**-24  # an error is kept apart from a start at this relative price to its square
+_BLOCK = 192  # columns of a symmetric product that are taken at once
 
 
 class DressedMoments(NamedTuple):
@@ -51,9 +57,8 @@ class DressedMoments(NamedTuple):
     in_X: np.ndarray
 
 
-@overflow_is_refused
 def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
-    """Moments over paths of heads and positions, layer by layer.
+    """Moments over paths of heads and positions, layer by layer; positions share the cores.
 
     ``N ← Xᵀ (N + Σ_h W_Oᵀ (Σ_s A_ts² (v vᵀ + W_Vᵀ N W_V)) W_O) X``, v the starts at head h and X
     the MLP of the layer at each position; in the parallel form X passes the first N only.
@@ -67,9 +72,16 @@ def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
 
     Source: ours; docs/methods/path-ledger.md.
     """
+    with one_thread(), ThreadPoolExecutor(os.cpu_count()) as threads:
+        return _moments(model, position, threads)
+
+
+@overflow_is_refused
+def _moments(model: DressedModel, position: int, threads: ThreadPoolExecutor) -> DressedMoments:
+    """`dressed_moments`."""
     n_heads, n_ctx, _ = model.A.shape
     d_model, d_value = model.W_V.shape[1:]
-    n_layers = len(model.X)
+    n_layers = len(model.factors)
     at_head = np.zeros((n_heads, n_ctx, d_value, d_value))
     start, start_size, in_W_V = np.zeros((3, n_heads, n_ctx, d_value))
     in_W_O = np.zeros((n_heads, n_ctx, d_model))
@@ -78,15 +90,19 @@ def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
     for layer in range(n_layers):
         # After the last layer only one position is asked for.
         here = slice(None) if layer < n_layers - 1 else slice(position, position + 1)
-        sizes = _sizes(N)
-        side, raised = [], np.zeros((len(range(*here.indices(n_ctx))), d_model))
-        heads = np.flatnonzero(model.layer == layer)
+        positions, heads = range(n_ctx)[here], np.flatnonzero(model.layer == layer)
+        sizes, inner = _sizes(N), []
         for head in heads:
-            W_V, W_O = model.W_V[head], model.W_O[head]
-            in_W_V[head] = sizes @ np.abs(W_V)
-            at_head[head] = _sandwich(N, W_V, in_W_V[head])
-            start[head] = model.direct[layer] @ W_V
-            start_size[head] = np.abs(model.direct[layer]) @ np.abs(W_V)
+            W_V, W_O, same = model.W_V[head], model.W_O[head], model.values_of[head]
+            if same == head:
+                in_W_V[head] = sizes @ np.abs(W_V)
+                seen = threads.map(partial(_sandwich, W=W_V), N, in_W_V[head])
+                at_head[head] = list(seen) if layer else 0.0
+                start[head] = model.direct[layer] @ W_V
+                start_size[head] = np.abs(model.direct[layer]) @ np.abs(W_V)
+            else:
+                for array in (in_W_V, at_head, start, start_size):
+                    array[head] = array[same]
             # Of v + e, with e made on the way and in this product.
             own = (1 + _APART) * _outer(start[head])
             price = 2 * (1 + 1 / _APART)
@@ -94,19 +110,22 @@ def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
             _add(own, price * d_value * (lost(d_model) * start_size[head]) ** 2)
             P = model.A[head][here] ** 2
             J = (P @ (own + at_head[head]).reshape(n_ctx, -1)).reshape(-1, d_value, d_value)
-            J += _outer(model.b_V[head][here])
+            J = _mirrored(J) + _outer(model.b_V[head][here])
             _add(J, d_value * lost(n_ctx + 8) * _sizes(J) ** 2 + FLOOR)
             in_W_O[head, here] = _sizes(J) @ np.abs(W_O)
-            raised += in_W_O[head, here] ** 2
-            side.append(J @ W_O)
-        written = np.concatenate(model.W_O[heads]).T @ np.concatenate(side, axis=1)
+            inner.append(J)
+        written = np.stack(
+            list(threads.map(partial(_written, model.W_O[heads]), np.stack(inner, axis=1)))
+        )
         count = d_value * (1 + len(heads)) + 8
+        raised = (in_W_O[heads][:, here] ** 2).sum(axis=0)
         _add(written, d_model * lost(count) * raised + FLOOR)
         before = N[here] + written if model.after_heads else N[here]
         in_X[layer, here] = model.spread(layer, _sizes(before), here)
-        N = _past_mlp(model, layer, before, in_X[layer, here], here)
+        past = partial(_past_mlp, model, layer)
+        N = np.stack(list(threads.map(past, before, in_X[layer, here], positions)))
         if not model.after_heads:
-            N = N + written
+            N += written
         _add(N, d_model * lost(0) * _sizes(N) ** 2)
         # Errors of all layers in one sum: its square is at most their number times that of each.
         own_error = product_loss(model) * model.direct_size[layer, here] + FLOOR
@@ -128,22 +147,48 @@ def _add(N: np.ndarray, diagonal: np.ndarray) -> None:
     N.reshape(*N.shape[:-2], d * d)[..., :: d + 1] += diagonal
 
 
-def _sandwich(N: np.ndarray, W: np.ndarray, r: np.ndarray) -> np.ndarray:
+@overflow_is_refused
+def _sandwich(N: np.ndarray, r: np.ndarray, W: np.ndarray) -> np.ndarray:
     """No less than ``Wᵀ N W``, r being ``n |W|``."""
-    d_before, d_after = W.shape[-2:]
-    found = np.swapaxes(W, -1, -2) @ (N @ W)
+    d_before, d_after = W.shape
+    found = _symmetric(W, N @ W)
     _add(found, d_after * lost(2 * d_before + 8) * r**2)
     return found
 
 
+@overflow_is_refused
+def _written(W_O: np.ndarray, J: np.ndarray) -> np.ndarray:
+    """``Σ_h W_Oᵀ J W_O`` at one position, not raised."""
+    return _symmetric(np.concatenate(W_O), np.concatenate(J @ W_O))
+
+
+@overflow_is_refused
 def _past_mlp(
-    model: DressedModel, layer: int, N: np.ndarray, r: np.ndarray, at: slice
+    model: DressedModel, layer: int, N: np.ndarray, r: np.ndarray, position: int
 ) -> np.ndarray:
-    """No less than ``Xᵀ N X`` with the exact X, r being ``n (|X| + Y)``."""
-    X = model.X[layer, at]
-    found = np.swapaxes(X, -1, -2) @ (N @ X)
+    """No less than ``Xᵀ N X`` at one position with the exact X, r being ``n (I + Y)``."""
+    X = model.map_at(layer, position)
+    found = _symmetric(X, N @ X)
     _add(found, X.shape[-1] * 4 * product_loss(model) * r**2 + FLOOR)
     return found
+
+
+def _symmetric(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """``leftᵀ right``, whose exact value is symmetric: two thirds of the product."""
+    d = left.shape[1]
+    found, blocks = np.empty((d, d)), range(0, d + _BLOCK, _BLOCK)
+    for start, stop in itertools.pairwise(blocks):
+        found[:stop, start:stop] = left[:, :stop].T @ right[:, start:stop]
+    return _mirrored(found)
+
+
+def _mirrored(N: np.ndarray) -> np.ndarray:
+    """The upper halves of matrices on both sides.
+
+    Exact moments are symmetric, and so is what bounds their rounding: either half serves. Two
+    halves that are rounded differently would leave a form that no half has.
+    """
+    return np.triu(N) + np.swapaxes(np.triu(N, 1), -1, -2)
 
 
 def _outer(v: np.ndarray) -> np.ndarray:

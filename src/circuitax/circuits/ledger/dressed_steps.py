@@ -25,7 +25,7 @@ class DressedSteps:
         self, model: DressedModel, moments: DressedMoments, position: int, w: np.ndarray
     ) -> None:
         self.model, self.moments, self.position = model, moments, position
-        self.n_ctx, self.n_layers = len(model.final), len(model.X)
+        self.n_ctx, self.n_layers = len(model.final), len(model.factors)
         self.w = w
         self.rounding = lost(self.n_layers)  # of a product of entries of patterns
 
@@ -56,11 +56,9 @@ class DressedSteps:
             which = np.flatnonzero(layer_of > layer)
             # In the parallel form what heads write does not pass the MLP of their layer.
             behind, lost_behind = w[which], missed[which]
-            for place in np.unique(dest[which]):
-                at = which[dest[which] == place]
-                loss = product_loss(model) * (np.abs(w[at]) @ moments.in_X[layer, place]) + FLOOR
-                missed[at] += size[at] * loss
-                w[at] = w[at] @ model.X[layer, place].T
+            loss = (np.abs(w[which]) * moments.in_X[layer, dest[which]]).sum(axis=1)
+            missed[which] += size[which] * (product_loss(model) * loss + FLOOR)
+            w[which] = model.carried_back(layer, w[which], dest[which])
             if model.after_heads:
                 behind, lost_behind = w[which], missed[which]
             for head in np.flatnonzero(model.layer == layer).tolist():

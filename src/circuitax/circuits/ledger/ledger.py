@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from circuitax.circuits.ledger.best_first import Found, best_first, kth_of
-from circuitax.circuits.ledger.dressed_model import dressed_model
-from circuitax.circuits.ledger.dressed_moments import dressed_moments
+from circuitax.circuits.ledger.dressed_model import DressedModel, dressed_model
+from circuitax.circuits.ledger.dressed_moments import DressedMoments, dressed_moments
 from circuitax.circuits.ledger.dressed_steps import DressedSteps
 from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
 from circuitax.circuits.ledger.one_thread import one_thread
@@ -71,6 +71,7 @@ class Ledger(NamedTuple):
         starts: Where each path starts: None for the embedding, else the layer of an MLP.
         rounds: After each round of the search: evaluations, the bound on every path that is not
             among the k largest so far, and the k-th value.
+        read: What the paths add up to, in words.
     """
 
     paths: tuple[Path, ...]
@@ -85,6 +86,7 @@ class Ledger(NamedTuple):
     bias: float = 0.0
     starts: tuple[int | None, ...] = ()
     rounds: tuple[tuple[int, float, float], ...] = ()
+    read: str = "logit"
 
     def steps(self, tokens: Sequence[str]) -> list[str]:
         """Position paths with the tokens that heads read: ``' Mary' → 23.0 → ' to' → 29.1``.
@@ -117,7 +119,7 @@ class Ledger(NamedTuple):
         """The paths as bars that add up to the logit, for a notebook."""
         terms = [(name, float(value)) for name, value in zip(self.names, self.values, strict=True)]
         rest = [(f"all others, none beyond {self.omitted_bound:.3g}", self.remainder)]
-        return sum_table("Paths to the logit", [*terms, *rest, ("bias", self.bias)], "logit")
+        return sum_table(f"Paths to the {self.read}", [*terms, *rest, ("bias", self.bias)], "sum")
 
     def __str__(self) -> str:
         return self.text(SHOWN)
@@ -134,7 +136,7 @@ class Ledger(NamedTuple):
             f"sum of these {len(names)} paths ({which})": self.found,
             f"all other paths, none beyond {self.omitted_bound:.3g}": self.remainder,
             "bias, which belongs to no path": self.bias,
-            "logit": self.found + self.remainder + self.bias,
+            self.read: self.found + self.remainder + self.bias,
         }
         rows = list(zip(names, self.values, strict=True))
         if n_rows is not None and len(rows) > n_rows + 1:
@@ -150,8 +152,8 @@ class Ledger(NamedTuple):
 
 def ledger(
     run: Run,
-    *,
     token: SupportsIndex,
+    *,
     minus: SupportsIndex | None = None,
     position: SupportsIndex = -1,
     k: int = 20,
@@ -169,7 +171,7 @@ def ledger(
         token: Id whose logit is explained.
         minus: Id whose logit is subtracted; None for none.
         position: Where the logit is read; negative positions count from the end.
-        k: How many paths, at least 1.
+        k: Paths to find, at least 1.
         by_position: Whether a path also says which position each head reads (`position_ledger`);
             otherwise it is summed over positions (`head_ledger`).
         mlps: ``"sources"``: what each MLP wrote in this run is a source of paths, beside the
@@ -204,7 +206,8 @@ def ledger(
         bias = float(b_U[token]) - (0.0 if minus is None else float(b_U[minus]))
     search = position_ledger if by_position else head_ledger
     found = search(frozen, position, direction, k=k, budget=budget)
-    return found._replace(bias=bias)
+    lead = "" if minus is None else f" minus that of token {minus}"
+    return found._replace(bias=bias, read=f"logit of token {token}{lead}, at position {position}")
 
 
 @overflow_is_refused
@@ -244,13 +247,43 @@ def head_ledger(
             'take position_ledger, or frozen_model(run, mlps="sources")'
         )
     position = counted_index("position", position, frozen.tokens.shape[0])
-    w, unit = _prepare("head_ledger", frozen, position, direction, k, budget)
+    w, unit = on_final_stream("head_ledger", frozen, position, direction)
+    _check_counts(k, budget)
     host = host_model(frozen)
     whole, exponent = float(sum_of_paths(host)[position] @ w), host.exponent + unit
     bounds = head_path_bounds(host, position) if bounds is None else bounds
     steps = HeadSteps(host, bounds, position, w)
     with one_thread():
         return _ledger(best_first(steps, frozen.A.shape[1], k, budget), whole, exponent)
+
+
+class DressedBounds(NamedTuple):
+    """What bounds paths in the dressed stream to one position, along any direction."""
+
+    model: DressedModel
+    moments: DressedMoments
+    position: int
+
+
+@overflow_is_refused
+def dressed_bounds(frozen: FrozenModel, position: SupportsIndex) -> DressedBounds:
+    """Bounds for the search of several directions by `position_ledger`: nearly all of its time.
+
+    Args:
+        frozen: The frozen model of one text, dressed.
+        position: Where the logit is read; negative ones count from the end.
+
+    Raises:
+        ValueError: If an argument is traced, the position is out of range, the stream is not
+            dressed, the model is post-LN or not finite, or squares overflow.
+
+    Source: ours; docs/methods/path-ledger.md.
+    """
+    _check_host("dressed_bounds", frozen)
+    position = counted_index("position", position, frozen.tokens.shape[0])
+    with one_thread():
+        model = dressed_model(frozen)
+    return DressedBounds(model, dressed_moments(model, position), position)
 
 
 @overflow_is_refused
@@ -261,6 +294,7 @@ def position_ledger(
     *,
     k: int = 20,
     budget: int = 2_000_000,
+    bounds: DressedBounds | None = None,
 ) -> Ledger:
     """The k largest position paths along a direction; arguments as in `head_ledger`.
 
@@ -275,22 +309,32 @@ def position_ledger(
         direction: As in `head_ledger`.
         k: How many paths, at least 1.
         budget: Stop after this many evaluations.
+        bounds: `dressed_bounds` of this model and position, for the search of several directions;
+            None to compute them here.
 
     Raises:
-        ValueError: As in `head_ledger`.
+        ValueError: As in `head_ledger`, or if bounds are given without maps of MLPs, or for another
+            position.
     """
     position = counted_index("position", position, frozen.tokens.shape[0])
-    w, unit = _prepare("position_ledger", frozen, position, direction, k, budget)
+    w, unit = on_final_stream("position_ledger", frozen, position, direction)
+    _check_counts(k, budget)
     steps: PositionSteps | DressedSteps
     if frozen.maps is None:
+        if bounds is not None:
+            raise ValueError("bounds must be None: frozen.maps is None, the stream is not dressed")
         host = host_model(frozen)
         whole, exponent = float(sum_of_paths(host)[position] @ w), host.exponent + unit
         steps = PositionSteps(host, position_path_moments(host, position), position, w)
     else:
-        dressed = dressed_model(frozen)
+        bounds = dressed_bounds(frozen, position) if bounds is None else bounds
+        if bounds.position != position:
+            raise ValueError(f"bounds are of position {bounds.position}, must be of {position}")
+        dressed = bounds.model
         whole, exponent = float(dressed.final[position] @ w), dressed.exponent + unit
-        steps = DressedSteps(dressed, dressed_moments(dressed, position), position, w)
-    found = best_first(steps, frozen.A.shape[1], k, budget)
+        steps = DressedSteps(dressed, bounds.moments, position, w)
+    with one_thread():
+        found = best_first(steps, frozen.A.shape[1], k, budget)
     # What is left of the sum of all squares, in a unit in which it does not overflow.
     root = steps.root()
     unit = int(np.frexp(max(root.bound.max(), np.abs(root.value).max()))[1])
@@ -329,14 +373,22 @@ def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
     return Ledger(**found._asdict(), found=total, remainder=whole - total)
 
 
-def _prepare(
-    name: str, frozen: FrozenModel, position: int, direction: Array, k: int, budget: int
-) -> tuple[np.ndarray, int]:
-    """The direction on the final stream, divided by a power of two, and its exponent."""
+def on_final_stream(
+    name: str, frozen: FrozenModel, position: int, direction: Array
+) -> tuple[Float[np.ndarray, " d_model"], int]:
+    """The direction on the final stream, divided by a power of two, and its exponent.
+
+    Args:
+        name: Of the caller, for messages.
+        frozen: The frozen model of one text.
+        position: Where the logit is read, from 0.
+        direction: As in `head_ledger`.
+
+    Raises:
+        ValueError: If an argument is traced, or the direction has another length than the stream or
+            is not finite.
+    """
     _check_host(name, (frozen, direction))
-    for option, value in (("k", k), ("budget", budget)):
-        if value < 1:
-            raise ValueError(f"{option}={value} must be at least 1")
     w, d_model = np.asarray(direction, np.float64), frozen.embedding.shape[1]
     if w.shape != (d_model,):
         raise ValueError(f"direction has shape {w.shape}, must be ({d_model},), d_model")
@@ -347,6 +399,11 @@ def _prepare(
         require_finite("direction divided by the scale of the final norm", w)
     unit = exponent_of(w)
     return np.ldexp(w, -unit), unit
+
+
+def _check_counts(k: int, budget: int) -> None:
+    for option, value in (("k", k), ("budget", budget)):
+        whole(option, value, 1)
 
 
 def _check_host(name: str, given: Any) -> None:

@@ -3,8 +3,6 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.linalg import safe_divide
-
 
 def in_context_score(
     losses: Float[Array, "*batch n_losses"], early: int = 50, late: int = 500
@@ -41,19 +39,3 @@ def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_
         coming[..., :, None] == coming[..., None, :]
     )
     return jnp.tril(same, k=-1).any(axis=-1)
-
-
-def repeat_gain(
-    losses: Float[Array, "*batch n_losses"], tokens: Int[Array, "*batch n_ctx"]
-) -> Float[Array, "*batch"]:
-    """Mean loss at first occurrences of a pair of tokens, minus mean loss at repeats.
-
-    On random text repeated at any period it compares the first copy with the later ones.
-    """
-    seen = repeated_pairs(tokens)
-    return _mean(losses, ~seen) - _mean(losses, seen)
-
-
-def _mean(losses: Array, chosen: Array) -> Array:
-    total = jnp.sum(jnp.where(chosen, losses, 0), axis=-1)
-    return safe_divide(total, chosen.sum(axis=-1).astype(losses.dtype))

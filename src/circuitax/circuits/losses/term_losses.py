@@ -18,10 +18,11 @@ from circuitax.circuits.losses.score_importance import (
 )
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import layer_subset_streams, order_streams
+from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.run import Run
-from circuitax.kernel.shown import known, shapes, table
+from circuitax.kernel.shown import known, shapes
 
 
 @documented
@@ -36,12 +37,20 @@ class TermLosses(NamedTuple):
     order: Float[Array, "order n_losses"]
     first_order: Float[Array, "selection n_losses"]
 
-    def __repr__(self) -> str:
+    def _table(self) -> NumberTable | None:
         if np.ndim(self.order) != 2 or not known(*self):
-            return shapes(self)
+            return None
         means = np.asarray(self.order).mean(axis=1)
-        rows = [(f"up to {k} heads", [loss]) for k, loss in enumerate(means)]
-        return "\n".join(["TermLosses, means over positions", *table(("nats",), rows)])
+        rows = [(f"up to {counted(k, 'head')}", [loss]) for k, loss in enumerate(means)]
+        return NumberTable("TermLosses, means over positions", ("nats",), rows)
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return shapes(self) if table is None else table.text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        return None if table is None else table.html()
 
 
 @compiled()

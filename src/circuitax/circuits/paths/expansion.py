@@ -26,15 +26,15 @@ from circuitax.circuits.paths.frozen import (
 )
 from circuitax.circuits.paths.paths import Path, all_paths, check_path, n_paths, path_name
 from circuitax.circuits.paths.read_out import logits_of
-from circuitax.display.tables import sum_table
+from circuitax.display.tables import NumberTable, sum_table
 from circuitax.documented import documented
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.indices import check_index, whole
 from circuitax.kernel.kron import Kron
 from circuitax.kernel.run import Run
-from circuitax.kernel.shown import known, largest, shapes, table
+from circuitax.kernel.shown import known, largest, shapes
 
 PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
 
@@ -107,7 +107,7 @@ class Expansion(NamedTuple):
             f"absolute sums {np.abs(terms).sum(axis=0).mean():.3g} where sums are {whole:.3g} "
             "on average"
         )
-        return "\n".join([head, *table(("largest logit",), rows)])
+        return NumberTable(head, ("largest logit",), rows).text()
 
 
 def path_streams(
@@ -120,11 +120,12 @@ def path_streams(
     with which they are summed (`frozen.only` splits them).
 
     Raises:
-        ValueError: If there are more than ``max_paths`` paths; use `ledger` or `order_terms`.
+        ValueError: If ``max_paths`` is less than 1, or there are more paths than that; use `ledger`
+            or `order_terms`.
     """
     n_layers, n_heads = frozen.A.shape[:2]
     count = n_paths(n_layers, n_heads)
-    if count > max_paths:
+    if count > whole("max_paths", max_paths, 1):
         raise ValueError(
             f"the model has {count} paths, more than max_paths={max_paths}; "
             "rank them with ledger or sum them with order_terms"

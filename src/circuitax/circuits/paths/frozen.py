@@ -50,7 +50,7 @@ class FrozenMLPs(NamedTuple):
     """Gates over norm scales."""
     W_out: Float[Array, "n_layers d_mlp d_model"]
     constant: Float[Array, "n_layers n_ctx d_model"]
-    """What the biases of an MLP and the offset of its norm leave at each position."""
+    """Constant of the biases of an MLP and the offset of its norm, at each position."""
     after_heads: Float[Array, ""]
     """1 where an MLP reads what the heads of its layer wrote; 0 in the parallel form."""
     W_hidden: Float[Array, "n_layers n_extra d_mlp d_mlp"] | None = None
@@ -70,18 +70,18 @@ class FrozenModel(NamedTuple):
     tokens: Float[Array, "n_ctx d_model"]
     """``W_E[tokens]``."""
     positions: Float[Array, "n_ctx d_model"] | None
-    """What a position scheme added to the stream at the start; None if it adds nothing there."""
+    """Sum that a position scheme added to the stream at the start; None without one."""
     A: Float[Array, "n_layers n_heads dest src"]
     """Patterns divided by the norm scale of the source, ``A_ts / σ_s``; and by that of the
     destination where a norm follows attention."""
     W_V: Float[Array, "n_layers n_heads d_model d_value"]
     W_O: Float[Array, "n_layers n_heads d_value d_model"]
     b_V: Float[Array, "n_layers n_heads dest d_value"] | None
-    """What a head's value bias and norm offset leave at each destination."""
+    """Constant of a head's value bias and norm offset at each destination."""
     b_O: Float[Array, "n_layers d_model"] | None
     read_out: ReadOut
     mlps: Float[Array, "n_layers n_ctx d_model"] | None = None
-    """What the MLP of each layer wrote, with ``mlps="sources"``: constant like biases."""
+    """Output of the MLP of each layer, with ``mlps="sources"``: constant like biases."""
     maps: FrozenMLPs | None = None
     """The MLPs as maps, by which the stream is dressed; None with ``mlps="sources"``."""
     norms: FrozenNorms | None = None
@@ -276,7 +276,7 @@ def head_constants(
 def mlp_units(
     maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
 ) -> Float[Array, "*paths n_ctx d_mlp"]:
-    """What a layer's hidden units get from any stack of streams, without biases.
+    """Values of a layer's hidden units, factors held, from any stack of streams, without biases.
 
     Args:
         maps: MLPs of a frozen model.

@@ -150,7 +150,7 @@ def carried_back(
 
     def step(after: Array, layer: Array) -> tuple[Array, tuple[Array, Array]]:
         def writes(stream: Array, by_heads: Array) -> Array:
-            """What reaches the stream after the layer: linear in both."""
+            """Stream after the layer: linear in both."""
             stream, by_heads = after_layer(frozen, layer, stream, by_heads, constants=False)
             return stream + by_heads
 
@@ -173,7 +173,7 @@ def neuron_flows(
     position: int | Int[Array, ""],
     direction: Float[Array, " d_model"],
 ) -> Float[Array, "n_layers n_ctx d_mlp"]:
-    """What flows to a logit through each hidden unit at each position, by all paths together.
+    """Flow to a logit through each hidden unit at each position, by all paths together.
 
     ``h_k W_out[k] · g``, with g the logit's direction carried back to the layer's output: the sum
     of all paths through the unit, its own bias included. In one layer, units, the constant of the

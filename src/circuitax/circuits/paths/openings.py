@@ -50,12 +50,7 @@ def cut_before_gates(
         raise ValueError("run.model.blocks.mlp is None: the model has no gates")
     n_layers = frozen.A.shape[0]
     check_index("layer", layer, n_layers)
-    mlp, norm = jax.tree.map(lambda leaf: leaf[layer], (blocks.mlp, blocks.mlp_norm))
-    W, b = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, mlp.b_gate)
-    W, b = fold_read(W, b, spec.read_norm, norm)
     layers = jnp.arange(n_layers)
-    scales = run.trace.scales.mlp
-    scale = None if spec.read_norm == Norm.none or scales is None else scales[layer]
     # Later layers stay, without effect, so that the programs of all layers are one.
     heads = layers < layer if spec.parallel else layers <= layer
     maps = frozen.maps
@@ -79,8 +74,30 @@ def cut_before_gates(
         mlps=None if frozen.mlps is None else _where(layers < layer, frozen.mlps),
         maps=maps,
         norms=norms,
-        read_out=ReadOut(scale, W, b),
+        read_out=gate_read_out(run, layer),
     )
+
+
+def gate_read_out(run: Run, layer: int | Int[Array, ""]) -> ReadOut:
+    """What reads the pre-activations of one MLP from its stream, as a read-out reads logits.
+
+    Args:
+        run: As in `cut_before_gates`.
+        layer: Of the MLP; a traced index is not checked.
+
+    Raises:
+        ValueError: If the model has no MLP or the layer is out of range.
+    """
+    spec, blocks = run.model.spec, run.model.blocks
+    if blocks.mlp is None:
+        raise ValueError("run.model.blocks.mlp is None: the model has no gates")
+    check_index("layer", layer, spec.n_layers)
+    mlp, norm = jax.tree.map(lambda leaf: leaf[layer], (blocks.mlp, blocks.mlp_norm))
+    W, b = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, mlp.b_gate)
+    W, b = fold_read(W, b, spec.read_norm, norm)
+    scales = run.trace.scales.mlp
+    scale = None if spec.read_norm == Norm.none or scales is None else scales[layer]
+    return ReadOut(scale, W, b)
 
 
 class Opening(NamedTuple):

@@ -19,8 +19,9 @@ from jaxtyping import Array, Float
 
 from circuitax.circuits.paths.frozen import FrozenModel, after_layer, mlp_units
 from circuitax.circuits.paths.paths import Path, check_path
+from circuitax.display.tables import NumberTable
 from circuitax.kernel.indices import check_index, counted_index
-from circuitax.kernel.shown import known, shapes, table
+from circuitax.kernel.shown import known, shapes
 
 
 class OpenedStretch(NamedTuple):
@@ -62,9 +63,9 @@ class OpenedStretch(NamedTuple):
         places = zip(*np.unravel_index(order, units.shape), strict=True)
         return [(f"mlp {int(self.layers[i])}.n{int(j)}", float(units[i, j])) for i, j in places]
 
-    def __repr__(self) -> str:
+    def _table(self) -> NumberTable | None:
         if np.ndim(self.whole) or not known(self.whole, self.units):
-            return shapes(self)
+            return None
         rows = [
             (f"mlp {int(layer)}", [float(last), float(through), float(absolute)])
             for layer, last, through, absolute in zip(
@@ -72,9 +73,17 @@ class OpenedStretch(NamedTuple):
             )
         ]
         rows.append(("past all MLPs", [float(self.past), np.nan, np.nan]))
-        head = f"One stretch of a path: {self.whole:+.4f}, absolute sum {self.absolute:.4f}"
+        title = f"One stretch of a path: {self.whole:+.4f}, absolute sum {self.absolute:.4f}"
         columns = ("last MLP", "through it", "its units' absolute sum")
-        return "\n".join([head, *table(columns, rows)])
+        return NumberTable(title, columns, rows)
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return shapes(self) if table is None else table.text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        return None if table is None else table.html()
 
 
 def opened_stretch(
@@ -190,7 +199,7 @@ class _Walk:
         return row
 
     def past_head(self, row: Array, hop: int) -> Array:
-        """What a head of the path writes of the row."""
+        """Output of a head of the path for the row."""
         layer, head = self.path[hop]
         weight = self.frozen.A[layer, head, self.places[hop + 1], self.places[hop]]
         return weight * (row @ self.frozen.W_V[layer, head] @ self.frozen.W_O[layer, head])

@@ -22,15 +22,16 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.circuits.weights.folding import check_pre_ln
 from circuitax.circuits.weights.heads import rotation
+from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.indices import check_index, whole
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.per_head import per_head
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.shown import known, largest, shapes, table
+from circuitax.kernel.shown import known, largest, shapes
 from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
@@ -62,17 +63,26 @@ class Composition(NamedTuple):
     null_std: Float[Array, "kind n_layers n_heads n_layers n_heads"]
     maximum: Float[Array, "kind n_layers n_heads n_layers n_heads"]
 
-    def __repr__(self) -> str:
+    def _table(self) -> NumberTable | None:
         if np.ndim(self.score) != 5 or not known(*self):
-            return shapes(self)
+            return None
         score, z, _, maximum = (np.asarray(part) for part in self)
         rows = [
             (f"{KINDS[k]} {l}.{h} → {m}.{i}", [part[k, l, h, m, i] for part in (score, z, maximum)])
             for k, l, h, m, i in largest(z)
         ]
         _, n_layers, n_heads, *_ = score.shape
-        head = f"Composition of {n_layers} layers of {n_heads} heads; pairs farthest from chance"
-        return "\n".join([head, *table(("score", "z", "maximum"), rows)])
+        size = f"{counted(n_layers, 'layer')} of {counted(n_heads, 'head')}"
+        title = f"Composition of {size}; pairs farthest from chance"
+        return NumberTable(title, ("score", "z", "maximum"), rows)
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return shapes(self) if table is None else table.text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        return None if table is None else table.html()
 
 
 @compiled("offset", "block_entries")
@@ -102,7 +112,8 @@ def composition(
     Differs: the code behind the paper's first diagram cycled the product inside the norm (E15), and
         the scores had no exact null (E16).
     """
-    heads, d = _maps(model, offset), model.d_model
+    whole("block_entries", block_entries, 1)
+    heads, d = head_maps(model, offset), model.d_model
     circuits = _circuits(heads)
     squared = _squared_scores(circuits, block_entries)
     trace, trace_of_square = circuits.traces()
@@ -133,7 +144,8 @@ def composition_scores(
     Raises:
         ValueError: If the model is an ensemble or post-LN.
     """
-    return _scores(_maps(model, offset), block_entries)
+    whole("block_entries", block_entries, 1)
+    return _scores(head_maps(model, offset), block_entries)
 
 
 class RotationNull(NamedTuple):
@@ -159,7 +171,7 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
     """
     if n_samples < 2:
         raise ValueError(f"n_samples={n_samples} must be at least 2")
-    heads = _maps(model)
+    heads = head_maps(model)
     W_O, _ = scaled_to_one(heads.W_O)
 
     def one(key: Key[Array, ""]) -> Array:
@@ -170,12 +182,21 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
     return RotationNull(squares.mean(axis=0), squares.std(axis=0, ddof=1))
 
 
-def _maps(model: Model, offset: int = 0) -> HeadStack:
-    """The maps of every query head."""
+def head_maps(model: Model, offset: int = 0) -> HeadStack:
+    """The maps of every query head, queries turned by an offset, for scores of composition.
+
+    Args:
+        model: One model, not an ensemble.
+        offset: As for `composition`.
+
+    Raises:
+        ValueError: If the model is an ensemble or post-LN, or has no layers.
+    """
     check_one_member(model)
     check_pre_ln(model, "composition scores")
     if not model.n_layers:
         raise ValueError("model has no layers, must have heads")
+    offset = whole("offset", offset)
     heads = per_head(model)
     if model.spec.positions == Positions.rotary:
         W_Q, _ = scaled_to_one(heads.W_Q)

@@ -17,6 +17,7 @@ from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_hea
 from circuitax.kernel.bias import with_constant
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.gauge import centre_sources, centre_vocabulary, fold_score_scale
+from circuitax.kernel.indices import whole
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm, norm_scale
@@ -74,6 +75,7 @@ def token_qk(model: Model, *, offset: int = 0, centred: bool = True) -> Chain:
     Differs: S0 prints ``W_Eᵀ W_Q W_K W_E``, whose shapes do not meet (E1), and no scale (E13).
     """
     check_one_member(model)
+    offset = whole("offset", offset)
     rows, W_Q, W_K = _query_key_maps(model, offset)
     qk = fold_score_scale(chain_of(rows, W_Q, jnp.matrix_transpose(W_K), rows.T), model.spec.scale)
     return centre_sources(qk) if centred else qk

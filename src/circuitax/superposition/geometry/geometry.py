@@ -8,6 +8,8 @@ finite gradients.
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from circuitax.kernel.checks import check_range
+
 # The official code clamps norms here; far below any trained norm, safe to square in float32.
 SMALLEST_NORM = 1e-6
 
@@ -71,10 +73,12 @@ def dimensionality(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_f
     Scherlis et al. 2022.
 
     Raises:
-        ValueError: If W is no matrix.
+        ValueError: If W is no matrix, or not finite.
 
     Source: toy-models paper, "The Geometry of Superposition".
     """
+    check_range("W", W, "(-inf, inf)")
+    W = W if hasattr(W, "ndim") else jnp.asarray(W)
     if jnp.ndim(W) != 2:
         raise ValueError(f"W has shape {jnp.shape(W)}, must be [n_hidden, n_features]")
     live = _is_live(W)

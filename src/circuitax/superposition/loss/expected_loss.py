@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, PyTree
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_range, choice
 from circuitax.kernel.compiled import compiled
+from circuitax.kernel.indices import whole
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.loss.characteristic import Count
 from circuitax.superposition.loss.convention import Convention
@@ -70,21 +71,32 @@ def expected_loss(
         large from 16 terms on.
 
     Raises:
-        ValueError: If ``n_terms`` is too small, a density is outside [0, 1], an importance is
-            negative, or ``convention`` is neither ``sum`` nor ``mean``.
+        ValueError: If a weight is not finite or the shapes do not fit, ``n_terms`` is too small, a
+            density is outside [0, 1], an importance is negative, or ``convention`` is neither
+            ``sum`` nor ``mean``.
 
     Source: toy-models paper, "Demonstrating Superposition"; erratum E17 of docs/errata.md for the
         two conventions.
     """
     if not isinstance(weights, TiedWeights):
         raise ValueError(f"weights is a {type(weights).__name__}, must be TiedWeights(W, b)")
+    W, b = weights
+    check_range("weights.W", W, "(-inf, inf)")
+    check_range("weights.b", b, "(-inf, inf)")
+    if jnp.ndim(W) != 2 or jnp.shape(b) != jnp.shape(W)[1:]:
+        raise ValueError(
+            f"weights.W has shape {jnp.shape(W)} and weights.b {jnp.shape(b)}, must be [n_hidden, "
+            "n_features] and [n_features]: vmap over models"
+        )
     n_features = weights.W.shape[1]
+    n_terms = whole("n_terms", n_terms)
     convention = choice("convention", Convention, convention)
+    check_range("density", density, "[0, 1]")
+    check_range("importance", importance, "[0, inf)")
     for name, given in (("density", density), ("importance", importance)):
         if jnp.shape(given) != (n_features,):
             raise ValueError(f"{name} has shape {jnp.shape(given)}, must be ({n_features},)")
-    check_range("density", density, "[0, 1]")
-    check_range("importance", importance, "[0, inf)")
+    density, importance = jnp.asarray(density), jnp.asarray(importance)
     if n_terms < (n_features > 2):
         raise ValueError(
             f"n_terms={n_terms} must be at least 1 for n_features={n_features}: only up to two "

@@ -143,7 +143,7 @@ def curvatures(
 def _opening(
     drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """Where in [0, 1] the ReLU opens, and the signed error ``x - relu(g x + t)`` there and at 1."""
+    """Opening of the ReLU in [0, 1], and the signed error ``x - relu(g x + t)`` there and at 1."""
     check_range("gain", gain, "[0, inf)")
     safe_gain = jnp.maximum(gain, jnp.finfo(gain.dtype).tiny ** 0.25)
     opening = jnp.clip(-drive / safe_gain, 0, 1)

@@ -151,7 +151,7 @@ def _climb(
     cells: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Where each climber ends; climbers of all cells go side by side."""
+    """End of each climber; climbers of all cells go side by side."""
     x, loss = (array.copy() for array in start)
     p, weight = setting
     moving = np.arange(len(x))

@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.indices import whole
-from circuitax.kernel.keys import derive
-from circuitax.kernel.shown import known, shapes, shortened
+from circuitax.kernel.keys import check_key, derive
+from circuitax.kernel.shown import known, shapes
 from circuitax.kernel.weights import TiedWeights
 from circuitax.memory import machine_bytes
 from circuitax.superposition.loss.batches import batch_size
@@ -66,16 +67,24 @@ class Optimum(NamedTuple):
     restart_weights: TiedWeights  # [cell, restart, ...]
     restart_loss: Float[Array, "cell restart"]
 
-    def __repr__(self) -> str:
+    def _table(self) -> NumberTable | None:
         if np.ndim(self.restart_loss) != 2 or not known(*self):
-            return shapes(self)
-        reached = np.asarray(self.n_reached)
-        lines = [
-            f"  cell {i}: loss {loss:.6g}, " + ("reached once" if n == 1 else f"reached {n} times")
-            for i, (loss, n) in enumerate(zip(np.asarray(self.loss), reached, strict=True))
-        ]
+            return None
+        loss, reached, near = map(np.asarray, (self.loss, self.n_reached, self.n_near))
+        rows = [(f"cell {i}", [f"{loss[i]:.6g}", reached[i], near[i]]) for i in range(len(reached))]
         n_cells, n_starts = self.restart_loss.shape
-        return "\n".join([f"Optimum of {n_cells} cells, {n_starts} starts", *shortened(lines)])
+        title = f"Optimum of {counted(n_cells, 'cell')}, {counted(n_starts, 'start')}"
+        once = int(np.sum(reached == 1))
+        notes = [f"reached once in {counted(once, 'cell')}: a better one may be missed"]
+        return NumberTable(title, ("loss", "reached", "came near"), rows, notes[: bool(once)])
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return shapes(self) if table is None else table.text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        return None if table is None else table.html()
 
 
 def find_optimum(
@@ -119,7 +128,12 @@ def find_optimum(
 
     Source: toy-models paper, "The Geometry of Superposition" (best of several fits).
     """
-    density, importance = jnp.asarray(density), jnp.asarray(importance)
+    check_key(key, one=True)
+    check_range("density", density, "[0, 1]")
+    check_range("importance", importance, "[0, inf)")
+    density, importance = (
+        jnp.asarray(x, jnp.result_type(jnp.asarray(x), float)) for x in (density, importance)
+    )
     if density.ndim not in (1, 2):
         raise ValueError(
             f"density has shape {density.shape}, must be [n_features] or [cell, n_features]"
@@ -128,16 +142,16 @@ def find_optimum(
         raise ValueError(f"importance has shape {importance.shape}, density has {density.shape}")
     density, importance = jnp.atleast_2d(density), jnp.atleast_2d(importance)
     n_cells, n_features = density.shape
-    check_range("density", density, "[0, 1]")
-    check_range("importance", importance, "[0, inf)")
     for name, size, least in (
         ("n_hidden", n_hidden, 1),
         ("n_restarts", n_restarts, 0),
         ("n_polished", n_polished, 1),
     ):
-        check_range(name, whole(name, size), f"[{least}, inf)")
+        whole(name, size, least)
     check_range("init_scale", init_scale, "(0, inf)")
     check_range("tolerance", tolerance, "[0, inf)")
+    if not isinstance(starts, TiedWeights | None):
+        raise ValueError(f"starts is a {type(starts).__name__}, must be TiedWeights(W, b)")
     if starts is not None and starts.W.shape[1:] != (n_hidden, n_features):
         raise ValueError(
             f"starts.W has shape {starts.W.shape}, must have (start, {n_hidden}, {n_features})"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.config.catalogue import ExperimentEntry
-from circuitax.config.cells import PlannedRun, plan
+from circuitax.config.planned_runs import PlannedRun, plan
 from circuitax.config.scale import Precision, Scale
 from circuitax.config.schema import ConfigError
 

@@ -1,4 +1,4 @@
-"""A cell: one job of a sweep, composed and checked, with its upstream runs."""
+"""A planned run: one job of a sweep, composed and checked, with its upstream runs."""
 
 import copy
 import os
@@ -76,7 +76,7 @@ class PlannedRun:
             scale=self.settings.scale.name,
             seed=self.settings.seed,
             dtype=self.settings.dtype.name,
-            inputs={cell.entry.name: cell.id for cell in self.inputs},
+            inputs={planned.entry.name: planned.id for planned in self.inputs},
             outside=dict(self.outside),
         )
 
@@ -99,7 +99,7 @@ def plan(
         watched: Goes through the jobs, and may show how far it is.
 
     Returns:
-        The overrides to hand to Hydra, and the cells they unfold to.
+        The overrides to hand to Hydra, and the planned runs they unfold to.
 
     Raises:
         ConfigError: One line about the first thing that is wrong.
@@ -118,14 +118,14 @@ def plan(
     with hydra_here():
         # Of the many jobs of a sweep none is computed in this process.
         kept = not multirun
-        cells = [_compose(job, entries, kept=kept) for job in watched(jobs(checked))]
-    return checked, cells
+        runs = [_compose(job, entries, kept=kept) for job in watched(jobs(checked))]
+    return checked, runs
 
 
 def from_config(
     config: DictConfig, overrides: Sequence[str], entries: dict[str, ExperimentEntry]
 ) -> PlannedRun:
-    """The cell composed by Hydra, inside a job.
+    """The planned run composed by Hydra, inside a job.
 
     Raises:
         ConfigError: One line about the first thing that is wrong.
@@ -171,8 +171,8 @@ def _compose(
     if kept:
         with open_dict(config):
             del config["hydra"]
-    cell = from_config(config, [override.input_line or "" for override in ours], entries)
-    return replace(cell, composed=composed)
+    planned = from_config(config, [override.input_line or "" for override in ours], entries)
+    return replace(planned, composed=composed)
 
 
 def _upstream(

@@ -12,7 +12,7 @@ from circuitax.records.claims import (
     UNDECIDED,
     VERDICTS,
     WOULD_HOLD,
-    Verdict,
+    SettledClaim,
 )
 from circuitax.records.estimate import Estimate, deciding_n
 from circuitax.records.nulls import BY_PROOF, PRINTED_NUMBER
@@ -41,7 +41,7 @@ class ClaimRow(NamedTuple):
         made: Address of the run that measured it here.
     """
 
-    settled: Verdict
+    settled: SettledClaim
     experiment: str
     scale: str
     run: str
@@ -73,13 +73,13 @@ def measured_text(estimate: Estimate | None) -> str:
     return f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
-def null_text(verdict: Verdict) -> str:
-    """What the null of a claim gives, or why there is none.
+def null_text(settled: SettledClaim) -> str:
+    """Outcome of the null of a claim, or the reason why there is none.
 
     Such as ``permuted: 0.02 [-0.21, 0.24], 0 of 100 would hold`` (median, 5 and 95 % quantile of
     the draws) or ``printed number: tolerance 10 % of the way to a random answer, 0.25``.
     """
-    claim, outcome = verdict.claim, verdict.null
+    claim, outcome = settled.claim, settled.null
     if claim.null is None:
         return NOT_DECLARED if claim.needs_null else BY_PROOF
     if claim.null.kind == PRINTED_NUMBER:
@@ -104,31 +104,31 @@ def here_text(here: Here) -> str:
     return f"{here.word}: {said}" if said else here.word
 
 
-def facts(verdict: Verdict, scale: str) -> dict[str, str]:
+def facts(settled: SettledClaim, scale: str) -> dict[str, str]:
     """Texts of a claim's fold by their names, beside its source; none is empty.
 
     Args:
-        verdict: A claim and how it fared.
+        settled: A claim and how it fared.
         scale: Scale of the run.
     """
-    claim, estimate = verdict.claim, verdict.estimate
+    claim, estimate = settled.claim, settled.estimate
     texts = {
         "because": claim.why,
         "selection": claim.selection,
         "null": f"{claim.null.kind}: {claim.null.how}" if claim.null else "",
         "interval": estimate.method if estimate else "",
         "planned n": str(claim.n),
-        "would decide": _deciding_text(verdict),
+        "would decide": _deciding_text(settled),
         "scale": scale,
-        "about it": claim.explanation if verdict.verdict == HOLDS else "",
+        "about it": claim.explanation if settled.verdict == HOLDS else "",
     }
     return {name: text for name, text in texts.items() if text}
 
 
-def _deciding_text(verdict: Verdict) -> str:
-    """How many replicates would decide at the present spread; empty where no number is known."""
-    estimate, allowed = verdict.estimate, verdict.claim.expected
-    if verdict.verdict != UNDECIDED or estimate is None or estimate.n < 2:
+def _deciding_text(settled: SettledClaim) -> str:
+    """Replicates that would decide at the present spread; empty where no number is known."""
+    estimate, allowed = settled.estimate, settled.claim.expected
+    if settled.verdict != UNDECIDED or estimate is None or estimate.n < 2:
         return ""
     if estimate.method.startswith(("proven", "least squares")):  # no interval over replicates
         return ""
@@ -138,25 +138,25 @@ def _deciding_text(verdict: Verdict) -> str:
     return f"about {float(f'{n:.2g}'):.0f} replicates, if value and spread stay"
 
 
-def cause(verdict: Verdict) -> str:
+def cause(settled: SettledClaim) -> str:
     """Why a claim does not hold: a hypothesis, a test of one, or the reason for its verdict."""
-    text = sentence(verdict.reason or "none yet")
+    text = sentence(settled.reason or "none yet")
     if text.lower().startswith("tested"):  # a test is no hypothesis, and says so itself
         return text
-    guess = verdict.verdict == FAILS or verdict.claim.explanation == verdict.reason
+    guess = settled.verdict == FAILS or settled.claim.explanation == settled.reason
     return f"{'Hypothesis' if guess else 'Reason'}: {text}"
 
 
 def counts_text(verdicts: Sequence[str]) -> str:
-    """How often each verdict was given, such as ``"3 hold, 1 undecided"``."""
+    """Count of each verdict, such as ``"3 hold, 1 undecided"``."""
     return ", ".join(
         f"{verdicts.count(name)} {_MANY.get(name, name)}" for name in VERDICTS if name in verdicts
     )
 
 
-def badge(verdicts: Sequence[Verdict]) -> str:
-    """How many claims have each verdict, with its mark: ``"✔ 3 hold · ✘ 1 fails"``."""
-    given = [verdict.verdict for verdict in verdicts]
+def badge(claims: Sequence[SettledClaim]) -> str:
+    """Count of claims with each verdict, with its mark: ``"✔ 3 hold · ✘ 1 fails"``."""
+    given = [settled.verdict for settled in claims]
     counts = {name: given.count(name) for name in VERDICTS if name in given}
     return " · ".join(
         f"{MARKS[name]} {n} {name if n == 1 else _MANY.get(name, name)}"

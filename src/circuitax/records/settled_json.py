@@ -1,32 +1,32 @@
-"""Verdicts as plain values of a run's ``claims.json``."""
+"""Settled claims as plain values of a run's ``claims.json``."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from circuitax.records.claims import RELATION, Claim, Expected, Verdict
+from circuitax.records.claims import RELATION, Claim, Expected, SettledClaim
 from circuitax.records.estimate import estimate_from_json, finite_or_none
 from circuitax.records.nulls import Null, NullOutcome
 
 
-def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as plain values for ``claims.json``; infinite ends become ``None``."""
-    claim, null = verdict.claim, verdict.null
+def settled_to_json(settled: SettledClaim) -> dict[str, Any]:
+    """A settled claim as plain values for ``claims.json``; infinite ends become ``None``."""
+    claim, null = settled.claim, settled.null
     fields = {name: getattr(claim, name) for name in _PLAIN}
     fields["cites"] = list(claim.cites)
     fields["expected"] = finite_or_none(claim.expected._asdict())
-    fields["verdict"] = verdict.verdict
-    fields["reason"] = verdict.reason
-    estimate = verdict.estimate
+    fields["verdict"] = settled.verdict
+    fields["reason"] = settled.reason
+    estimate = settled.estimate
     fields["measured"] = None if estimate is None else finite_or_none(estimate._asdict())
     fields["null"] = None if claim.null is None else asdict(claim.null)
     fields["null_outcome"] = None if null is None else finite_or_none(null._asdict())
     return fields
 
 
-def verdict_from_json(fields: Mapping[str, Any]) -> Verdict:
-    """The inverse of ``verdict_to_json``."""
+def settled_from_json(fields: Mapping[str, Any]) -> SettledClaim:
+    """The inverse of ``settled_to_json``."""
     bounds = dict(fields["expected"])
     bounds["low"] = -math.inf if bounds["low"] is None else bounds["low"]
     bounds["high"] = math.inf if bounds["high"] is None else bounds["high"]
@@ -41,7 +41,7 @@ def verdict_from_json(fields: Mapping[str, Any]) -> Verdict:
     measured = fields["measured"]
     estimate = None if measured is None else estimate_from_json(measured)
     null = None if outcome is None else NullOutcome(**outcome)
-    return Verdict(claim, fields["verdict"], estimate, fields["reason"], null)
+    return SettledClaim(claim, fields["verdict"], estimate, fields["reason"], null)
 
 
 def kind_of(fields: Mapping[str, Any]) -> str:

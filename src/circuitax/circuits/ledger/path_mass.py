@@ -1,0 +1,162 @@
+"""How much all dressed paths are together, and how many hold half of it: estimated from walks.
+
+The ledger lists the largest paths; their absolute sum has a long tail, which nobody can list. A
+walk goes from the logit backwards, as the search does. At a partial path q it sees every path that
+is one head longer, ends there or goes on through one of them, c, with probability
+
+    p(c) = b_c / (E_q + Σ_c b_c),    E_q = Σ_c |v_c|,    b_c = bound_c √(1 + n_c)
+
+``bound_c`` is the root of the sum of squares of what may precede c (`dressed_moments`), n_c the
+number of paths one head longer than c; any positive b would serve. With ``π(q)``, the product of
+these along q, the probability that a walk comes by q,
+
+    S = Σ |v| = |v_direct| + E [Σ_{q on the walk} E_q / π(q)]
+
+(Horvitz and Thompson's weights), and likewise every sum over paths, such as the number of paths
+larger than some size.
+"""
+
+from typing import NamedTuple, SupportsIndex
+
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from circuitax.circuits.ledger.dressed_steps import DressedSteps
+from circuitax.circuits.ledger.ledger import DressedBounds, dressed_bounds, on_final_stream
+from circuitax.circuits.ledger.one_thread import one_thread
+from circuitax.circuits.ledger.rounding import overflow_is_refused
+from circuitax.circuits.paths.frozen import FrozenModel
+from circuitax.kernel.host_draws import host_generator
+from circuitax.kernel.indices import counted_index
+
+N_RESAMPLES = 300
+_CHUNK = 32  # partial paths that are extended at once
+
+
+class PathMass(NamedTuple):
+    """Estimates over all dressed paths to one logit, with 95 % intervals.
+
+    Intervals are percentiles of resampled walks. A path that few walks come by weighs much, so that
+    few walks make them too narrow.
+
+    Attributes:
+        absolute: Sum of the absolute values of all paths.
+        absolute_interval: Of it.
+        half: The fewest paths that hold the asked share of that sum.
+        half_interval: Of it.
+        n_walks: From how many walks.
+        n_evaluated: Different paths whose value was computed.
+    """
+
+    absolute: float
+    absolute_interval: tuple[float, float]
+    half: float
+    half_interval: tuple[float, float]
+    n_walks: int
+    n_evaluated: int
+
+
+@overflow_is_refused
+def path_mass(
+    frozen: FrozenModel,
+    position: SupportsIndex,
+    direction: Float[Array, " d_model"],
+    key: Key[Array, ""],
+    *,
+    n_walks: int = 400,
+    share: float = 0.5,
+    bounds: DressedBounds | None = None,
+) -> PathMass:
+    """The absolute sum of all dressed paths to a logit, and how many of them hold half of it.
+
+    Args:
+        frozen: The frozen model of one text, dressed.
+        position: Where the logit is read; negative ones count from the end.
+        direction: As in `ledger.head_ledger`.
+        key: Random key, consumed.
+        n_walks: Independent walks, at least 2.
+        share: Of the absolute sum, in (0, 1).
+        bounds: As in `ledger.position_ledger`.
+
+    Raises:
+        ValueError: As in `ledger.dressed_bounds`, or if the walks are fewer than 2, the share is
+            not between 0 and 1, or the bounds are of another position.
+
+    Source: ours; the estimator is that of Horvitz and Thompson; docs/methods/path-ledger.md.
+    """
+    position = counted_index("position", position, frozen.tokens.shape[0])
+    w, unit = on_final_stream("path_mass", frozen, position, direction)
+    if n_walks < 2:
+        raise ValueError(f"n_walks={n_walks} must be at least 2")
+    if not 0 < share < 1:
+        raise ValueError(f"share={share} must be between 0 and 1")
+    bounds = dressed_bounds(frozen, position) if bounds is None else bounds
+    if bounds.position != position:
+        raise ValueError(f"bounds are of position {bounds.position}, must be of {position}")
+    rng = host_generator(key)
+    with one_thread():
+        steps = DressedSteps(bounds.model, bounds.moments, position, w)
+        nodes = _walk(steps, n_walks, rng)
+    size = np.concatenate([node.ended for node in nodes])
+    of_node = np.repeat(np.arange(len(nodes)), [node.ended.size for node in nodes])
+    order = np.argsort(-size, kind="stable")
+    size, of_node = size[order], of_node[order]
+
+    def estimates(times: np.ndarray) -> tuple[float, float]:
+        """Sum and number, each walk counted so many times."""
+        weights = np.array([times[node.walks].sum() / node.chance for node in nodes]) / n_walks
+        mass = np.cumsum(size * weights[of_node])
+        enough = min(int(np.searchsorted(mass, share * mass[-1])), mass.size - 1)
+        return float(mass[-1]), float(weights[of_node[: enough + 1]].sum())
+
+    absolute, half = estimates(np.ones(n_walks))
+    drawn = rng.multinomial(n_walks, np.full(n_walks, 1 / n_walks), size=N_RESAMPLES)
+    low, high = np.quantile([estimates(times) for times in drawn], [0.025, 0.975], axis=0)
+    exponent = bounds.model.exponent + unit
+    absolute, least, most = (float(np.ldexp(x, exponent)) for x in (absolute, low[0], high[0]))
+    return PathMass(
+        absolute, (least, most), half, (float(low[1]), float(high[1])), n_walks, size.size
+    )
+
+
+class _Node(NamedTuple):
+    """A partial path that walks came by: sizes of paths that end behind it."""
+
+    ended: np.ndarray
+    chance: float
+    walks: np.ndarray
+
+
+def _walk(steps: DressedSteps, n_walks: int, rng: np.random.Generator) -> list[_Node]:
+    """All partial paths that some walk came by."""
+    root, everyone = steps.root(), np.arange(n_walks)
+    nodes = [_Node(np.abs(root.value[0]), 1.0, everyone)]
+    level = [(tuple(part[0] for part in root.state), 1.0, everyone)]
+    while level:
+        following = []
+        for start in range(0, len(level), _CHUNK):
+            some = level[start : start + _CHUNK]
+            states = zip(*(state for state, _, _ in some), strict=True)
+            new, parent = steps.children(tuple(np.stack(part) for part in states))
+            ahead = new.bound * np.sqrt(1 + _longer(steps, new.hop))
+            for row, (_, chance, walks) in enumerate(some):
+                (mine,) = np.nonzero(parent == row)
+                ended = np.abs(new.value[mine, 0])
+                nodes.append(_Node(ended, chance, walks))
+                odds = np.append(ahead[mine], ended.sum())
+                if not ahead[mine].any():
+                    continue
+                odds /= odds.sum()
+                chosen = rng.choice(odds.size, size=walks.size, p=odds)
+                for child in np.unique(chosen[chosen < mine.size]):
+                    state = tuple(part[mine[child]] for part in new.state)
+                    following.append((state, chance * odds[child], walks[chosen == child]))
+        level = following
+    return nodes
+
+
+def _longer(steps: DressedSteps, hop: np.ndarray) -> np.ndarray:
+    """Number of paths that are one head longer."""
+    head, source = np.divmod(hop, steps.n_ctx + 1)
+    before = np.searchsorted(steps.model.layer, steps.model.layer[head])
+    return before * (source + 1.0)

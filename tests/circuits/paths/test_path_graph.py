@@ -1,0 +1,182 @@
+"""The graph of paths over chosen nodes: every path of a small model put on its edges in NumPy."""
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
+from circuitax.circuits.paths.groups import path_groups
+from circuitax.circuits.paths.openings import cut_before_gates
+from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
+from circuitax.kernel.run import Run, run
+from tests.circuits.paths.test_dressed import CASES, H, L, tiny
+
+TEXT = [3, 1, 4]
+NODES = (
+    Node("head", 0, 1, 1),
+    Node("head", 1, 0, 2),
+    Node("unit", 0, 4, 1),
+    Node("mlp", 1, 0, 2),
+    Node("head", 0, 0, 2),
+    Node("unit", 0, 2, 2),
+)
+LOGIT = len(NODES)
+
+
+def seen_of(name: str) -> Run:
+    compiled = jax.jit(run, static_argnames="outputs")
+    return compiled(tiny(name), jnp.asarray(TEXT), outputs=True)
+
+
+def frozen_of(name: str) -> FrozenModel:
+    return frozen_model(seen_of(name))
+
+
+Path = tuple[np.ndarray, int, tuple[int, ...]]
+
+
+def paths_of(frozen: FrozenModel, row: np.ndarray, at: int, begin: float) -> Iterator[Path]:
+    """All paths of one row of the stream: where each ends, and the chosen nodes on its way.
+
+    Args:
+        frozen: Of NumPy arrays.
+        row: What enters.
+        at: Its position.
+        begin: The layer; a half more where the row enters behind the heads of that layer, three
+            quarters where behind its MLP.
+    """
+    maps, after = frozen.maps, float(frozen.maps.after_heads)
+    found: list[tuple[np.ndarray, int, tuple[int, ...], bool]] = [(row, at, (), begin % 1 == 0.5)]
+    for layer in range(int(begin), L):
+        if layer > begin or begin % 1 == 0:
+            found = [(x, t, way, False) for x, t, way, _ in found]
+            for x, s, way, _ in list(found):
+                for head in range(H):
+                    for t in range(s, len(TEXT)):
+                        node = Node("head", layer, head, t)
+                        y = frozen.A[layer, head, t, s] * (
+                            x @ frozen.W_V[layer, head] @ frozen.W_O[layer, head]
+                        )
+                        on = (NODES.index(node),) if node in NODES else ()
+                        found.append((y, t, way + on, True))
+        if layer > begin or begin % 1 != 0.75:
+            for x, t, way, by_head in list(found):
+                hidden = sum(
+                    (x @ W) * g[t]
+                    for W, g in zip(maps.W_in[layer], maps.factors[layer], strict=True)
+                )
+                if maps.W_hidden is not None:
+                    for W, g in zip(maps.W_hidden[layer], maps.hidden_factors[layer], strict=True):
+                        hidden = (hidden @ W) * g[t]
+                for unit, z in enumerate(hidden * (after if by_head else 1.0)):
+                    on = tuple(
+                        i
+                        for i, node in enumerate(NODES)
+                        if node[1] == layer
+                        and node.position == t
+                        and (node.kind == "mlp" or (node.kind == "unit" and node.which == unit))
+                    )
+                    found.append((z * maps.W_out[layer, unit], t, way + on, False))
+    for x, t, way, _ in found:
+        yield x, t, way
+
+
+@pytest.mark.parametrize("name", [case for case in CASES if not case.startswith("post_ln")])
+def test_every_path_is_on_its_edges(name: str, x64: None) -> None:
+    model = frozen_of(name)
+    embedding, frozen = np.asarray(model.embedding), jax.tree.map(np.asarray, model)
+    position, w = 2, frozen.read_out.W_U[:, 7]
+    along = w if frozen.read_out.scale is None else w / frozen.read_out.scale[position]
+    want = np.zeros((LOGIT + 1, LOGIT + len(TEXT) + 1))
+
+    def put(source: int, paths: Iterator[Path], first: tuple[int, ...] = ()) -> None:
+        for x, t, way in paths:
+            if t == position:
+                chain = [source, *first, *way]
+                for u, v in zip(chain, [*chain[1:], LOGIT], strict=True):
+                    want[v, u] += x @ along
+
+    biases = LOGIT + len(TEXT)
+    for s in range(len(TEXT)):
+        put(LOGIT + s, paths_of(frozen, embedding[s], s, 0))
+        for layer in range(L):
+            if frozen.b_O is not None:
+                put(biases, paths_of(frozen, frozen.b_O[layer], s, layer + 0.5))
+            put(biases, paths_of(frozen, frozen.maps.constant[layer, s], s, layer + 0.75))
+            for head in range(H if frozen.b_V is not None else 0):
+                node = Node("head", layer, head, s)
+                row = frozen.b_V[layer, head, s] @ frozen.W_O[layer, head]
+                on = (NODES.index(node),) if node in NODES else ()
+                put(biases, paths_of(frozen, row, s, layer + 0.5), on)
+    found = path_graph(model, NODES, position, model.read_out.W_U[:, 7])
+    np.testing.assert_allclose(found.edges, want, rtol=0, atol=1e-12 * np.abs(want).max())
+    assert (np.abs(want) > 1e-9).sum() > 20, "most edges carry something"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_enters_a_node_leaves_it_and_the_logit_gets_all(name: str, x64: None) -> None:
+    seen = seen_of(name)
+    frozen = frozen_model(seen)
+    w = frozen.read_out.W_U[:, 5]
+    for nodes in ((), NODES, NODES[:2]):
+        edges = np.asarray(path_graph(frozen, nodes, 2, w).edges)
+        n = len(nodes)
+        b_U = 0.0 if frozen.read_out.b_U is None else float(frozen.read_out.b_U[5])
+        np.testing.assert_allclose(edges[n].sum() + b_U, seen.logits[2, 5], rtol=1e-12)
+        np.testing.assert_allclose(edges[:n].sum(axis=1), edges[:, :n].sum(axis=0), rtol=1e-10)
+    by_source = path_groups(frozen, 2, w).by_source
+    alone = np.asarray(path_graph(frozen, (), 2, w).edges)[0]
+    np.testing.assert_allclose(alone, np.append(by_source[1:], by_source[0]), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gelu", "gated_biases", "parallel", "post_ln"])
+def test_a_question_is_split_as_the_model_cut_there(name: str, x64: None) -> None:
+    seen = seen_of(name)
+    frozen, cut = frozen_model(seen), cut_before_gates(seen, 1)
+    w, unit, place = frozen.read_out.W_U[:, 5], 3, 1
+    direction = cut.read_out.W_U[:, unit]
+    direction = direction if cut.read_out.scale is None else direction / cut.read_out.scale[place]
+    directions = jnp.zeros((1, *frozen.tokens.shape)).at[0, place].set(direction)
+    asked = Questions(jnp.array([1]), jnp.ones(1), directions)
+    nodes = (Node("head", 0, 1, 0), Node("head", 0, 0, 1), Node("unit", 0, 2, 1))
+    found = path_graph(frozen, nodes, 2, w, asked)
+    want = path_graph(cut, nodes, place, cut.read_out.W_U[:, unit])
+    np.testing.assert_allclose(found.asked[0], want.edges[-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.edges, path_graph(frozen, nodes, 2, w).edges, rtol=1e-12)
+
+
+def test_jit_vmap_and_grad(x64: None) -> None:
+    frozen = frozen_of("gated_biases")
+    several = frozen.read_out.W_U[:, :4].T
+
+    def edges(w: jax.Array) -> jax.Array:
+        return path_graph(frozen, NODES, 2, w).edges
+
+    each = [edges(w) for w in several]
+    np.testing.assert_allclose(jax.jit(jax.vmap(edges))(several), each, rtol=1e-9, atol=1e-12)
+    # An edge is linear in the direction: its gradient is the edge of each coordinate.
+    slope = jax.grad(lambda w: edges(w)[1, 0])(several[0])
+    np.testing.assert_allclose(slope @ several[1], each[1][1, 0], rtol=1e-9)
+
+
+def test_refusals(x64: None) -> None:
+    frozen = frozen_of("gelu")
+    w = frozen.read_out.W_U[:, 0]
+    for nodes, message in (
+        ((Node("neuron", 0, 0, 0),), "kind='neuron', must be 'head', 'unit' or 'mlp'"),
+        ((Node("head", 0, H, 0),), r"which=2, must lie in \[0, 2\)"),
+        ((Node("mlp", L, 0, 0),), r"layer=2, must lie in \[0, 2\)"),
+        ((Node("unit", 0, 0, 3),), r"position=3, must lie in \[0, 3\)"),
+        ((Node("head", 0, 0, 0),) * 2, "more than once"),
+        ((Node("unit", 1, 0, 2), Node("mlp", 1, 0, 2)), "choose the unit or the whole"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            path_graph(frozen, nodes, 2, w)
+    with pytest.raises(ValueError, match="position=3"):
+        path_graph(frozen, (), 3, w)
+    sources = frozen._replace(maps=None)
+    with pytest.raises(ValueError, match="mlp 0 needs a model with MLPs"):
+        path_graph(sources, (Node("mlp", 0, 0, 0),), 2, w)
