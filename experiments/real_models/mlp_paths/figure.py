@@ -35,8 +35,9 @@ def orders(record: Record) -> Figure:
     figure, axes = new_figure(1, 3, height=2.4)
     by_heads, cancel, sources = axes[0]
     n = min(ORDERS, data.sizes["order"])
-    mean_bars(by_heads, data.by_heads.values[:, :n], BLUE)
+    mean_bars(by_heads, data.by_heads.values[:, :n].T, BLUE)
     zero_line(by_heads)
+    by_heads.set_xticks(range(n))
     by_heads.set(xlabel="heads on the path", ylabel="sum of paths, logits")
     by_heads.set_title("MLPs inside the stream")
     for place, name in enumerate(("by_heads", "by_mlps")):
@@ -147,7 +148,7 @@ def maps(record: Record) -> Figure:
     late = f", from {100 * layers.mean():.0f} % of the depth on" if layers.size else ""
     headline(
         figure,
-        f"{what}: maps have stable rank {rank:.1f} and name the next token on {layers.size} of "
+        f"{what}: stable rank {rank:.1f}; the next token named on {layers.size} of "
         f"{len(prompts)} prompts{late}",
     )
     return figure

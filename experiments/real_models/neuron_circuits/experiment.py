@@ -78,15 +78,15 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         for task, words, seed in lab.track(list(zip(TASKS, given, seeds, strict=True)), "tasks")
     ]
     each = {name: np.stack([one[name] for one in found]) for name in found[0]}
-    axes = {"lead": ("half", "sentence"), "kept": ("part", "method", "size", "sentence")}
-    axes |= {"empty": ("part", "sentence"), "heads_kept": ("method", "size")}
+    axes = {"lead": ("half", "sentence"), "kept": ("part", "chosen_by", "size", "sentence")}
+    axes |= {"empty": ("part", "sentence"), "heads_kept": ("chosen_by", "size")}
     data = xr.Dataset(
         {name: (("task", *axes[name]), value) for name, value in each.items()},
         coords={
             "task": list(TASKS),
             "half": ["chosen on", "looked at"],
             "part": list(PARTS),
-            "method": [*METHODS, RANDOM],
+            "chosen_by": [*METHODS, RANDOM],
             "size": list(spec.sizes),
         },
     )

@@ -31,7 +31,7 @@ def circuits(record: Record) -> Figure:
         for panel, task in zip(row, tasks, strict=True):
             zero_line(panel)
             reference_line(panel, y=KEPT)
-            for method in map(str, data.method.values):
+            for method in map(str, data.chosen_by.values):
                 if rights(data, task).any():
                     shares = kept_shares(data, task, part, method).mean(axis=1)
                     colour = COLOURS[method]

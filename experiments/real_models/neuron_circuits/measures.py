@@ -79,7 +79,9 @@ def kept_shares(data: xr.Dataset, task: str, part: str, method: str) -> np.ndarr
     """Lead that is left over the mean lead of the whole model, ``[size, sentence]``."""
     right = rights(data, task)
     whole = data.lead.sel(task=task, half="looked at").values[right].mean()
-    return np.asarray(data.kept.sel(task=task, part=part, method=method).values[:, right] / whole)
+    return np.asarray(
+        data.kept.sel(task=task, part=part, chosen_by=method).values[:, right] / whole
+    )
 
 
 def crossing(shares: np.ndarray, sizes: np.ndarray, most: int) -> float:

@@ -114,8 +114,8 @@ def test_a_tiny_run_is_drawn_and_settles_nothing(tmp_path: Path) -> None:
     record = experiment.run(spec, jax.random.key(0), Lab(tmp_path / "work"))
     whole = record.data.lead.sel(half="looked at")
     kept = record.data.kept.sel(part=PARTS[1], size=56)
-    for method in record.data.method.values:  # all 48 neurons and 8 heads are kept
-        np.testing.assert_allclose(kept.sel(method=method), whole, atol=1e-5)
+    for method in record.data.chosen_by.values:  # all 48 neurons and 8 heads are kept
+        np.testing.assert_allclose(kept.sel(chosen_by=method), whole, atol=1e-5)
     assert list(draw_all(figure.FIGURES, record)) == ["circuits"]
     assert {row.verdict for row in settle(CLAIMS, *measure(record))} == {NOT_RUN}
 
@@ -135,13 +135,13 @@ def planted(good: bool) -> Record:
     data = xr.Dataset(
         {
             "lead": (("task", "half", "sentence"), lead),
-            "kept": (("task", "part", "method", "size", "sentence"), kept),
+            "kept": (("task", "part", "chosen_by", "size", "sentence"), kept),
         },
         coords={
             "task": list(TASKS),
             "half": ["chosen on", "looked at"],
             "part": list(PARTS),
-            "method": methods,
+            "chosen_by": methods,
             "size": sizes,
         },
     )
@@ -158,7 +158,7 @@ def test_claims_hold_and_fail_on_planted_circuits(good: bool, verdict: str) -> N
 def test_a_circuit_no_better_than_chance_would_hold_anyway() -> None:
     record = planted(True)
     same = record.data.kept.copy(data=record.data.kept.values)
-    same.loc[{"method": "random"}] = same.sel(method="paths").values
+    same.loc[{"chosen_by": "random"}] = same.sel(chosen_by="paths").values
     rows = settle(
         CLAIMS,
         *measure(Record(record.data.assign(kept=same), record.notes)),
