@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.ledger.ledger import Ledger, dressed_bounds, position_ledger
+from circuitax.circuits.ledger.dressed_moments import dressed_bounds
+from circuitax.circuits.ledger.ledger import Ledger, position_ledger
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import path_groups
 from circuitax.kernel.model import Model

@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 
 from circuitax.config.catalogue import discover
-from circuitax.records.claims import FAILS, HOLDS, UNDECIDED, WOULD_HOLD, Verdict, settle
+from circuitax.records.claims import FAILS, HOLDS, UNDECIDED, WOULD_HOLD, SettledClaim, settle
 from circuitax.records.record import Record
 from experiments.real_models.certified_paths.measures import INDUCTION
 
@@ -137,7 +137,7 @@ ROWS = (
     Row("text_circuits", "text-order-0", "before training", _direct_path, WOULD_HOLD),
     Row("text_circuits", "text-local", "other offsets", _near_offsets, WOULD_HOLD),
     Row("text_circuits", "text-layer-0-nearly-redundant", "additive", _saved_twice, FAILS),
-    Row("text_circuits", "text-positional", "random heads", _positions_decide, UNDECIDED),
+    Row("text_circuits", "text-positional", "random heads", _positions_decide, FAILS),
     Row("one_layer_circuits", "bugs-said", "sides exchanged", _said, UNDECIDED),
     Row("one_layer_circuits", "ov-most-copy", "before training", _copying, FAILS),
 )
@@ -148,7 +148,7 @@ def accepted(name: str) -> Record:
     return Record.load(RESULTS / name / "accepted")
 
 
-def judged(row: Row, there: bool) -> Verdict:
+def judged(row: Row, there: bool) -> SettledClaim:
     """The verdict on a row's claim, by all of its null's draws."""
     record, entry = accepted(row.experiment), ENTRIES[row.experiment]
     arrays = row.plant(record.data, np.random.default_rng(7), there)

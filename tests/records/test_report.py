@@ -236,7 +236,7 @@ def rows(dom: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no chromium to open the report in")
 def test_a_browser_filters_and_sorts(page: str, tmp_path: Path) -> None:
-    assert rows(page) == ["two", "ten", "nine", "more"]
+    assert rows(page) == ["two", "ten", "nine", "more", "drawn"]
     assert rows(seen(page, "", tmp_path, "#claims?experiment=toys&origin=published")) == [
         "ten",
         "nine",
@@ -246,16 +246,16 @@ def test_a_browser_filters_and_sorts(page: str, tmp_path: Path) -> None:
         "form.elements.verdict.dispatchEvent(new Event('input', {bubbles: true}));"
     )
     dom = seen(page, choose, tmp_path)
-    assert rows(dom) == ["two", "nine"] and "2 of 4 claims" in dom
+    assert rows(dom) == ["two", "nine"] and "2 of 5 claims" in dom
     dom = seen(page, "document.querySelectorAll('thead button')[4].click();", tmp_path)
-    assert rows(dom) == ["two", "nine", "ten", "more"]  # by value, not by letter
+    assert rows(dom) == ["drawn", "two", "nine", "ten", "more"]  # by value, not by letter
     assert 'aria-sort="ascending"' in dom
     falls = "for (const _ of [1, 2]) document.querySelectorAll('thead button')[4].click();"
-    assert rows(seen(page, falls, tmp_path)) == ["ten", "nine", "two", "more"]  # none is last
+    assert rows(seen(page, falls, tmp_path)) == ["ten", "nine", "two", "drawn", "more"]  # none last
     for chosen, left in (
         ("S4, the notes on the framework paper", ["ten", "nine"]),
         ("Toy-models paper", ["ten", "nine"]),
-        ("no paper", ["two", "more"]),
+        ("no paper", ["two", "more", "drawn"]),
     ):
         pick = (
             f"form.elements.paper.value = '{chosen}';"

@@ -101,7 +101,7 @@ def has_motif(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
     total = np.einsum("p...ki,...kj->p...ij", signed, W_out)[..., None, :, :]
     side = size[..., :, None] * W_out[..., None, :]
     whole = np.where(W_in[..., None] > 0, total[0], total[1])
-    found: np.ndarray = (
+    found = (
         (serves[..., :, None] & serves[..., None, :])
         & (W_in[..., :, None] * W_in[..., None, :] < 0)
         & (size[..., :, None] >= LEAST_RATIO * size[..., None, :])

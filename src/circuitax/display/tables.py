@@ -62,7 +62,7 @@ def shortened(lines: Sequence[str], most: int = ROWS) -> list[str]:
 
 def counted(n: int, one: str) -> str:
     """A number with its noun, such as ``1 cell`` and ``3 cells``."""
-    return f"{n:,} {one}" + "s" * (n != 1)
+    return f"{n:,} {one}" if n == 1 else f"{n:,} {one}s"
 
 
 def sum_table(title: str, terms: Sequence[tuple[str, float]], total: str) -> str:

@@ -140,7 +140,7 @@ def test_all_paths_from_tokens_through_heads_and_mlps_are_the_logit() -> None:
         )
         names = found.path_names()
     assert len(set(names)) == len(names)
-    assert "direct" in names and any(name.startswith("' cat' → 0.") for name in names)
+    assert "direct" in names and any(name.startswith("' cat' at 3 → 0.") for name in names)
 
 
 @pytest.mark.parametrize("d_mlp", [None, 10])

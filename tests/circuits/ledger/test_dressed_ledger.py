@@ -244,7 +244,7 @@ def test_bounds_are_shared_by_directions_and_by_heads_with_the_same_values(rng, 
     parts = ordinary(rng)
     parts["W_V"][:, 1] = parts["W_V"][:, 0]
     linear = frozen_of(parts, False)
-    bounds = ledger.dressed_bounds(linear, -1)
+    bounds = moments.dressed_bounds(linear, -1)
     for w in (parts["w"], rng.normal(size=D)):
         values = every_path(parts | {"w": w}, False)
         found = ledger.position_ledger(linear, -1, jnp.asarray(w), k=9, bounds=bounds)

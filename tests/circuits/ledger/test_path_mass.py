@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.ledger.ledger import dressed_bounds
+from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.path_mass import path_mass
 from tests.circuits.ledger import test_dressed_ledger
 from tests.circuits.ledger.test_dressed_ledger import POSITION, D, every_path, frozen_of, ordinary

@@ -160,8 +160,9 @@ def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:
 
 def test_motifs_of_a_null_are_found_as_those_of_the_record() -> None:
     rng = np.random.default_rng(0)
-    W_in = rng.normal(size=(30, 6, 5)) * (rng.random((30, 6, 5)) < 0.5)
-    W_out = rng.normal(size=(30, 6, 5))
+    shape = (30, 8, 16)
+    W_in = rng.normal(size=shape) * (rng.random(shape) < 0.7)
+    W_out = rng.normal(size=shape)
     wanted = [
         asymmetric_motif(jnp.asarray(one.T), jnp.asarray(out)).found.any()
         for one, out in zip(W_in, W_out, strict=True)

@@ -159,8 +159,17 @@ class Explanation(NamedTuple):
         return f"{self.tokens[position]!r} at {position}"
 
     def path_names(self) -> list[str]:
-        """The paths as ``' Mary' → 23.0``; empty without a ledger."""
-        return [] if self.paths is None else self.paths.steps(self.tokens)
+        """The paths as ``' Mary' at 3 → 23.0``; empty without a ledger."""
+        if self.paths is None:
+            return []
+        steps = [
+            [
+                f"{'bias' if at is None else self.at(at)} → {layer}.{head}"
+                for at, (layer, head) in zip(sources, path, strict=True)
+            ]
+            for path, sources in zip(self.paths.paths, self.paths.positions, strict=True)
+        ]
+        return [" → ".join(step) or "direct" for step in steps]
 
 
 def _short_lines(explained: Explanation) -> list[str]:

@@ -21,13 +21,16 @@ import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 
-from circuitax.circuits.ledger.dressed_model import DressedModel, product_loss
+from circuitax.circuits.ledger.dressed_model import DressedModel, dressed_model, product_loss
+from circuitax.circuits.ledger.final_direction import check_host
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.rounding import FLOOR, lost, overflow_is_refused, require_finite
+from circuitax.circuits.paths.frozen import FrozenModel
+from circuitax.kernel.indices import counted_index
 
 CARRIED = 2.0**-26
 _APART = 2.0**-24  # an error is kept apart from a start at this relative price to its square
@@ -55,6 +58,35 @@ class DressedMoments(NamedTuple):
     in_W_V: np.ndarray
     in_W_O: np.ndarray
     in_X: np.ndarray
+
+
+class DressedBounds(NamedTuple):
+    """What bounds paths in the dressed stream to one position, along any direction."""
+
+    model: DressedModel
+    moments: DressedMoments
+    position: int
+
+
+@overflow_is_refused
+def dressed_bounds(frozen: FrozenModel, position: SupportsIndex) -> DressedBounds:
+    """Bounds for `ledger.position_ledger` along several directions: nearly all of its time.
+
+    Args:
+        frozen: The frozen model of one text, dressed.
+        position: Where the logit is read; negative ones count from the end.
+
+    Raises:
+        ValueError: If an argument is traced, the position is out of range, the stream is not
+            dressed, the model is post-LN or not finite, or squares overflow.
+
+    Source: ours; docs/methods/path-ledger.md.
+    """
+    check_host("dressed_bounds", frozen)
+    position = counted_index("position", position, frozen.tokens.shape[0])
+    with one_thread():
+        model = dressed_model(frozen)
+    return DressedBounds(model, dressed_moments(model, position), position)
 
 
 def dressed_moments(model: DressedModel, position: int) -> DressedMoments:

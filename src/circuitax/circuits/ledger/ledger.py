@@ -12,21 +12,19 @@ position paths run through heads in the stream that is dressed by them.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from circuitax.circuits.ledger.best_first import Found, best_first, kth_of
-from circuitax.circuits.ledger.dressed_model import DressedModel, dressed_model
-from circuitax.circuits.ledger.dressed_moments import DressedMoments, dressed_moments
+from circuitax.circuits.ledger.dressed_moments import DressedBounds, dressed_bounds
 from circuitax.circuits.ledger.dressed_steps import DressedSteps
+from circuitax.circuits.ledger.final_direction import check_host, on_final_stream
 from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.path_bounds import PathBounds, head_path_bounds
 from circuitax.circuits.ledger.rounding import (
-    exponent_of,
     lost,
     overflow_is_refused,
     require_finite,
@@ -188,7 +186,7 @@ def ledger(
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
     n_ctx, d_vocab = one_text(run).tokens.shape[0], run.model.spec.vocab_out
-    _check_host("ledger", (run, token, minus, position))
+    check_host("ledger", (run, token, minus, position))
     token = whole("token", token)
     check_index("token", token, d_vocab)
     if minus is not None:
@@ -198,7 +196,7 @@ def ledger(
     if mlps == "dressed" and not by_position:
         raise ValueError("mlps='dressed' must come with by_position=True: MLPs differ by position")
     frozen = frozen_model(run, mlps=mlps)
-    _check_host("ledger", frozen)
+    check_host("ledger", frozen)
     W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U
     direction = W_U[:, token] if minus is None else W_U[:, token] - W_U[:, minus]
     bias = 0.0
@@ -255,35 +253,6 @@ def head_ledger(
     steps = HeadSteps(host, bounds, position, w)
     with one_thread():
         return _ledger(best_first(steps, frozen.A.shape[1], k, budget), whole, exponent)
-
-
-class DressedBounds(NamedTuple):
-    """What bounds paths in the dressed stream to one position, along any direction."""
-
-    model: DressedModel
-    moments: DressedMoments
-    position: int
-
-
-@overflow_is_refused
-def dressed_bounds(frozen: FrozenModel, position: SupportsIndex) -> DressedBounds:
-    """Bounds for the search of several directions by `position_ledger`: nearly all of its time.
-
-    Args:
-        frozen: The frozen model of one text, dressed.
-        position: Where the logit is read; negative ones count from the end.
-
-    Raises:
-        ValueError: If an argument is traced, the position is out of range, the stream is not
-            dressed, the model is post-LN or not finite, or squares overflow.
-
-    Source: ours; docs/methods/path-ledger.md.
-    """
-    _check_host("dressed_bounds", frozen)
-    position = counted_index("position", position, frozen.tokens.shape[0])
-    with one_thread():
-        model = dressed_model(frozen)
-    return DressedBounds(model, dressed_moments(model, position), position)
 
 
 @overflow_is_refused
@@ -373,43 +342,6 @@ def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
     return Ledger(**found._asdict(), found=total, remainder=whole - total)
 
 
-def on_final_stream(
-    name: str, frozen: FrozenModel, position: int, direction: Array
-) -> tuple[Float[np.ndarray, " d_model"], int]:
-    """The direction on the final stream, divided by a power of two, and its exponent.
-
-    Args:
-        name: Of the caller, for messages.
-        frozen: The frozen model of one text.
-        position: Where the logit is read, from 0.
-        direction: As in `head_ledger`.
-
-    Raises:
-        ValueError: If an argument is traced, or the direction has another length than the stream or
-            is not finite.
-    """
-    _check_host(name, (frozen, direction))
-    w, d_model = np.asarray(direction, np.float64), frozen.embedding.shape[1]
-    if w.shape != (d_model,):
-        raise ValueError(f"direction has shape {w.shape}, must be ({d_model},), d_model")
-    if not np.isfinite(w).all():
-        raise ValueError("direction must be finite")
-    if frozen.read_out.scale is not None:
-        w = w / float(frozen.read_out.scale[position])
-        require_finite("direction divided by the scale of the final norm", w)
-    unit = exponent_of(w)
-    return np.ldexp(w, -unit), unit
-
-
 def _check_counts(k: int, budget: int) -> None:
     for option, value in (("k", k), ("budget", budget)):
         whole(option, value, 1)
-
-
-def _check_host(name: str, given: Any) -> None:
-    """Refuse traced arrays, which have no concrete values."""
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
-        raise ValueError(
-            f"{name} searches on the host and must be called outside jit, vmap and grad; "
-            "head_path_values of the paths it finds works inside"
-        )

@@ -21,8 +21,9 @@ from typing import NamedTuple, SupportsIndex
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from circuitax.circuits.ledger.dressed_moments import DressedBounds, dressed_bounds
 from circuitax.circuits.ledger.dressed_steps import DressedSteps
-from circuitax.circuits.ledger.ledger import DressedBounds, dressed_bounds, on_final_stream
+from circuitax.circuits.ledger.final_direction import on_final_stream
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.rounding import overflow_is_refused
 from circuitax.circuits.paths.frozen import FrozenModel
@@ -79,7 +80,7 @@ def path_mass(
         bounds: As in `ledger.position_ledger`.
 
     Raises:
-        ValueError: As in `ledger.dressed_bounds`, or if the walks are fewer than 2, the share is
+        ValueError: As in `dressed_bounds`, or if the walks are fewer than 2, the share is
             not between 0 and 1, or the bounds are of another position.
 
     Source: ours; the estimator is that of Horvitz and Thompson; docs/methods/path-ledger.md.
