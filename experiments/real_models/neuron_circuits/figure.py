@@ -1,6 +1,7 @@
 """Leads that circuits of neurons and heads keep, by their size and by what chose them."""
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import reference_line, zero_line
 from circuitax.figures.notice import notice
@@ -35,11 +36,12 @@ def circuits(record: Record) -> Figure:
                 if rights(data, task).any():
                     shares = kept_shares(data, task, part, method).mean(axis=1)
                     colour = COLOURS[method]
-                    panel.plot(data["size"], shares, ".-", color=colour, label=method, markersize=4)
+                    panel.plot(data["size"], shares, ".-", color=colour, markersize=4)
             panel.set(xscale="log", ylim=(-0.3, 1.3), title=task)
             panel.set(xlabel=f"{part} kept")
         row[0].set(ylabel="share of the lead kept")
-    axes[0][0].legend(fontsize=6)
+    lines = [Line2D([], [], color=colour, label=name) for name, colour in COLOURS.items()]
+    axes[0][0].legend(handles=lines, fontsize=6)
     letter_panels([panel for row in axes for panel in row])
     numbers = [int(rights(data, task).sum()) for task in tasks]
     sample_note(figure, "sentences: " + ", ".join(map(str, numbers)) + "; dotted: 80 %")
