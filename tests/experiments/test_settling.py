@@ -24,6 +24,8 @@ ACCEPTED = {
 }
 # What may differ where a small number is the difference of two that are below one.
 ROUNDING = 1e-17
+# Single precision in NumPy and the fits of SciPy differ that much between kinds of processors.
+OF_PROCESSORS = 1e-7
 
 
 def module_of(name: str, kind: str) -> ModuleType:
@@ -47,7 +49,9 @@ def test_the_accepted_record_gives_the_accepted_numbers_and_verdicts(name: str) 
     for quantity, wanted in accepted["measured"].items():
         estimate, before = found.estimates[quantity], estimate_from_json(wanted)
         assert (estimate.n, estimate.method) == (before.n, before.method)
-        np.testing.assert_allclose(estimate[:3], before[:3], 1e-12, ROUNDING, err_msg=quantity)
+        np.testing.assert_allclose(
+            estimate[:3], before[:3], OF_PROCESSORS, ROUNDING, err_msg=quantity
+        )
     nulls = ENTRIES[name].load_nulls()(Record.load(ACCEPTED[name]))
     verdicts = settle(module_of(name, "claims").CLAIMS, *found, nulls)
     wanted = json.loads((ACCEPTED[name] / "claims.json").read_text())

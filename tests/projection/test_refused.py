@@ -99,7 +99,10 @@ REFUSED = {
     ),
     "bins": (lambda: empty_stream(1, -1), "n_bins=-1 must be at least 0"),
     "bins of a pass": (lambda: pairs(n_bins=-1), "n_bins=-1 must be at least 0"),
-    "limits": (lambda: pairs(limits=(1.0, -1.0)), r"limits=\(1.0, -1.0\) must increase"),
+    "limits": (
+        lambda: pairs(limits=(1.0, -1.0)),
+        r"limits=\(1.0, -1.0\) must be two numbers that increase",
+    ),
     "near pairs": (lambda: pairs(near_capacity=-1), "near_capacity=-1 must be at least 0"),
     "sampled block": (
         lambda: distortion.sampled_distortion(

@@ -122,7 +122,8 @@ def _fits_of_norm(rng: np.random.Generator, n: int, draws: int = 20) -> np.ndarr
         x = rng.normal(size=(n, SIZES["bracket"]["d_model"]))
         x -= x.mean(axis=1, keepdims=True)
         wanted = x / x.std(axis=1, keepdims=True)
-        known = np.hstack([x, np.ones((n, 1))])
+        # The last coordinate follows from the others, whose sum is 0 with it.
+        known = np.hstack([x[:, :-1], np.ones((n, 1))])
         rest = wanted - known @ np.linalg.solve(known.T @ known, known.T @ wanted)
         spread = wanted - wanted.mean(axis=0)
         found.append(1 - (rest**2).sum() / (spread**2).sum())

@@ -48,7 +48,7 @@ def finds(score: str, words: str, least: float) -> Claim:
 
 CLAIMS = (
     OURS.claim(
-        "paths-close",
+        "dressed-paths-close",
         "largest difference between the sum of all paths from all tokens and the logit, as a "
         "share of the logit",
         at_most(1e-4),

@@ -42,7 +42,7 @@ def measure(record: Record) -> Measured:
 def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means and shares over prompts, which are the independent units."""
     found = {
-        "paths-close": exact(
+        "dressed-paths-close": exact(
             (np.abs(data.exact.sum("source") - data.logit) / np.abs(data.logit)).max(),
             data.sizes["prompt"],
         ),

@@ -129,7 +129,7 @@ def planted() -> Record:
         axes, values = arrays[f"smollm2_feature_{measured}"]
         arrays[f"smollm2_feature_{measured}"] = (axes, factor * np.asarray(values))
     data = record.data.assign(arrays).assign_coords(seed=seed)
-    about = {"dim": 64, "width": 256, "active": 8, "seeds": 8}
+    about = {"dim": 64, "width": 256, "active": 8, "seeds": 8, "measured_on": 1000}
     return Record(data, record.notes | {f"{stem}s": about for stem in FEATURE.values()})
 
 

@@ -105,6 +105,7 @@ def planted() -> Record:
     data = xr.Dataset(
         {
             "complete": ("prompt", np.ones(n, bool)),
+            "n_evaluated": ("prompt", np.linspace(2e4, 3e5, n).astype(int)),
             "closing_error": ("prompt", np.linspace(0, 1e-3, n)),
             "path": (("prompt", "rank"), path),
             "value": (("prompt", "rank"), np.full((n, k), 0.5)),

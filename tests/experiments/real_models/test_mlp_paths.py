@@ -227,7 +227,7 @@ def test_claims_fail_on_the_opposite() -> None:
         r.claim.id: r.verdict for r in settle(CLAIMS, *measure(record), nulls=nulls(record))
     }
     wrong = {name for name, verdict in verdicts.items() if verdict != FAILS}
-    assert wrong <= {"paths-close", "paths-proven", "linear-map-words", "linear-map-layer"}
+    assert wrong <= {"dressed-paths-close", "paths-proven", "linear-map-words", "linear-map-layer"}
     assert estimates(record.data)["linear-map-layer"].value == pytest.approx(1.5 / 30)
 
 
