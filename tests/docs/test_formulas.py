@@ -20,12 +20,15 @@ from scipy import integrate, special
 
 import circuitax as cx
 from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
+from circuitax.circuits.attention.score_terms import dressed_score_terms
 from circuitax.circuits.ledger.path_bounds import head_path_bounds
+from circuitax.circuits.ledger.path_mass import path_mass
 from circuitax.circuits.ledger.second_moments import host_model, position_path_moments
 from circuitax.circuits.paths.components import components_of
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.circuits.weights.mlp_composition import mlp_composition
 from circuitax.kernel import attention, kron_matrix, mlp, toy
 from circuitax.kernel.activations import activate
 from circuitax.kernel.chain import materialise
@@ -105,6 +108,12 @@ def test_a_formula_is_what_its_function_computes(
 def at_most(small: ArrayLike, large: ArrayLike) -> Both:
     """The two sides of a bound; equal where the bound holds."""
     return small, np.minimum(small, large)
+
+
+def nearly(ours: ArrayLike, written: ArrayLike, tolerance: ArrayLike) -> Both:
+    """The two sides of what is estimated, or raised for rounding; equal within a tolerance."""
+    close = np.abs(np.subtract(ours, written)) <= tolerance
+    return ours, np.where(close, ours, written)
 
 
 def model_of(rng: np.random.Generator, **options: Any) -> cx.Model:
@@ -219,6 +228,30 @@ def _(rng: np.random.Generator) -> Both:
     found, W, R, _, _ = pair()
     a, b = (np.linalg.svd(M, compute_uv=False) for M in (W, R))
     return found.maximum[PAIR], np.sqrt(np.sum(a**2 * b**2) / (np.sum(a**2) * np.sum(b**2)))
+
+
+@formula(
+    "composition",
+    "P ∝ Σ_k |W_in[:, k]|² W_out[k]ᵀ W_out[k], G ∝ Σ_k |W_out[k]|² W_in[:, k] W_in[:, k]ᵀ",
+)
+def _(rng: np.random.Generator) -> Both:
+    W_in, W_out = rng.normal(size=(2, 6, 5)), rng.normal(size=(2, 5, 6))
+    model = model_of(rng, mlp=MLPWeights(W_in, W_out), activation="silu")
+    found = mlp_composition(model)
+    P = sum(np.sum(W_in[0, :, k] ** 2) * np.outer(W_out[0, k], W_out[0, k]) for k in range(5))
+    G = sum(np.sum(W_out[1, k] ** 2) * np.outer(W_in[1, :, k], W_in[1, :, k]) for k in range(5))
+    W, R = maps_of(model, 0, 1)[1], maps_of(model, 1, 0)[1]
+    # MLP 0 to MLP 1, head 0.1 to MLP 1, and MLP 0 to the values of head 1.0.
+    ours = [
+        (scores.score[at] ** 2, scores.null_std[at])
+        for scores, at in zip(found, [(0, 0, 1, 1), (0, 0, 1), (2, 0, 1, 0)], strict=True)
+    ]
+    written = []
+    for writes, reads in ((W.T @ W, G), (P, G), (P, R @ R.T)):
+        one, two = writes / np.trace(writes), reads / np.trace(reads)
+        f = [np.trace(M @ M) - 1 / 6 for M in (one, two)]
+        written.append((np.trace(one @ two), np.sqrt(2 * f[0] * f[1] / (5 * 8))))
+    return np.array(ours), written
 
 
 @formula("dictionaries", "mean max cosine = (1/n) Σ_i max_c cos(d_i, D_c)")
@@ -603,6 +636,49 @@ def _(rng: np.random.Generator) -> Both:
     return found[-1], ends
 
 
+def with_mlps(rng: np.random.Generator) -> tuple[cx.Model, MLPWeights]:
+    """Two layers of two heads, each before an MLP of five units of SiLU."""
+    sizes = {"W_in": (2, 6, 5), "W_out": (2, 5, 6)}
+    layers = MLPWeights(**{name: rng.normal(size=size) / 2 for name, size in sizes.items()})
+    return model_of(rng, mlp=layers, activation="silu"), layers
+
+
+def passage(layers: MLPWeights, layer: int, x: np.ndarray) -> np.ndarray:
+    """``I + M`` of the MLP that reads x, at each position, gates held."""
+    W_in, W_out = layers.W_in[layer], layers.W_out[layer]
+    gates = 1 / (1 + np.exp(-x @ W_in))
+    return np.stack([np.eye(6) + W_in * g @ W_out for g in gates])
+
+
+@formula("mlps", "s_ts = scale Σ_ab ⟨q_t^a, k_s^b⟩")
+def _(rng: np.random.Generator) -> Both:
+    model, layers = with_mlps(rng)
+    run = cx.run(model, TOKENS, outputs=True)
+    x, A = np.asarray(model.W_E)[TOKENS], np.asarray(run.trace.patterns[0])
+    OV = [maps_of(model, 0, h)[1] for h in range(2)]
+    heads_write = [A[h] @ x @ OV[h] for h in range(2)]
+    before = x + sum(heads_write)
+    by_token = [np.zeros((6, 6))]  # no biases
+    for s in range(6):
+        only = np.zeros((6, 6))
+        only[s] = x[s]
+        by_token.append(only + sum(A[h] @ only @ OV[h] for h in range(2)))
+    X = passage(layers, 0, before)
+    W_Q, W_K = (np.asarray(W)[1, 1] for W in model.blocks.attention[:2])
+    stream = before + silu(before @ layers.W_in[0]) @ layers.W_out[0]
+    whole = stream @ W_Q @ (stream @ W_K).T / np.sqrt(3)
+    ours, written = [], []
+    for by, undressed in (("head", [x, *heads_write]), ("token", by_token)):
+        found = dressed_score_terms(run, 1, 1, by=by)
+        parts = [[row @ X[t] for t, row in enumerate(part)] for part in undressed]
+        terms = [[a @ W_Q @ (b @ W_K).T for b in parts] for a in np.array(parts)]
+        ours += [found.terms, found.terms.sum(axis=(0, 1))]
+        written += [np.divide(terms, np.sqrt(3)), whole]
+    return np.concatenate([jnp.ravel(a) for a in ours]), np.concatenate(
+        [np.ravel(a) for a in written]
+    )
+
+
 @formula("neurons", "purity_k = max_i W_ki² / Σ_i W_ki²")
 def _(rng: np.random.Generator) -> Both:
     W = rng.normal(size=(3, 5))
@@ -781,6 +857,77 @@ def _(rng: np.random.Generator) -> Both:
         )
     found = position_path_moments(host_model(frozen_model(run)), 5).at_end
     return found, (G - start)[5]  # the direct path is kept apart
+
+
+@functools.cache
+def dressed_paths() -> tuple[Any, ...]:
+    """A frozen model, a direction w, and all dressed paths to it from position 2 of three.
+
+    ``v_direct``; of each path of one head its value v_c; and of each that ends in layer 1, in the
+    same order, its source position s_c and the values of all paths through it.
+    """
+    model, layers = with_mlps(np.random.default_rng(11))
+    run = cx.run(model, TOKENS[:3], outputs=True)
+    x, A = np.asarray(model.W_E)[TOKENS[:3]], np.asarray(run.trace.patterns)
+    OV = [[maps_of(model, layer, h)[1] for h in range(2)] for layer in range(2)]
+    X, y = [], x
+    for layer in range(2):
+        y = y + sum(A[layer, h] @ y @ OV[layer][h] for h in range(2))
+        X.append(passage(layers, layer, y))
+        y = np.einsum("td,tde->te", y, X[-1])
+    w = np.asarray(model.W_U)[:, 4]
+    behind = X[1][2] @ w
+    one, source, longer = [], [], []
+    for h, s in np.ndindex(2, 3):
+        w_c = A[1, h, 2, s] * OV[1][h] @ behind
+        one.append(x[s] @ X[0][s] @ w_c)
+        source.append(s)
+        longer.append(
+            [A[0, g, s, r] * x[r] @ OV[0][g] @ X[0][s] @ w_c for g, r in np.ndindex(2, s + 1)]
+        )
+    one += [A[0, g, 2, r] * x[r] @ OV[0][g] @ X[0][2] @ behind for g, r in np.ndindex(2, 3)]
+    np.testing.assert_allclose(x[2] @ X[0][2] @ behind + sum(one) + sum(map(sum, longer)), y[2] @ w)
+    return frozen_model(run), jnp.asarray(w), x[2] @ X[0][2] @ behind, one, source, longer
+
+
+def walks() -> tuple[np.ndarray, np.ndarray, float]:
+    """From the logit of `dressed_paths`: p(c) and E_c of the paths that go on, and E of the first.
+
+    What may precede c makes the paths through c, so that wᵀ G w is the sum of their squares.
+    """
+    _, _, _, one, source, longer = dressed_paths()
+    E, E_c = np.abs(one).sum(), np.array([np.abs(v).sum() for v in longer])
+    n = 2 * (1 + np.array(source))  # two heads, and positions up to the source
+    b = np.sqrt([np.sum(np.square(v)) for v in longer]) * np.sqrt(1 + n)
+    return b / (E + b.sum()), E_c, E
+
+
+@formula(
+    "path-ledger",
+    "p(c) = b_c / (E_q + Σ_c b_c), E_q = Σ_c |v_c|, "
+    "b_c = √(wᵀ G w of what may precede c) · √(1 + n_c)",
+)
+def _(rng: np.random.Generator) -> Both:
+    frozen, w, direct, *_ = dressed_paths()
+    p, E_c, E = walks()
+    # Two walks: each ends at once or goes on through one c, whose paths weigh 1 / p(c).
+    after = np.append(E_c / p, 0)
+    possible = np.array([abs(direct) + E + (a + b) / 2 for a in after for b in after])
+    found = [path_mass(frozen, 2, w, jax.random.key(i), n_walks=2).absolute for i in range(12)]
+    nearest = [possible[np.abs(possible - x).argmin()] for x in found]
+    assert len(set(nearest)) > 6 and np.diff(np.unique(possible.round(9))).min() > 1e-5
+    return nearly(found, nearest, 1e-6)  # moments are raised by 2⁻²⁴
+
+
+@formula("path-ledger", "Σ_p |v_p| = |v_direct| + E [Σ_{q on the walk} E_q / π(q)]")
+def _(rng: np.random.Generator) -> Both:
+    frozen, w, direct, one, _, longer = dressed_paths()
+    n, (p, E_c, _) = 10_000, walks()
+    whole = sum(abs(v) for v in (direct, *one, *itertools.chain(*longer)))
+    error = np.sqrt((np.sum(E_c**2 / p) - E_c.sum() ** 2) / n)  # of the mean of n walks
+    assert error < whole / 100
+    found = path_mass(frozen, 2, w, jax.random.key(0), n_walks=n).absolute
+    return nearly(found, whole, 3 * error)
 
 
 def corners() -> np.ndarray:
