@@ -68,7 +68,7 @@ def test_the_time_of_reproducing_everything_is_the_expected_one() -> None:
     assert without / 2 < 30 * 60 < without
     more = sum(time for name, time in seconds.items() if name in needs)
     assert "(about an hour on 2 cores)" in TEXT
-    assert "twenty minutes less" in TEXT and 15 < more / 60 < 25
+    assert "half an hour less" in TEXT and 0.35 < more / 3600 < 0.65
 
 
 def test_the_table_has_every_command() -> None:

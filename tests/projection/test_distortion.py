@@ -146,7 +146,7 @@ def test_nan_points_and_wrong_sizes_are_refused(rng: np.random.Generator) -> Non
         sampled_distortion(jax.random.key(0), x, y.at[0, 1].set(jnp.inf), BOUNDS, n_pairs=3)
     with pytest.raises(ValueError, match="points has 23 rows and images 22"):
         check_points(x, y[:22])
-    with pytest.raises(ValueError, match="n_points=1 must be at least 2"):
+    with pytest.raises(ValueError, match="points has 1 rows, must have at least two"):
         distortion(x[:1], y[:1], BOUNDS)
     with pytest.raises(ValueError, match="n_pairs=0"):
         sampled_distortion(jax.random.key(0), x, y, BOUNDS, n_pairs=0)
