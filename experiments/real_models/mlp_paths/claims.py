@@ -118,7 +118,8 @@ CLAIMS = (
         "the linear map from one token's embedding to the output, mean over tokens",
         at_most(10.0),
         "ten of 576 directions; the source has figures, and no number for a model of this size",
-        printed="extremely low-dimensional subspaces; singular values fall off fast",
+        printed="the spectrum of singular values is extremely low rank; a few singular vectors "
+        "approximate the whole computation",
         null=Null("random", "the model with the entries of each matrix shuffled"),
     ),
     PAPER.claim(
@@ -138,7 +139,8 @@ CLAIMS = (
         "over the prompts where it is so in the end",
         at_least(0.5),
         "the second half of the layers; the source shows them emerge with depth",
-        printed="semantic concepts emerge in later layers",
+        printed="concepts emerge clearly by layer 25 of Qwen 3 14B; the predicted token stands out "
+        "in later layers",
         null=Null("random", "a layer drawn at random"),
     ),
     finds("gradient", "gradient times output", 0.5),

@@ -55,8 +55,9 @@ class Lines:
         Args:
             name: Its name.
             text: How it ended, one line.
-            failed: Whether what it said last is shown.
+            failed: Whether a terminal shows what it said last.
         """
+        self.say(text)
 
     def say(self, text: str) -> None:
         """Print lines of the suite itself."""

@@ -4,12 +4,33 @@ A value inside ``jit``, or with axes that a table does not expect, is shown by i
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
 from circuitax.display.tables import ROWS, shortened
+
+Class = TypeVar("Class", bound=type)
+
+
+def tabled(cls: Class) -> Class:
+    """The class itself, which shows its ``_table()`` as text and in a notebook.
+
+    Where that is None, the text is `shapes` and there is no HTML.
+    """
+
+    def as_text(self: Any) -> str:
+        table = self._table()
+        return shapes(self) if table is None else str(table.text())
+
+    def as_html(self: Any) -> str | None:
+        table = self._table()
+        return None if table is None else str(table.html())
+
+    for name, method in (("__repr__", as_text), ("_repr_html_", as_html)):
+        setattr(cls, name, method)
+    return cls
 
 
 def known(*arrays: Any) -> bool:

@@ -25,6 +25,7 @@ from circuitax.display.tables import NumberTable, counted
 from circuitax.kernel.checks import shortened
 from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import check_key
+from circuitax.kernel.shown import tabled
 from circuitax.kit.measured_training import chunk_size
 from circuitax.lab.loop import ChunkLoop
 from circuitax.lab.stop import StopFlag, Stopped
@@ -45,6 +46,7 @@ METHODS = {
 LOG = logging.getLogger("circuitax")
 
 
+@tabled
 @dataclass(frozen=True, repr=False)
 class TrainLog:
     """Trained members and what was recorded on the way.
@@ -80,12 +82,6 @@ class TrainLog:
         ]
         settings = ", ".join(f"{name} {value}" for name, value in self.metrics.attrs.items())
         return NumberTable(title, ("median", "lowest", "highest"), rows, [*others[:5], settings])
-
-    def __repr__(self) -> str:
-        return self._table().text()
-
-    def _repr_html_(self) -> str:
-        return self._table().html()
 
 
 def train(

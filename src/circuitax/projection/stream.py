@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from circuitax.display.tables import NumberTable, counted, shortened
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.shown import known, shapes
+from circuitax.kernel.shown import known, tabled
 from circuitax.projection.counters import (
     CompensatedSum,
     WideCount,
@@ -24,6 +24,7 @@ from circuitax.projection.counters import (
 COLUMNS = 7  # of the printed table, at most
 
 
+@tabled
 @documented
 class Stream(NamedTuple):
     """State of the pass. Leading axes, such as one over maps, come from `jax.vmap`.
@@ -64,15 +65,8 @@ class Stream(NamedTuple):
         note = "cx.projection.stream.summarise has the numbers"
         return _shown(title, found, note, f", {bad:,} not finite")
 
-    def __repr__(self) -> str:
-        table = self._table()
-        return shapes(self) if table is None else table.text()
 
-    def _repr_html_(self) -> str | None:
-        table = self._table()
-        return None if table is None else table.html()
-
-
+@tabled
 @documented
 class Summary(NamedTuple):
     """Statistics of a pass, in NumPy; the leading axes are those of the stream.
@@ -106,12 +100,6 @@ class Summary(NamedTuple):
     def _table(self) -> NumberTable:
         title = f"Summary of {counted(self.n_used.sum(), 'pair')}"
         return _shown(title, self, "fields: " + ", ".join(self._fields))
-
-    def __repr__(self) -> str:
-        return self._table().text()
-
-    def _repr_html_(self) -> str:
-        return self._table().html()
 
 
 def _shown(title: str, found: Summary, note: str, bad: str = "") -> NumberTable:

@@ -15,10 +15,11 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.shown import known, largest, shapes
+from circuitax.kernel.shown import known, largest, tabled
 from circuitax.kernel.tokens import token_ids
 
 
+@tabled
 @documented
 class InductionScores(NamedTuple):
     """Means over texts; scores are shares of attention, losses are nats.
@@ -43,14 +44,6 @@ class InductionScores(NamedTuple):
         loss = float(np.mean(self.loss_by_position))
         title = f"InductionScores: loss {loss:.4g} nats, chance {float(self.chance):.4g}"
         return NumberTable(title, ("prefix", "previous"), rows)
-
-    def __repr__(self) -> str:
-        table = self._table()
-        return shapes(self) if table is None else table.text()
-
-    def _repr_html_(self) -> str | None:
-        table = self._table()
-        return None if table is None else table.html()
 
 
 def induction_scores(model: Model, texts: Any) -> InductionScores:

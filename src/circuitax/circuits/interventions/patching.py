@@ -23,7 +23,7 @@ from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, f
 from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.run import Run, one_text
-from circuitax.kernel.shown import known, largest, shapes
+from circuitax.kernel.shown import known, largest, tabled
 from circuitax.kernel.tokens import token_ids
 
 BLOCK_ENTRIES = 2**27  # numbers held at once by edited runs: 512 MiB in float32
@@ -37,6 +37,7 @@ class Ablation(NamedTuple):
     mlps: Float[Array, "*cells n_layers"] | None = None
 
 
+@tabled
 @documented
 class Effects(NamedTuple):
     """Change of a metric when one component is replaced; positive where the metric grows.
@@ -59,14 +60,6 @@ class Effects(NamedTuple):
         rows = [(names[i], [values[i]]) for (i,) in largest(values)]
         title = f"Effects of {counted(len(names), 'component')} on the metric, largest first"
         return NumberTable(title, ("change",), rows)
-
-    def __repr__(self) -> str:
-        table = self._table()
-        return shapes(self) if table is None else table.text()
-
-    def _repr_html_(self) -> str | None:
-        table = self._table()
-        return None if table is None else table.html()
 
 
 @compiled("metric", "preserve_patterns")

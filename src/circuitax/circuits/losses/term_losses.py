@@ -22,9 +22,10 @@ from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.run import Run
-from circuitax.kernel.shown import known, shapes
+from circuitax.kernel.shown import known, tabled
 
 
+@tabled
 @documented
 class TermLosses(NamedTuple):
     """Next-token losses in nats with only some terms at the unembedding, patterns frozen.
@@ -43,14 +44,6 @@ class TermLosses(NamedTuple):
         means = np.asarray(self.order).mean(axis=1)
         rows = [(f"up to {counted(k, 'head')}", [loss]) for k, loss in enumerate(means)]
         return NumberTable("TermLosses, means over positions", ("nats",), rows)
-
-    def __repr__(self) -> str:
-        table = self._table()
-        return shapes(self) if table is None else table.text()
-
-    def _repr_html_(self) -> str | None:
-        table = self._table()
-        return None if table is None else table.html()
 
 
 @compiled()

@@ -21,9 +21,10 @@ from circuitax.circuits.paths.frozen import FrozenModel, after_layer, mlp_units
 from circuitax.circuits.paths.paths import Path, check_path
 from circuitax.display.tables import NumberTable
 from circuitax.kernel.indices import check_index, counted_index
-from circuitax.kernel.shown import known, shapes
+from circuitax.kernel.shown import known, tabled
 
 
+@tabled
 class OpenedStretch(NamedTuple):
     """The value of a path by what it passes in one stretch.
 
@@ -76,14 +77,6 @@ class OpenedStretch(NamedTuple):
         title = f"One stretch of a path: {self.whole:+.4f}, absolute sum {self.absolute:.4f}"
         columns = ("last MLP", "through it", "its units' absolute sum")
         return NumberTable(title, columns, rows)
-
-    def __repr__(self) -> str:
-        table = self._table()
-        return shapes(self) if table is None else table.text()
-
-    def _repr_html_(self) -> str | None:
-        table = self._table()
-        return None if table is None else table.html()
 
 
 def opened_stretch(

@@ -31,7 +31,7 @@ from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.per_head import per_head
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.shown import known, largest, shapes
+from circuitax.kernel.shown import known, largest, tabled
 from circuitax.kernel.spectrum import gram_singular_values
 from circuitax.kernel.weights import HeadStack
 
@@ -43,6 +43,7 @@ REGISTER = 16  # numbers of a vector register: products of other sizes are slowe
 READER_GROUPS, GROUP_READERS = 4, 256
 
 
+@tabled
 @documented
 class Composition(NamedTuple):
     """Scores of all pairs, ``[kind, writer layer, writer head, reader layer, reader head]``.
@@ -75,14 +76,6 @@ class Composition(NamedTuple):
         size = f"{counted(n_layers, 'layer')} of {counted(n_heads, 'head')}"
         title = f"Composition of {size}; pairs farthest from chance"
         return NumberTable(title, ("score", "z", "maximum"), rows)
-
-    def __repr__(self) -> str:
-        table = self._table()
-        return shapes(self) if table is None else table.text()
-
-    def _repr_html_(self) -> str | None:
-        table = self._table()
-        return None if table is None else table.html()
 
 
 @compiled("offset", "block_entries")

@@ -19,7 +19,7 @@ from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import check_key, derive
-from circuitax.kernel.shown import known, shapes
+from circuitax.kernel.shown import known, tabled
 from circuitax.kernel.weights import TiedWeights
 from circuitax.memory import machine_bytes
 from circuitax.superposition.loss.batches import batch_size
@@ -41,6 +41,7 @@ AGREEMENT = (1e-6, 1e-12)
 LEAST_DRAWN = 256
 
 
+@tabled
 @documented
 class Optimum(NamedTuple):
     """The best solution of every cell, with all its restarts; losses are summed over features.
@@ -77,14 +78,6 @@ class Optimum(NamedTuple):
         once = int(np.sum(reached == 1))
         notes = [f"reached once in {counted(once, 'cell')}: a better one may be missed"]
         return NumberTable(title, ("loss", "reached", "came near"), rows, notes[: bool(once)])
-
-    def __repr__(self) -> str:
-        table = self._table()
-        return shapes(self) if table is None else table.text()
-
-    def _repr_html_(self) -> str | None:
-        table = self._table()
-        return None if table is None else table.html()
 
 
 def find_optimum(
