@@ -263,12 +263,14 @@ def test_a_terminal_has_a_bar_and_a_line_for_each_experiment(tmp_path: Path) -> 
     view.coming("[2/9] reader, about 3 min left")
     view.tick()
     drawn = terminal.getvalue()
-    assert "[2/9] reader, about 3 min left" in drawn
+    assert "\r  [2/9] reader, about 3 min left" in drawn, "a line that is drawn again, and no other"
     assert re.search(r"walk  0 s, 100 s left  3/10 chunks", drawn)
     assert re.search(r"reader  0 s  out of luck", drawn)
     view.ended("walk", "  walk done, 0 s: 3 agree", failed=False)
     view.ended("reader", "  reader FAILED, 0 s", failed=True)
+    view.close()
     last = terminal.getvalue().removeprefix(drawn)
+    assert last.endswith("\r"), "the line of the suite is gone"
     assert "walk done, 0 s: 3 agree" in last
     assert "out of luck" in last and str(tmp_path / "reader" / SAID) in last
     assert (tmp_path / "walk" / SAID).read_text() == "walk: 3/10 chunks\n"

@@ -85,6 +85,10 @@ class Bars(Lines):
         self._whole = tqdm(bar_format="  {desc}", leave=False, file=stream)
         self._lock = threading.Lock()  # each experiment's lines come from a thread of their own
 
+    def coming(self, text: str) -> None:
+        with self._lock:
+            self._whole.set_description_str(text)
+
     def began(self, name: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._files[name], self._began[name] = folder / SAID, time.monotonic()
@@ -118,6 +122,11 @@ class Bars(Lines):
             if last := self._last.get(name):
                 self.say(f"    {last}")
             self.say(f"    {shown(self._files[name])}")
+
+    def close(self) -> None:
+        with self._lock:
+            for bar in (*self._bars.values(), self._whole):
+                bar.close()
 
     def say(self, text: str) -> None:
         with self._lock:
