@@ -116,6 +116,7 @@ def _suite(
     scale = options["scale"]
     overrides = [f"scale={scale}", *([f"seed={options['seed']}"] if options["seed"] else [])]
     overrides += [f"reuse={options['reuse']}"] if options["reuse"] != "code" else []
+    _say("writing the pages of what is accepted")
     pages = _Pages(entries, results_folder() / "latest", scale)
     _say(pages.write([]))
     view = suite_view(jobs > 1, {name: entries[name].seconds(scale) for name in names})

@@ -82,12 +82,12 @@ class Bars(Lines):
         self._began: dict[str, float] = {}
         self._last: dict[str, str] = {}
         self._files: dict[str, Path] = {}
-        self._whole = tqdm(bar_format="  {desc}", leave=False, file=stream)
+        self._whole = tqdm(bar_format="{desc}", leave=False, file=stream)
         self._lock = threading.Lock()  # each experiment's lines come from a thread of their own
 
     def coming(self, text: str) -> None:
         with self._lock:
-            self._whole.set_description_str(text)
+            self._whole.set_description_str(f"  {text}")
 
     def began(self, name: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
