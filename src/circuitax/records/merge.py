@@ -214,12 +214,12 @@ def _union(
 def _distinct(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "iuf":
         return np.asarray(list(dict.fromkeys(values.tolist())))
-    kept: list[Any] = []
+    ordered = np.unique(values)
+    if not ordered.size:
+        return ordered
+    groups = np.split(ordered, np.flatnonzero(~_same(ordered[1:], ordered[:-1])) + 1)
     # The shortest decimal comes first: 0.7 is kept for 0.699999988.
-    for value in sorted(np.unique(values).tolist(), key=lambda value: (len(repr(value)), value)):
-        if not any(_same(np.asarray(value), np.asarray(other)).all() for other in kept):
-            kept.append(value)
-    return np.sort(np.asarray(kept))
+    return np.asarray([min(near.tolist(), key=lambda x: (len(repr(x)), x)) for near in groups])
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
