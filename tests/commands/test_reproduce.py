@@ -401,7 +401,9 @@ def test_pages_come_before_anything_is_computed(
     stand_in(LookedFirst)
     assert reproduce.main(["only=house_walk", "scale=tiny"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("open ") and "report.html: the accepted runs of 1 experiments" in out
+    first, *later = out.splitlines()
+    assert first == "writing the pages of what is accepted"
+    assert later[0].startswith("open ") and "report.html: the accepted runs of 1 experiments" in out
     assert "agree here" not in seen[0] and "1 holds" in seen[0].replace("hold", "holds")
     assert "agree here" in (results / "latest" / "CLAIMS.md").read_text()
 
