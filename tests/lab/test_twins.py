@@ -48,7 +48,7 @@ def test_a_changed_number_is_named(
 ) -> None:
     twin = made(entries)
     ((case, about),) = twin["cases"].items()
-    name = next(name for name, (_, values) in about["digest"].items() if values)
+    name = next(name for name, mark in about["digest"].items() if mark[1])
     about["digest"][name] = ["0" * 16, [1 + x for x in about["digest"][name][1]]]
     found = compare_twins(repeat_twin(twin, entries, StopFlag()), twin)
     assert found.outcome == DIFFERENT and found.variables == (f"{case}: {name}",)

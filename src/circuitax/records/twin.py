@@ -51,8 +51,9 @@ class TwinComparison(NamedTuple):
 def digest(run: Path, varies: Iterable[str] = ()) -> dict[str, Any]:
     """Digest of every variable of a finished run: of its record, its notes and its arrays.
 
-    Each is ``[sha256, values]``: of type, axes, shape and bytes, and up to `N_VALUES` of the
-    numbers. Arrays beside the record, and what is not numbers, have no values.
+    Each is ``[sha256, values, type]``: of type, axes, shape and bytes, and up to `N_VALUES` of the
+    numbers. Arrays beside the record, and what is not numbers, have no values and no type; nor has
+    a variable of a twin that was made before types were kept.
 
     Args:
         run: Folder of a finished run.
@@ -62,7 +63,7 @@ def digest(run: Path, varies: Iterable[str] = ()) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, variable in record.data.variables.items():
         array = np.asarray(variable.values)
-        found[str(name)] = [_mark(array, variable.dims), _values(array)]
+        found[str(name)] = [_mark(array, variable.dims), _values(array), array.dtype.name]
     for name, note in record.notes.items():
         text = json.dumps(note, sort_keys=True, allow_nan=True)
         found[f"notes/{name}"] = [hashlib.sha256(text.encode()).hexdigest()[:16], []]
@@ -89,20 +90,27 @@ def compare(
         dtype: Type of the numbers computed with, a key of `ROUNDING`.
     """
     # A variable that only newer code records moves none of the accepted numbers.
-    changed = [name for name in sorted(there) if here.get(name) != there[name]]
+    changed = [name for name in sorted(there) if here.get(name, [])[:2] != there[name][:2]]
     if not changed:
         return TwinComparison(SAME)
     sizes = {name: _difference(here.get(name), there.get(name)) for name in changed}
     largest = max(sizes.values())
     # What is chosen by numbers, such as an index, may change with their last digits: it is no
     # difference of its own where some number was rounded.
-    beyond = [name for name, size in sizes.items() if size > ROUNDING[dtype]]
-    rounded = any(size <= ROUNDING[dtype] and _has_fractions(there[n]) for n, size in sizes.items())
+    limits = {name: _rounding(here.get(name), dtype) for name in changed}
+    beyond = [name for name, size in sizes.items() if size > limits[name]]
+    rounded = any(size <= limits[n] and _has_fractions(there[n]) for n, size in sizes.items())
     if same_machine or beyond or not rounded:
         return TwinComparison(
             DIFFERENT, tuple(beyond if beyond and not same_machine else changed), largest
         )
     return TwinComparison(ROUNDED, tuple(changed), largest)
+
+
+def _rounding(here: Any, dtype: str) -> float:
+    """The limit of a variable: in a run of float64 some are computed in float32 on purpose."""
+    kind = here[2] if here is not None and len(here) > 2 else dtype
+    return max(ROUNDING[dtype], ROUNDING.get(kind, 0.0))
 
 
 def _has_fractions(kept: Any) -> bool:
