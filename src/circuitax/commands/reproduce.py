@@ -277,7 +277,7 @@ class _Pages:
         )
 
     def words(self, name: str) -> str:
-        """How many claims of one experiment made here have each word, behind a colon."""
+        """The number of claims of one experiment made here with each word, behind a colon."""
         if name not in self.here or name not in self._accepted:
             return ""
         found = held_against({name: self._accepted[name]}, {name: self.here[name]}, self._command)
@@ -332,7 +332,7 @@ def _report(
 
 
 def _word(item: Result) -> str:
-    """How an experiment ended: done, busy, stopped or FAILED."""
+    """The outcome of an experiment in a word: done, busy, stopped or FAILED."""
     if item.status in DONE:
         return "done"
     return item.status if item.status in (BUSY, "stopped") else "FAILED"

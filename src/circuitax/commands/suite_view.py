@@ -18,7 +18,7 @@ _BAR = "  |{bar:20}| {desc}"
 
 
 class Lines:
-    """What happens in a suite as plain lines, those of experiments behind their names.
+    """The events of a suite as plain lines, those of experiments behind their names.
 
     Args:
         named: Whether lines of experiments begin with their names.
@@ -28,7 +28,7 @@ class Lines:
         self.named = named
 
     def coming(self, text: str) -> None:
-        """How far the suite is, whenever an experiment is about to start."""
+        """Progress of the suite, whenever an experiment is about to start."""
         self.say(text)
 
     def began(self, name: str, folder: Path) -> None:

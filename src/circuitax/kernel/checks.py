@@ -55,7 +55,7 @@ def check_range(name: str, value: Any, interval: str) -> None:
 
 
 def shortened(value: Any) -> str:
-    """How a value is written in a message: one line of sixty characters, at most."""
+    """A value as written in a message: one line of sixty characters, at most."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -197,7 +197,7 @@ def _lines(explained: Explanation) -> list[str]:
 
 
 def _first_screen(explained: Explanation, n_rows: int = 4) -> list[str]:
-    """What the token comes from: tokens, heads, neurons, and how far all of it cancels."""
+    """Sources of the prediction: tokens, heads, neurons, and how far all of it cancels."""
     best = list(zip(explained.next_tokens, explained.next_probs, strict=True))[:5]
     sources = explained.sources()
     size = sum(abs(value) for _, value in sources)

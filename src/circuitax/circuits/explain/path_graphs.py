@@ -25,7 +25,7 @@ SHARE = 0.4  # of the nodes that are units or MLPs, where there are heads beside
 
 @documented
 class Reason(NamedTuple):
-    """What opened a gate, or moved a head's attention, split over the graph.
+    """The split over the graph of a gate's pre-activation, or of a head's attention score.
 
     Attributes:
         what: ``"gate"``, or of a score ``"keys"`` and ``"query"``: the same number split twice.

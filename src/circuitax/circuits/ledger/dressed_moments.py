@@ -61,7 +61,7 @@ class DressedMoments(NamedTuple):
 
 
 class DressedBounds(NamedTuple):
-    """What bounds paths in the dressed stream to one position, along any direction."""
+    """Bounds on paths in the dressed stream to one position, along any direction."""
 
     model: DressedModel
     moments: DressedMoments

@@ -1,4 +1,4 @@
-"""How much all dressed paths are together, and how many hold half of it: estimated from walks.
+"""The absolute sum of all dressed paths, and the number that hold half of it, from walks.
 
 The ledger lists the largest paths; their absolute sum has a long tail, which nobody can list. A
 walk goes from the logit backwards, as the search does. At a partial path q it sees every path that

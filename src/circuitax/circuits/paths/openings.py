@@ -79,7 +79,7 @@ def cut_before_gates(
 
 
 def gate_read_out(run: Run, layer: int | Int[Array, ""]) -> ReadOut:
-    """What reads the pre-activations of one MLP from its stream, as a read-out reads logits.
+    """The read-out of one MLP's pre-activations from its stream, as of logits from the last.
 
     Args:
         run: As in `cut_before_gates`.

@@ -227,7 +227,7 @@ def _graph(
 
 
 def _written(frozen: FrozenModel, chosen: _Chosen) -> tuple[Array, Array, Array]:
-    """What the nodes write, the part of it from biases of heads, and their hidden units."""
+    """Writes of the nodes, the part of them from biases of heads, and their hidden units."""
     n_layers = frozen.A.shape[0]
     dtype, place, head = frozen.tokens.dtype, chosen.position, chosen.head()
     maps = None if frozen.maps is None else _at(frozen.maps, place)
@@ -260,7 +260,7 @@ def _written(frozen: FrozenModel, chosen: _Chosen) -> tuple[Array, Array, Array]
 def _mlp_reads(
     frozen: FrozenModel, layer: Array, x: Array, by_heads: Array, constants: bool
 ) -> Array:
-    """What the MLP of a layer reads: the stream, and in the sequential form what heads wrote."""
+    """The input of a layer's MLP: the stream, and in the sequential form what heads wrote."""
     if frozen.maps is None:
         return jnp.zeros_like(x)
     if constants and frozen.b_O is not None:
