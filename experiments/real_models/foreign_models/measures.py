@@ -137,7 +137,8 @@ def _sign(data: xr.Dataset) -> dict[str, float]:
 def _bracket(data: xr.Dataset) -> dict[str, float]:
     towers = dict(zip(TOWERS, data["bracket-each-tower"].values, strict=True))
     failure, added = data["bracket-failure"].values, data["bracket-last-heads"].values
-    total, suffix = (added[failure == i].mean(axis=0, dtype=float) for i in (1, 2))
+    balanced, total, suffix = (added[failure == i].mean(axis=0, dtype=float) for i in range(3))
+    total, suffix = total - balanced, suffix - balanced
     return {
         "bracket-towers": min(towers[i] for i in LISTED),
         "bracket-more-towers": min(towers[i] for i in UNLISTED),

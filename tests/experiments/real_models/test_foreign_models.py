@@ -145,13 +145,11 @@ def test_shares_of_fresh_texts_have_an_interval_and_given_texts_none() -> None:
     assert found.high == pytest.approx((middle + half) / (1 + z**2 / n), abs=5e-5)
     accepted = Path(__file__).parents[3] / "results" / "foreign_models" / "accepted"
     measured = measure(Record.load(accepted)).estimates
-    for name in ("palindrome-accuracy", "unique-accuracy", "sign-accuracy", "palindrome-sighted"):
-        assert measured[name].low < measured[name].value and measured[name].n in (
-            1000,
-            5000,
-            10_000,
-        )
-    assert measured["copies-accuracy"].method == measured["unique-loss"].method == "exact"
+    sighted = measured["palindrome-sighted"]
+    assert sighted.low < sighted.value and sighted.n == 1000
+    # Accuracies are of the publisher's own validation sets.
+    for name in ("palindrome-accuracy", "unique-accuracy", "copies-accuracy", "unique-loss"):
+        assert measured[name].method == "exact"
 
 
 def test_what_is_no_folder_of_models_is_refused(tmp_path: Path) -> None:
@@ -283,7 +281,8 @@ def test_shuffled_pairs_and_texts_lose_what_their_labels_tell() -> None:
 def test_shuffled_failures_make_heads_alike() -> None:
     rng = np.random.default_rng(0)
     failure = rng.integers(-1, 4, 600).astype(np.int8)
-    added = rng.normal(0, 1, (600, 2))
+    # What balanced strings add is no reaction to a failure.
+    added = rng.normal([4, -4], 1, (600, 2))
     added[failure == 1, 0] += 5
     added[failure == 2, 1] += 5
     data = xr.Dataset(
