@@ -13,6 +13,7 @@ from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab
+from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import roles
 from experiments.induction.shared.two_layers import circuit_data
@@ -21,7 +22,7 @@ from experiments.induction.shared.window_readings import window_readings
 from experiments.induction.text_induction_circuits import experiment as text_induction_circuits
 from experiments.induction.text_induction_circuits.claims import CLAIMS
 from experiments.induction.text_induction_circuits.experiment import Spec, _at_repeats
-from experiments.induction.text_induction_circuits.measures import measure
+from experiments.induction.text_induction_circuits.measures import measure, nulls
 
 
 @pytest.mark.parametrize("name", ["windows", "offsets", "repeats"])
@@ -92,3 +93,26 @@ def test_without_the_head_every_claim_is_out_of_reach(data: xr.Dataset) -> None:
     measured, unmet, _ = measure(Record(roles(data.assign(prefix=0.1 * data.prefix))))
     assert measured == {} and set(unmet) == {claim.id for claim in CLAIMS}
     assert "only 0 of 2 primed seeds" in unmet["primed-copying"]
+
+
+def test_nulls_tell_what_training_made_from_what_was_there(data: xr.Dataset) -> None:
+    eight = data.isel(member=[0, 1] * 4)
+    of_weights = ("composition_z", "copying", "matching")
+    before = {f"{name}_at_init": eight[name] for name in of_weights}
+    two_back = eight.attention.copy(data=eight.attention.roll(offset=1))
+
+    def verdicts(**changes: xr.DataArray) -> dict[str, str]:
+        record = Record(eight.assign(changes))
+        return {s.claim.id: s.verdict for s in settle(CLAIMS, *measure(record), nulls(record))}
+
+    names = ("primed-k-composition", "primed-copying", "primed-matching")
+    found, none = verdicts(), verdicts(**before)
+    assert {found[name] for name in names} == {HOLDS}
+    assert {none[name] for name in names} == {WOULD_HOLD}
+    # Its null is the best of as many heads at the token two back.
+    assert found["primed-previous"] == HOLDS
+    everywhere = verdicts(attention=np.maximum(eight.attention, two_back))
+    assert everywhere["primed-previous"] == WOULD_HOLD
+    # Every head attends to the match: so do those of the first layer.
+    alike = verdicts(top_is_match=0 * eight.top_is_match + 1)
+    assert (found["primed-attends"], alike["primed-attends"]) == (HOLDS, WOULD_HOLD)
