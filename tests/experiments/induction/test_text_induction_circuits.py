@@ -1,5 +1,6 @@
 """The induction circuit on text: refusals, precondition, and a hand-made circuit in its corner."""
 
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,15 +15,17 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab
 from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
+from circuitax.records.null_samples import exchanged
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import roles
 from experiments.induction.shared.two_layers import circuit_data
 from experiments.induction.shared.weight_readings import weight_readings
 from experiments.induction.shared.window_readings import window_readings
 from experiments.induction.text_induction_circuits import experiment as text_induction_circuits
+from experiments.induction.text_induction_circuits import measures
 from experiments.induction.text_induction_circuits.claims import CLAIMS
 from experiments.induction.text_induction_circuits.experiment import Spec, _at_repeats
-from experiments.induction.text_induction_circuits.measures import measure, nulls
+from experiments.induction.text_induction_circuits.measures import measure
 
 
 @pytest.mark.parametrize("name", ["windows", "offsets", "repeats"])
@@ -95,7 +98,10 @@ def test_without_the_head_every_claim_is_out_of_reach(data: xr.Dataset) -> None:
     assert "only 0 of 2 primed seeds" in unmet["primed-copying"]
 
 
-def test_nulls_tell_what_training_made_from_what_was_there(data: xr.Dataset) -> None:
+def test_nulls_tell_what_training_made_from_what_was_there(
+    data: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measures, "exchanged", partial(exchanged, n_draws=100))
     eight = data.isel(member=[0, 1] * 4)
     of_weights = ("composition_z", "copying", "matching")
     before = {f"{name}_at_init": eight[name] for name in of_weights}
@@ -103,7 +109,9 @@ def test_nulls_tell_what_training_made_from_what_was_there(data: xr.Dataset) -> 
 
     def verdicts(**changes: xr.DataArray) -> dict[str, str]:
         record = Record(eight.assign(changes))
-        return {s.claim.id: s.verdict for s in settle(CLAIMS, *measure(record), nulls(record))}
+        return {
+            s.claim.id: s.verdict for s in settle(CLAIMS, *measure(record), measures.nulls(record))
+        }
 
     names = ("primed-k-composition", "primed-copying", "primed-matching")
     found, none = verdicts(), verdicts(**before)

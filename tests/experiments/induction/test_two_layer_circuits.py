@@ -1,5 +1,7 @@
 """Two-layer circuits: what is refused, what a known circuit measures, and preconditions."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,14 +12,16 @@ from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
+from circuitax.records.null_samples import exchanged
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
 from experiments.induction.shared.head_roles import roles
 from experiments.induction.shared.two_layers import AXES
 from experiments.induction.shared.weight_readings import weight_readings
+from experiments.induction.two_layer_circuits import measures
 from experiments.induction.two_layer_circuits.claims import CLAIMS
 from experiments.induction.two_layer_circuits.experiment import Spec
-from experiments.induction.two_layer_circuits.measures import measure, nulls
+from experiments.induction.two_layer_circuits.measures import measure
 from experiments.induction.two_layer_circuits.text_readings import text_readings
 
 MODEL = TransformerSpec(d_vocab=32, n_ctx=32)
@@ -85,7 +89,10 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     assert set(unmet) == {"corner-alone", "preserving-induction"}
 
 
-def test_nulls_tell_a_circuit_from_one_that_was_there_before(known: dict[str, np.ndarray]) -> None:
+def test_nulls_tell_a_circuit_from_one_that_was_there_before(
+    known: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measures, "exchanged", partial(exchanged, n_draws=100))
     data = members(0.9, known)
     of_weights = ("composition_z", "copying", "matching")
     nothing = {f"{name}_at_init": 0 * data[name] for name in of_weights}
@@ -98,7 +105,9 @@ def test_nulls_tell_a_circuit_from_one_that_was_there_before(known: dict[str, np
 
     def verdicts(*changes: dict) -> dict[str, str]:
         record = Record(data.assign({k: v for change in changes for k, v in change.items()}))
-        return {s.claim.id: s.verdict for s in settle(CLAIMS, *measure(record), nulls(record))}
+        return {
+            s.claim.id: s.verdict for s in settle(CLAIMS, *measure(record), measures.nulls(record))
+        }
 
     names = ("k-composition-z", "copying-corner", "matching-corner")
     found, none = verdicts(nothing, orders, first, attends), verdicts(before, alike, first)

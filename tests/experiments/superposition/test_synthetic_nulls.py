@@ -125,8 +125,8 @@ def test_halves_of_a_dimension_are_held_against_random_weights(
     m, found = 40, []
     notes = {"n_hidden": m, "init_std": 1.0}
     notes["tolerances"] = {"represented": 0.5, "edge": 0.3, "spread": 0.05}
-    # Of random weights D_i is about m / (m + n + 1): a tenth and less, or a half.
-    for n in (200, m - 1):
+    # Of random weights D_i is a little over m / (m + n + 1): a sixth, or a half.
+    for n in (200, m + 2):
         found.append(verdicts("toy_geometry", of_halves(m, n), **notes)["T6-half"])
     assert found == [HOLDS, WOULD_HOLD]
 
