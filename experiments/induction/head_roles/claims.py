@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
-from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 from experiments.induction.shared.head_roles import FOUND, MOST
 
@@ -134,8 +134,9 @@ CLAIMS = (
         "after 0.65 million tokens, 0.14 after 3.3 million, 0.18 after 13 million",
         printed="norms are absorbed approximately into adjacent maps; no number",
         null=Null(
-            OFF_RECORD,
-            "what constants of other layers cost: the claim fails, so that no null moves it",
+            "permuted",
+            "a head or an MLP in the norms' place: its output is replaced by its mean over "
+            "windows, or by that on another window",
         ),
     ),
     MEMORY.claim(

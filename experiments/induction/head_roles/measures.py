@@ -74,7 +74,12 @@ def nulls(record: Record) -> Nulls:
     if full.sizes["full_member"]:
         start = full.alignment_full_at_init.min("cell")
         found["untrained"] = {"memory-writes-against": [mean_estimate(start)]}
-        found["permuted"] |= exchanged({"norm-costs": full.norm_price})
+        lost = full.nats_lost.sel(replaced=["mean", "resample"]).stack(one=["replaced", "cell"])
+        found["permuted"] |= exchanged({"norm-costs": full.norm_price}) | {
+            "norm-absorbed": [
+                mean_estimate(row) for row in _of_saved(full, lost).transpose("one", ...)
+            ]
+        }
     return found
 
 
@@ -111,7 +116,7 @@ def _components(full: xr.Dataset) -> dict[str, Estimate]:
     return {
         "components-close": exact(full.remainder_full.max()),
         "norm-costs": mean_estimate(full.norm_price),
-        "norm-absorbed": mean_estimate(full.norm_price / (full.full_uniform - full.loss)),
+        "norm-absorbed": mean_estimate(_of_saved(full, full.norm_price)),
         "memory-writes-against": mean_estimate(full.alignment_full.min("cell")),
         "bandwidth-reused": mean_estimate(full.bandwidth_reused - full.bandwidth_null),
         "bandwidth-effective": mean_estimate(full.bandwidth_effective),
@@ -119,6 +124,11 @@ def _components(full: xr.Dataset) -> dict[str, Estimate]:
             (lost.sel(replaced="zero") - lost.sel(replaced="mean")).mean("cell")
         ),
     }
+
+
+def _of_saved(full: xr.Dataset, lost: xr.DataArray) -> xr.DataArray:
+    """Nats lost over those that each model saves against a uniform guess."""
+    return lost / (full.full_uniform - full.loss)
 
 
 def _largest_joins(members: xr.Dataset) -> xr.DataArray:

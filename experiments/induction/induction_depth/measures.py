@@ -96,9 +96,12 @@ def nulls(record: Record) -> Nulls:
     if second is not None:
         swapped = _of_tokens(second.rename(on_repeat="on_break", on_break="on_repeat"))
         permuted |= {name: [estimate] for name, estimate in swapped.items()}
+    delayed: dict[str, Draws] = {}
     if len(widths) > 1 and {widths[0], widths[-1]} <= arms.keys():
-        rates = _rates(arms[widths[0]], arms[widths[-1]])
-        permuted |= {name: regrouped(*groups) for name, groups in rates.items()}
+        narrow, wide = arms[widths[0]], arms[widths[-1]]
+        if before := _rates(narrow, wide).get("depth-order-before"):
+            permuted["depth-order-before"] = regrouped(*before)
+        delayed["depth-order-after"] = _as_late(narrow, wide) or [None]
     first_layers = [
         np.maximum(best, np.roll(best, 1)) >= PREFIX_SCORE
         for part in arms.values()
@@ -112,7 +115,12 @@ def nulls(record: Record) -> Nulls:
         mismatched["depth-before-after"] = [idle]
     if second is not None:
         mismatched |= _of_one_layer(list(arms.values()), second)
-    return {"permuted": permuted, "random": random, "mismatched": mismatched}
+    return {
+        "permuted": permuted,
+        "random": random,
+        "mismatched": mismatched,
+        "false world": delayed,
+    }
 
 
 def _of_one_layer(arms: list[xr.Dataset], second: xr.Dataset) -> dict[str, Draws]:
@@ -280,6 +288,24 @@ def slopes(part: xr.Dataset) -> dict[str, np.ndarray]:
 
     always = xr.ones_like(start)
     return {"before": fall(first * always, start), "after": fall(end, last * always)}
+
+
+def _as_late(narrow: xr.Dataset, wide: xr.Dataset) -> list[Estimate]:
+    """Rates of widest models behind a change as late as that of narrowest ones, less their own.
+
+    Each of them loses what it does in as many steps behind its own change as training leaves the
+    narrowest model behind its; one draw for each that has a rate.
+    """
+    last, found = float(wide.step[-1]), []
+    own = slopes(wide)["after"]
+    own = own[np.isfinite(own)]
+    for late in narrow.jump_end.values[np.isfinite(slopes(narrow)["after"])]:
+        end = wide.jump_end
+        lost = (at(wide.loss, end) - at(wide.loss, end + last - late)).values
+        moved = lost[np.isfinite(lost)] / np.log(last / late)
+        if min(moved.size, own.size) > 1:
+            found.append(difference_estimate(moved, own))
+    return found
 
 
 def at(curve: xr.DataArray, step: xr.DataArray) -> xr.DataArray:

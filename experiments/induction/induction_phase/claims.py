@@ -53,7 +53,7 @@ CLAIMS = (
         "Two-layer models make most of their in-context gain within one sixth of training: share "
         "of the whole gain",
         at_least(0.625),
-        "five eighths, 0.25 of 0.4 as printed; one layer has 0.61; added on data already accepted",
+        "five eighths, 0.25 of 0.4 as printed; one layer has less; added on data already accepted",
         section="in-context score over training (O1)",
         printed=SIZE,
     ),
@@ -179,7 +179,7 @@ CLAIMS = (
         "no change: a tenth of that of two layers, 4.0 nats",
         section="derivative of loss by log token index (O2)",
         explanation="one layer learns as well which symbols a text has, and knows more of them the "
-        "later: a third of what two layers gain along the text",
+        "later: a quarter of what two layers gain along the text",
         printed="one layer has no such change; no number",
         null=OF_TWO,
     ),

@@ -11,6 +11,7 @@ from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
+from experiments.induction.shared.measures_term_worth import SAVINGS_ADD_UP
 
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
 MODELS = ClaimSource(
@@ -33,10 +34,6 @@ EARLY = replace(
     why="the threshold on Python source; the paper's window is at 1 to 3 billion tokens",
 )
 TERMS = replace(MODELS, source="framework paper, term importance analysis")
-ADDED = Null(
-    "false world",
-    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
-)
 THIRD = Null("printed number", "three orders that save alike", 1 / 3)
 HALF = Null("printed number", "two layers that save alike", 0.5)
 
@@ -175,7 +172,7 @@ CLAIMS = (
         "(F17; 0.05 of 1.3 in the paper)",
         at_most(0.2),
         printed="0.05 nats of 1.3",
-        null=ADDED,
+        null=SAVINGS_ADD_UP,
     ),
     TERMS.claim(
         "english-layer-1-above-0",

@@ -10,6 +10,13 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.nulls import Null
+
+# The null that `without_redundancy` draws.
+SAVINGS_ADD_UP = Null(
+    "false world",
+    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
+)
 
 
 class TermWorth(NamedTuple):

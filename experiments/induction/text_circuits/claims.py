@@ -9,6 +9,7 @@ from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
+from experiments.induction.shared.measures_term_worth import SAVINGS_ADD_UP
 
 HEADS = ClaimSource(
     "framework paper, two-layer models",
@@ -35,10 +36,6 @@ DIAGRAM = replace(
 POSITIONS = replace(HEADS, source="framework paper, positional heads (F6)")
 BEFORE = Null("untrained", "the same models before training")
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
-ADDED = Null(
-    "false world",
-    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
-)
 THIRD = Null("printed number", "three orders that save alike", 1 / 3)
 HALF = Null("printed number", "two layers that save alike", 0.5)
 
@@ -128,7 +125,7 @@ CLAIMS = (
         at_most(0.2),
         explanation="half is left, perhaps because no induction head has formed in these models",
         printed="0.05 nats of 1.3",
-        null=ADDED,
+        null=SAVINGS_ADD_UP,
     ),
     TERMS.claim(
         "text-layer-1-above-0",

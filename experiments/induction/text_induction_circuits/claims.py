@@ -14,6 +14,7 @@ from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
+from experiments.induction.shared.measures_term_worth import SAVINGS_ADD_UP
 
 # Eigenvalue scores from here on are in the top right corner of the scatter.
 CORNER = 0.7
@@ -41,10 +42,6 @@ OURS = replace(
     link="",
 )
 BEFORE = Null("untrained", "the same heads of the same models before training")
-ADDED = Null(
-    "false world",
-    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
-)
 
 CLAIMS = (
     HEADS.claim(
@@ -197,7 +194,7 @@ CLAIMS = (
         explanation="more than half of it is left; perhaps one first-layer head of two, which "
         "feeds nothing to the induction head, keeps its own worth",
         printed="0.05 nats of 1.3",
-        null=ADDED,
+        null=SAVINGS_ADD_UP,
     ),
     TERMS.claim(
         "primed-layer-1-above-0",

@@ -12,6 +12,7 @@ from circuitax.records.claims import ClaimSource, at_least, at_most, between
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 from experiments.induction.shared.head_roles import FOUND, MOST
+from experiments.induction.shared.measures_term_worth import SAVINGS_ADD_UP
 
 OTHER = "; of web text, where these are random tokens that repeat: nats are not compared"
 BEFORE = Null("untrained", "the same heads of the same models before training")
@@ -43,10 +44,6 @@ IDENTITY = ClaimSource(
     origin="theorem",
 )
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
-ADDED = Null(
-    "false world",
-    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
-)
 
 CLAIMS = (
     FRAMEWORK.claim(
@@ -206,7 +203,7 @@ CLAIMS = (
         "mean, so that its share is wide",
         printed="0.05 nats of 1.3" + OTHER,
         section="term importance by layer (F17)",
-        null=ADDED,
+        null=SAVINGS_ADD_UP,
     ),
     FRAMEWORK.claim(
         "layer-1-alone",
@@ -218,7 +215,7 @@ CLAIMS = (
         section="term importance by layer (F17)",
         origin="ours",
         link="",
-        null=ADDED,
+        null=SAVINGS_ADD_UP,
     ),
     FRAMEWORK.claim(
         "layer-0-alone",

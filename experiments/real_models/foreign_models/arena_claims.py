@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from circuitax.records.claims import at_least, at_most, near
-from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.nulls import Null
 from experiments.real_models.foreign_models.claim_sources import (
     PALINDROME,
     REFERENCE_WHY,
@@ -37,7 +37,7 @@ ARENA_CLAIMS = (
         "accuracy on unseen texts",
         near(0.997, 5e-4),
         n=5000,
-        selection="5,000 texts, seed 43",
+        selection="the publisher's 5,000 texts, seed 43",
         printed="0.997",
         null=answered("a coin", 0.5),
     ),
@@ -96,11 +96,7 @@ ARENA_CLAIMS = (
         "twice as much",
         kind="relation",
         printed="head 1.0 looks from the end token to broken positions; no number",
-        null=Null(
-            OFF_RECORD,
-            "the pairs that are broken are shuffled: needs head 1.0's attention at each "
-            "position of each text, which takes a run with the weights, about 4 minutes",
-        ),
+        null=Null("permuted", "which pairs are broken is shuffled over positions and texts"),
     ),
     table(
         PALINDROME,
@@ -145,11 +141,7 @@ ARENA_CLAIMS = (
         "clearly the largest of nine",
         kind="relation",
         printed="head 1.0, by way of 0.0, says that it is none; no number",
-        null=Null(
-            OFF_RECORD,
-            "which texts are palindromes is shuffled: needs each path's value in each text, from "
-            "a run with the weights of about 4 minutes; nine paths alone are too few to shuffle",
-        ),
+        null=Null("permuted", "which texts are palindromes is shuffled"),
     ),
     closes(PALINDROME, "palindrome-closes", "nine paths and the bias"),
     # August
@@ -179,7 +171,7 @@ ARENA_CLAIMS = (
         "accuracy on unseen texts",
         near(0.992, 5e-4),
         n=5000,
-        selection="5,000 texts of 20 positions, seed 43",
+        selection="the publisher's 5,000 texts of 20 positions, seed 43",
         printed="0.992",
         null=answered("each of eleven answers alike", 1 / 11),
     ),
@@ -280,7 +272,7 @@ ARENA_CLAIMS = (
         "accuracy on unseen texts",
         near(1, 5e-5),
         n=10_000,
-        selection="10,000 texts of 20 positions, seed 43",
+        selection="the publisher's 10,000 texts of 20 positions, seed 43",
         printed="1.0000",
         null=answered("a coin between the two signs", 0.5),
     ),

@@ -40,11 +40,15 @@ def read(
     of_part = added[wrong].mean(axis=0) - added[~wrong].mean(axis=0)
     total, negative = _failures(tokens)
     opens = wrong & (tokens[:, 1] == OPEN)
-    kinds = [opens & kind for kind in (total & ~negative, negative & ~total, total & negative)]
-    nothing = np.full(added.shape[1], np.nan)  # of few strings none may fail in one of the ways
+    # 0 for a balanced string, 1 to 3 as total, suffix or both are wrong, -1 where ")" is first.
+    failure = np.where(wrong, np.where(opens, total + 2 * negative, -1), 0)
+    of_last = added[:, [7, 8]]
+    nothing = np.full(2, np.nan)  # of few strings none may fail in one of the ways
     by_failure = [
-        added[kind].mean(axis=0) - added[~wrong].mean(axis=0) if kind.any() else nothing
-        for kind in kinds
+        of_last[failure == i].mean(axis=0) - of_last[~wrong].mean(axis=0)
+        if (failure == i).any()
+        else nothing
+        for i in (1, 2, 3)
     ]
     return {
         "bracket-wrong": int((answers.argmax(axis=1) != labels).sum()),
@@ -55,7 +59,9 @@ def read(
         ),
         "bracket-fit": fit,
         "bracket-contributions": of_part,
-        "bracket-by-failure": np.array([row[[7, 8]] for row in by_failure]),
+        "bracket-by-failure": np.array(by_failure),
+        "bracket-last-heads": of_last.astype(np.float32),
+        "bracket-failure": failure.astype(np.int8),
         "bracket-total-first": float(looks[tokens[:, 1] == OPEN].mean()),
         "bracket-closes": float(left.max()),
         "bracket-opposite": _opposite(model),

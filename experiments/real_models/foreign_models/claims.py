@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 
 from circuitax.records.claims import at_least, at_most, near
-from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.nulls import Null
 from experiments.real_models.foreign_models.arena_claims import ARENA_CLAIMS
 from experiments.real_models.foreign_models.claim_sources import (
     BRACKET,
@@ -117,11 +117,7 @@ CLAIMS = (
         "clearly",
         kind="relation",
         printed="2.0 brings the total, 2.1 looks for wrong suffixes; no number",
-        null=Null(
-            OFF_RECORD,
-            "how strings fail is shuffled among them: needs both heads' contributions to each "
-            "string, from a run of about 4 minutes; four means alone are too few to shuffle",
-        ),
+        null=Null("permuted", "how strings fail is shuffled among those that do"),
     ),
     closes(BRACKET, "bracket-closes", "heads, MLPs, embedding and biases"),
     # Progress measures

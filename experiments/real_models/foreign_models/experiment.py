@@ -112,7 +112,7 @@ def _variable(name: str, value: Any) -> "xr.Variable":
     """A labelled array; axes that no other variable has are named after it."""
     array = np.asarray(value)
     if name == "palindrome-paths":
-        return xr.Variable("path", array)
+        return xr.Variable(("text", "path"), array)
     return xr.Variable([f"{name}:{i}" for i in range(array.ndim)], array)
 
 

@@ -14,6 +14,7 @@ from experiments.real_models.foreign_models.claims import CLAIMS
 from experiments.real_models.foreign_models.sources import FRESH, MODELS, PRINTED, REFERENCE, SIZES
 from experiments.real_models.foreign_models.tasks import LISTED, TOWERS, UNLISTED
 
+PATH = "0.0 → 1.0"
 COMMAND = "python -m experiments.run experiment=foreign_models source=FOLDER"
 TABLES = PRINTED | REFERENCE
 SIGHTED = [i for i in range(10) if i not in (6, 8)]  # of positions 11 to 20 without 17 and 19
@@ -50,7 +51,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: cells of tables shuffled, random models, and no need of corrections."""
+    """Draws of the nulls: cells and labels shuffled, random models, no need of corrections."""
     measured = measure(record).estimates
     n = {name: found.n for name, found in measured.items()}
     altered = (with_data(record, data) for data in null_draws.permuted(record.data))
@@ -89,15 +90,25 @@ def _values(data: xr.Dataset, task: str) -> dict[str, float]:
     return found | DERIVED[task](data)
 
 
-@measures("palindrome-blind", "palindrome-path", "palindrome-sighted", "palindrome-zero-gap")
+@measures(
+    "palindrome-blind",
+    "palindrome-looks",
+    "palindrome-path",
+    "palindrome-sighted",
+    "palindrome-zero-gap",
+)
 def _palindrome(data: xr.Dataset) -> dict[str, float]:
-    called, paths = data["palindrome-called-so"].values, data["palindrome-paths"]
-    own = paths.sel(path="0.0 → 1.0")
+    called = data["palindrome-called-so"].values
+    read, broken = (data[f"palindrome-{name}"].values for name in ("read", "broken"))
+    is_one = data["palindrome-is-one"].values
+    each = data["palindrome-paths"].astype(float)
+    paths = each[~is_one].mean("text") - each[is_one].mean("text")
     printed = np.array(PRINTED["palindrome-zero-ablation"])
     return {
         "palindrome-blind": called[[6, 8]].min(),
         "palindrome-sighted": called[SIGHTED].max(),
-        "palindrome-path": float(own - paths.drop_sel(path="0.0 → 1.0").max()),
+        "palindrome-looks": float(read[broken].mean(dtype=float) / read[~broken].mean(dtype=float)),
+        "palindrome-path": float(paths.sel(path=PATH) - paths.drop_sel(path=PATH).max()),
         "palindrome-zero-gap": float(np.abs(data["palindrome-zero-unfolded"] - printed).max()),
     }
 
@@ -125,7 +136,9 @@ def _sign(data: xr.Dataset) -> dict[str, float]:
 @measures("bracket-more-towers", "bracket-roles", "bracket-towers")
 def _bracket(data: xr.Dataset) -> dict[str, float]:
     towers = dict(zip(TOWERS, data["bracket-each-tower"].values, strict=True))
-    total, suffix = data["bracket-by-failure"].values[:2]
+    failure, added = data["bracket-failure"].values, data["bracket-last-heads"].values
+    balanced, total, suffix = (added[failure == i].mean(axis=0, dtype=float) for i in range(3))
+    total, suffix = total - balanced, suffix - balanced
     return {
         "bracket-towers": min(towers[i] for i in LISTED),
         "bracket-more-towers": min(towers[i] for i in UNLISTED),

@@ -13,9 +13,11 @@ from experiments.real_models.foreign_models.sources import SIZES
 from experiments.real_models.foreign_models.tasks import COPY
 
 DRAWS = 500
-# Tables whose cells are shuffled.
+# Tables whose cells are shuffled, and labels: which pairs are broken, which texts are palindromes.
 SHUFFLED = (
     "palindrome-called-so",
+    "palindrome-broken",
+    "palindrome-is-one",
     "unique-copies",
     "bracket-each-tower",
     "copies-successor",
@@ -29,18 +31,26 @@ FALSE = {
 
 
 def permuted(data: xr.Dataset) -> Iterator[xr.Dataset]:
-    """The data with the cells of each table shuffled, drawn anew for each."""
+    """The data with the cells of each table shuffled, drawn anew for each.
+
+    How a string of brackets fails is shuffled among those that begin with "(" and fail.
+    """
     rng = np.random.default_rng(0)
     names = [name for name in SHUFFLED if name in data]
     for _ in range(DRAWS):
-        yield data.assign(
-            {
-                name: data[name].copy(
-                    data=rng.permutation(data[name].values.ravel()).reshape(data[name].shape)
-                )
-                for name in names
-            }
-        )
+        changed = {
+            name: data[name].copy(
+                data=rng.permutation(data[name].values.ravel()).reshape(data[name].shape)
+            )
+            for name in names
+        }
+        if "bracket-failure" in data:
+            failure = data["bracket-failure"].values
+            fails = failure > 0
+            kinds = failure.copy()
+            kinds[fails] = rng.permutation(failure[fails])
+            changed["bracket-failure"] = data["bracket-failure"].copy(data=kinds)
+        yield data.assign(changed)
 
 
 def false_world(data: xr.Dataset) -> xr.Dataset:

@@ -107,7 +107,10 @@ def _one_broken_pair(model: Model, key: jax.Array, n: int) -> np.ndarray:
 
 
 def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
-    """Shift of head 0.0's attention from the mirror to itself at a broken pair; and head 1.0."""
+    """Shift of head 0.0's attention from the mirror to itself at a broken pair; 1.0's from the end.
+
+    Head 1.0's is that to each position of each text, with whether the pair is broken there.
+    """
     both = on_each(lambda text: forward(model, text)[1].patterns[:, 0], tokens)
     first, second = np.asarray(both[:, 0]), np.asarray(both[:, 1])
     sighted = np.array([i for i in SECOND if i not in BLIND])
@@ -117,7 +120,8 @@ def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
     read = second[:, LAST][:, sighted]
     return {
         "palindrome-turns": np.array(turned),
-        "palindrome-looks": float(read[~equal].mean() / read[equal].mean()),
+        "palindrome-read": read.astype(np.float32),
+        "palindrome-broken": ~equal,
     }
 
 
@@ -146,7 +150,7 @@ def _circuit(model: Model, tokens: np.ndarray, labels: np.ndarray) -> dict[str, 
 
 
 def _paths(model: Model, tokens: np.ndarray, labels: np.ndarray) -> dict[str, object]:
-    """Effect of each path on "no palindrome": non-palindromes less palindromes; and the sum."""
+    """Effect of each path on "no palindrome" in each text, which are palindromes, and the sum."""
     paths = tuple(all_paths(model.n_layers, model.n_heads))
 
     def of_text(text: Array) -> tuple[Array, Array]:
@@ -156,9 +160,9 @@ def _paths(model: Model, tokens: np.ndarray, labels: np.ndarray) -> dict[str, ob
         return values, values.sum() + _bias(frozen) - _against(seen)
 
     values, left = on_each(of_text, tokens)
-    values = np.asarray(values)
     return {
-        "palindrome-paths": values[labels == 0].mean(axis=0) - values[labels == 1].mean(axis=0),
+        "palindrome-paths": np.asarray(values, np.float32),
+        "palindrome-is-one": labels == 1,
         "palindrome-path-names": [path_name(path) for path in paths],
         "palindrome-closes": float(jnp.abs(left).max()),
     }

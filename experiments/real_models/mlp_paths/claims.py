@@ -7,7 +7,7 @@ Seen before: the sums by order of seven prompts, which gave the numbers of `path
 from dataclasses import replace
 
 from circuitax.records.claims import Claim, ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import OFF_RECORD, Null
+from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
 N, FEW = 20, 4
@@ -110,7 +110,10 @@ CLAIMS = (
         "the largest",
         at_least(0.9),
         "the goal set for a hundred prompts",
-        null=Null(OFF_RECORD, "the same search on shuffled weights: needs what it proves there"),
+        null=Null(
+            "false world",
+            "nothing bounds what a path holds: what is evaluated proves only where it is all paths",
+        ),
     ),
     PAPER.claim(
         "linear-map-rank",

@@ -96,8 +96,10 @@ def nulls(record: Record) -> Nulls:
         return mean_estimate(shares) if shares.size else None
 
     falls, foreseen_by = foreseen_falls(data)
-    pairs = (data.sizes["layer"] * (data.sizes["layer"] - 1) // 2) * data.sizes["head"] ** 2
-    n_layers, n_named = data.sizes["layer"], first_layers(data).size
+    n_layers, n_heads = data.sizes["layer"], data.sizes["head"]
+    pairs = (n_layers * (n_layers - 1) // 2) * n_heads**2
+    # Of heads alone; with positions there are more.
+    all_paths, n_named = (1 + n_heads) ** n_layers, first_layers(data).size
     random: dict[str, Draws] = {
         "paths-three-tokens": draws(
             lambda: mean_estimate(largest_three(rng.normal(size=data.exact.shape)))
@@ -120,6 +122,7 @@ def nulls(record: Record) -> Nulls:
     for score in data.score.values:
         random[f"paths-found-{score}"] = draws(partial(other_heads, str(score)))
     return {
+        "false world": {"paths-proven": [share_estimate(data.n_evaluated.values >= all_paths)]},
         "random": random,
         "mismatched": {
             "paths-by-heads": [mean_estimate(cancellation(data, "by_mlps"))],

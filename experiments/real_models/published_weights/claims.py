@@ -7,7 +7,7 @@ induction heads at 1.4 and 1.10. Claims stand together by what they need.
 
 from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
-from circuitax.records.nulls import OFF_RECORD, PRINTED_NUMBER, Null
+from circuitax.records.nulls import PRINTED_NUMBER, Null
 from circuitax.records.papers import Paper
 from experiments.real_models.published_weights.sources import PRINTED
 
@@ -274,8 +274,9 @@ NEVER = (
         selection="the paper's larger model",
         printed="what keys add comes from tokens before the attended one; no number",
         null=Null(
-            OFF_RECORD,
-            "an untrained model of the same sizes: nobody outside has that model, trained or not",
+            "random",
+            "what a key has of its own token and of those before adds independent normal values: "
+            "with one head shown, half of such shares are above a half",
         ),
     ),
 )

@@ -71,6 +71,8 @@ def nulls(record: Record) -> Nulls:
         both = int(data.bug.sel(which="right").values.all(axis=0).sum())
         forced = rngs[0].random((DRAWS, 2, max(both, 1))) < OUTS
         random["published-bug"] = forced.all(axis=1).mean(axis=1)
+    own, before = rngs[0].normal(size=(2, SIGNS))
+    random["published-larger"] = before / (own + before)
     return {"permuted": permuted, "random": random}
 
 

@@ -59,6 +59,7 @@ def nulls(record: Record) -> Nulls:
         },
         "mismatched": {
             "demonstrate-tail": [float(_in_tail(data.relu_W.sel(density=0.001).isel(seed=best)))],
+            "T7-dense-relu": [_unlike_linear(data, p) for p in data.density.values if p < 1],
             "demonstrate-rescaled": [
                 _rescaled(data.assign(scaled_norm=data.scaled_norm.roll(density=-shift)))
                 for shift in range(1, data.sizes["density"])
@@ -109,25 +110,30 @@ def represented(data: xr.Dataset) -> np.ndarray:
 def _linear(data: xr.Dataset) -> dict[str, Estimate]:
     """The linear model is principal components: the most important features, whatever p is."""
     n, m = data.sizes["feature"], data.sizes["hidden"]
-    miss = _from_identity(data.linear_W.values, m)
+    miss = np.abs(_grams(data.linear_W) - np.diag(np.arange(n) < m)).max(axis=(-2, -1))
     ignored = np.arange(n) >= m
     ratio = data.linear_b.values[..., ignored] / (data.density.values[None, :, None] / 2)
     found = {
         "T7-gram": mean_estimate(miss.max(axis=1)),
         "T7-bias": mean_estimate(ratio.mean(axis=(1, 2))),
     }
-    dense = np.flatnonzero(data.density.values == 1)
-    if dense.size:
-        at_one = _from_identity(data.relu_W.values[:, dense], m)
-        found["T7-dense-relu"] = mean_estimate(at_one[:, 0])
+    if 1 in data.density.values:
+        found["T7-dense-relu"] = _unlike_linear(data, 1.0)
     return found
 
 
-def _from_identity(W: np.ndarray, kept: int) -> np.ndarray:
-    """Greatest difference of an entry of W^T W from the identity on the first features."""
-    gram = np.einsum("...ki,...kj->...ij", W, W)
-    wanted = np.diag((np.arange(W.shape[-1]) < kept).astype(float))
-    return np.abs(gram - wanted).max(axis=(-2, -1))
+def _grams(W: xr.DataArray) -> np.ndarray:
+    """``W^T W`` of each network, ``[..., feature, feature]``."""
+    return np.einsum("...ki,...kj->...ij", W.values, W.values)
+
+
+@measures("T7-dense-relu")
+def _unlike_linear(data: xr.Dataset, density: float) -> Estimate:
+    """Greatest difference of an entry of W^T W between the ReLU model and the dense linear one."""
+    relu, linear = (
+        data[f"{name}_W"].sel(density=p) for name, p in (("relu", density), ("linear", 1))
+    )
+    return mean_estimate(np.abs(_grams(relu) - _grams(linear)).max(axis=(-2, -1)))
 
 
 @measures("demonstrate-count-*", "demonstrate-digons-p0.03")

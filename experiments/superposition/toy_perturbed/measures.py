@@ -164,9 +164,8 @@ def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
         "perturbed-trained": best_estimate(data.loss.transpose("seed", "ratio").values, agree),
     }
     here = ratios.index(0.3)
-    either = is_digons(data)[:, here] | pentagon[:, here]
-    if either.any():
-        found["perturbed-both"] = share_estimate(is_digons(data)[either, here])
+    kinds = np.stack([is_digons(data)[:, here], pentagon[:, here]])
+    found["perturbed-both"] = share_estimate(kinds[kinds.sum(axis=1).argmin()])
     for name, ratio in (("perturbed-denser", 4.0), ("perturbed-sparser", 0.4)):
         i = ratios.index(ratio)
         gaps = [

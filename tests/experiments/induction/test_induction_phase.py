@@ -18,7 +18,12 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
+from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
+from circuitax.records.null_samples import exchanged, regrouped
+from circuitax.records.record import Record
 from experiments.induction.induction_phase import experiment as induction_phase
+from experiments.induction.induction_phase import measures
+from experiments.induction.induction_phase.claims import CLAIMS
 from experiments.induction.induction_phase.experiment import in_context, looking_back, without_heads
 from experiments.induction.induction_phase.figure import mean_slope
 from experiments.induction.induction_phase.measures import pair_scores, pairs_alike, turns
@@ -177,3 +182,77 @@ def test_slopes_are_means_over_members_whether_a_record_has_each_or_the_mean() -
     each = xr.DataArray([[1.0, 2.0], [4.0, 8.0], [7.0, 20.0]], dims=("member", "position"))
     for slope in (each, each.mean("member")):
         np.testing.assert_allclose(mean_slope(xr.Dataset({"slope": slope})), [4.0, 10.0])
+
+
+ARMS = ("1 layer", "2 layers", "1 layer, smeared", "2 layers, smeared")
+
+
+def curves(starts: np.ndarray, sudden: dict[str, bool]) -> Record:
+    """Twenty members an arm that gain 3 nats by context: at once, or evenly over training."""
+    steps, n = np.arange(0.0, 601.0, 20.0), len(starts)
+    score = {
+        True: -3 * np.clip((steps[:, None] - starts) / 40, 0, 1),
+        False: -np.clip(steps[:, None] / 600, 0, 1) + 0 * starts,
+    }
+    in_context = np.stack([score[sudden[arm]] for arm in ARMS])
+    noise = 0.01 * np.random.default_rng(0).normal(size=(4, n))
+    jump = np.array([[3.0 if sudden[arm] else 1 / 6] for arm in ARMS]) + np.abs(noise)
+    each, at_step = ("arm", "member"), ("arm", "step", "member")
+    heads = (*at_step, "layer", "head")
+    zero = np.zeros((4, len(steps), n))
+    scores = np.zeros((4, len(steps), n, 2, 2))
+    arrays = {
+        "jump_start": starts + 0 * noise,
+        "jump_end": starts + 40 + 0 * noise,
+        "in_context_middle": starts + 20 + noise,
+        "best_prefix_middle": starts + 20 + noise,
+        "best_previous_middle": starts + 20 + noise,
+    }
+    arrays |= dict.fromkeys(("bump", "slope_before", "slope_after"), noise)
+    losses = np.stack([3 + 0 * zero, 3 + 0 * zero, 3 + in_context], axis=-1)
+    ways = np.stack([steps[:, None] + zero, zero], axis=-1)
+    curve = dict.fromkeys(("best_prefix", "best_previous_new", "best_previous_again"), zero)
+    data = xr.Dataset(
+        {name: (each, values) for name, values in arrays.items()}
+        | {name: (at_step, values) for name, values in curve.items()}
+        | dict.fromkeys(("prefix", "previous", "copying"), (heads, scores))
+        | {
+            "alive": (each, np.ones((4, n), bool)),
+            "jump": (each, jump),
+            "in_context": (at_step, in_context + noise[:, None]),
+            "loss_by_position": ((*at_step, "position"), losses),
+            "trajectory": ((*at_step, "component"), ways),
+            "matching": ((*at_step, "writer", "reader"), scores),
+            "ablated_group": ((*at_step, "ablation", "group"), scores[..., :1, :]),
+            "first_repeat": 2,
+            "every_text_repeats": 2,
+        },
+        {
+            "arm": list(ARMS),
+            "step": steps,
+            "ablation": ["patterns held"],
+            "group": ["prefix-matching heads", "all others"],
+            "index": ("position", [1, 2, 3]),
+        },
+    )
+    return Record(data, {"prefix_score": 0.4})
+
+
+def test_nulls_are_one_layer_and_the_times_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in (exchanged, regrouped):
+        monkeypatch.setattr(measures, draw.__name__, partial(draw, n_draws=50))
+    two = dict.fromkeys(ARMS, True) | {"1 layer": False}
+    spread, together = np.linspace(20, 540, 20), np.full(20, 200.0)
+
+    def verdicts(record: Record) -> dict[str, str]:
+        found = settle(CLAIMS, *measures.measure(record), measures.nulls(record))
+        return {row.claim.id: row.verdict for row in found}
+
+    found, same_time = verdicts(curves(spread, two)), verdicts(curves(together, two))
+    all_change = verdicts(curves(spread, dict.fromkeys(ARMS, True)))
+    for claim in ("phase-two-layers", "phase-share", "phase-smeared"):
+        assert (found[claim], all_change[claim]) == (HOLDS, WOULD_HOLD), claim
+    assert (found["phase-one-layer"], all_change["phase-one-layer"]) == (HOLDS, FAILS)
+    # Where all seeds change at one time, the time of another seed lies in the change too.
+    assert (found["together-prefix"], same_time["together-prefix"]) == (HOLDS, WOULD_HOLD)
+    assert (found["icl-depth"], all_change["icl-depth"]) == (HOLDS, FAILS)

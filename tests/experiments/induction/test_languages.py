@@ -1,13 +1,17 @@
 """What is said of two languages, from made-up readings, and without the English text."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
 import xarray as xr
 
 from circuitax.figures.spec import draw_all
+from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
+from circuitax.records.null_samples import exchanged
 from circuitax.records.record import Record
-from experiments.induction.languages import experiment
+from experiments.induction.languages import experiment, measures
 from experiments.induction.languages.claims import CLAIMS
 from experiments.induction.languages.experiment import Spec
 from experiments.induction.languages.figure import FIGURES
@@ -83,6 +87,28 @@ def test_a_language_without_split_words_leaves_them_out() -> None:
     estimates, unmet, not_run = measure(Record(readings()))
     assert not unmet and not not_run and {c.id for c in CLAIMS} <= set(estimates)
     assert "python-rejoin" not in estimates and "python-one-layer" in estimates
+
+
+def test_nulls_tell_differences_from_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measures, "exchanged", partial(exchanged, n_draws=100))
+    eight = readings().isel(member=[0, 1] * 4)
+    noise = xr.DataArray(0.01 * np.random.default_rng(0).normal(size=8), dims="member")
+    near = xr.zeros_like(eight.attention)
+    near[..., 0, :, :2] = 0.45
+    further = near.copy()
+    further[..., 0, :, 2:] = 0.45
+    depths = eight.loss_of_depth + noise * xr.DataArray([1.0, 2.0, 3.0], dims="model")
+
+    def verdicts(**changes: xr.DataArray) -> dict[str, str]:
+        record = Record(eight.assign(changes))
+        found = settle(CLAIMS, *measures.measure(record), measures.nulls(record))
+        return {s.claim.id: s.verdict for s in found}
+
+    some = verdicts(attention=near, loss_of_depth=depths)
+    # All depths lose the same, and heads look as much at the two tokens further back.
+    none = verdicts(attention=further, loss_of_depth=depths.isel(model=[0, 0, 0]))
+    for claim in ("english-one-layer", "english-two-layers", "english-local"):
+        assert (some[claim], none[claim]) == (HOLDS, WOULD_HOLD), claim
 
 
 class Upstream:

@@ -1,5 +1,6 @@
 """The induction circuit on text: refusals, precondition, and a hand-made circuit in its corner."""
 
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -13,12 +14,15 @@ from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab
+from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
+from circuitax.records.null_samples import exchanged
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import roles
 from experiments.induction.shared.two_layers import circuit_data
 from experiments.induction.shared.weight_readings import weight_readings
 from experiments.induction.shared.window_readings import window_readings
 from experiments.induction.text_induction_circuits import experiment as text_induction_circuits
+from experiments.induction.text_induction_circuits import measures
 from experiments.induction.text_induction_circuits.claims import CLAIMS
 from experiments.induction.text_induction_circuits.experiment import Spec, _at_repeats
 from experiments.induction.text_induction_circuits.measures import measure
@@ -92,3 +96,31 @@ def test_without_the_head_every_claim_is_out_of_reach(data: xr.Dataset) -> None:
     measured, unmet, _ = measure(Record(roles(data.assign(prefix=0.1 * data.prefix))))
     assert measured == {} and set(unmet) == {claim.id for claim in CLAIMS}
     assert "only 0 of 2 primed seeds" in unmet["primed-copying"]
+
+
+def test_nulls_tell_what_training_made_from_what_was_there(
+    data: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measures, "exchanged", partial(exchanged, n_draws=100))
+    eight = data.isel(member=[0, 1] * 4)
+    of_weights = ("composition_z", "copying", "matching")
+    before = {f"{name}_at_init": eight[name] for name in of_weights}
+    two_back = eight.attention.copy(data=eight.attention.roll(offset=1))
+
+    def verdicts(**changes: xr.DataArray) -> dict[str, str]:
+        record = Record(eight.assign(changes))
+        return {
+            s.claim.id: s.verdict for s in settle(CLAIMS, *measure(record), measures.nulls(record))
+        }
+
+    names = ("primed-k-composition", "primed-copying", "primed-matching")
+    found, none = verdicts(), verdicts(**before)
+    assert {found[name] for name in names} == {HOLDS}
+    assert {none[name] for name in names} == {WOULD_HOLD}
+    # Its null is the best of as many heads at the token two back.
+    assert found["primed-previous"] == HOLDS
+    everywhere = verdicts(attention=np.maximum(eight.attention, two_back))
+    assert everywhere["primed-previous"] == WOULD_HOLD
+    # Every head attends to the match: so do those of the first layer.
+    alike = verdicts(top_is_match=0 * eight.top_is_match + 1)
+    assert (found["primed-attends"], alike["primed-attends"]) == (HOLDS, WOULD_HOLD)

@@ -1,5 +1,7 @@
 """Two-layer circuits: what is refused, what a known circuit measures, and preconditions."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,11 +11,14 @@ import xarray as xr
 from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
+from circuitax.records.null_samples import exchanged
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
 from experiments.induction.shared.head_roles import roles
 from experiments.induction.shared.two_layers import AXES
 from experiments.induction.shared.weight_readings import weight_readings
+from experiments.induction.two_layer_circuits import measures
 from experiments.induction.two_layer_circuits.claims import CLAIMS
 from experiments.induction.two_layer_circuits.experiment import Spec
 from experiments.induction.two_layer_circuits.measures import measure
@@ -82,3 +87,32 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     crowded.prefix[:, 1] = 0.9  # every head of layer 1 is an induction head
     _, unmet, _ = measure(Record(roles(crowded)))
     assert set(unmet) == {"corner-alone", "preserving-induction"}
+
+
+def test_nulls_tell_a_circuit_from_one_that_was_there_before(
+    known: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measures, "exchanged", partial(exchanged, n_draws=100))
+    data = members(0.9, known)
+    of_weights = ("composition_z", "copying", "matching")
+    nothing = {f"{name}_at_init": 0 * data[name] for name in of_weights}
+    before = {f"{name}_at_init": data[name] for name in of_weights}
+    # What one head is worth, both layers, and two heads one behind the other, in nats.
+    orders = {"order_loss": (("member", "order"), np.tile([5.0, 3.0, 2.5], (8, 1)))}
+    alike = {"order_loss": (("member", "order"), np.tile([5.0, 4.0, 3.0], (8, 1)))}
+    first = {"first_order_loss": (("member", "selection"), np.tile([5, 4, 3, 2.95, 2.5], (8, 1)))}
+    attends = {"top_is_match": data.top_is_match * (data.layer == 1)}
+
+    def verdicts(*changes: dict) -> dict[str, str]:
+        record = Record(data.assign({k: v for change in changes for k, v in change.items()}))
+        return {
+            s.claim.id: s.verdict for s in settle(CLAIMS, *measure(record), measures.nulls(record))
+        }
+
+    names = ("k-composition-z", "copying-corner", "matching-corner")
+    found, none = verdicts(nothing, orders, first, attends), verdicts(before, alike, first)
+    assert {found[name] for name in names} == {HOLDS}
+    assert {none[name] for name in names} == {WOULD_HOLD}
+    assert (found["order-1-above-2"], none["order-1-above-2"]) == (HOLDS, WOULD_HOLD)
+    # 0.05 of 1 is left of the first layer, which would be all of it if savings added up.
+    assert found["layer-0-redundant"] == HOLDS

@@ -1,0 +1,245 @@
+"""Nulls of toy models on small made-up records: they tell an effect from what needs none."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from circuitax.config.catalogue import discover
+from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
+from circuitax.records.record import Record
+from experiments.superposition.toy_correlated import measures as toy_correlated
+from experiments.superposition.toy_correlated.claims import COLLAPSED
+from experiments.superposition.toy_demonstrate import measures as toy_demonstrate
+from experiments.superposition.toy_geometry import measures as toy_geometry
+from experiments.superposition.toy_geometry.claims import NOTEBOOK_STAR
+
+ENTRIES = discover()
+# Three pairs as a hexagon, members of a pair side by side; and pairs that are collapsed.
+HEXAGON = np.radians([0, 60, 120, 180, 240, 300])
+ONE_WAY = np.radians([0, 0, 120, 120, 240, 240])
+
+
+def verdicts(name: str, data: xr.Dataset, **notes: Any) -> dict[str, str]:
+    entry, record = ENTRIES[name], Record(data, notes)
+    found = settle(entry.load_claims(), *entry.load_measure()(record), entry.load_nulls()(record))
+    return {row.claim.id: row.verdict for row in found}
+
+
+def polar(angles: np.ndarray) -> np.ndarray:
+    """Unit vectors of two dimensions, ``[2, n]``."""
+    return np.stack([np.cos(angles), np.sin(angles)])
+
+
+@pytest.mark.parametrize(("init_std", "verdict"), [(1e-3, HOLDS), (30.0, WOULD_HOLD)])
+def test_counts_of_privileged_neurons_are_held_against_networks_at_their_start(
+    init_std: float, verdict: str
+) -> None:
+    # Weights of spread 30 represent all ten features before any training, and those of 0.001 none.
+    cells, n = ("restart", "density"), 100
+    loss = np.random.default_rng(0).uniform(1, 2, (n, 1))
+    counts = {"monosemantic": 0, "represented": 10, "polysemantic": 5, "paired": 1.0}
+    arrays = {name: (cells, np.full((n, 1), float(x))) for name, x in counts.items()}
+    W = (("neuron", "feature"), np.zeros((5, 10)))
+    data = xr.Dataset({"loss": (cells, loss), **arrays, "W": W}, {"density": [0.03]})
+    found = verdicts("toy_privileged", data, init_std=init_std, represented=0.5)
+    assert found["privileged-features-p0.03"] == verdict
+    assert found["privileged-pairs"] == HOLDS
+    less = verdicts("toy_privileged", data.assign(represented=data.represented - 1), **NOTES)
+    assert less["privileged-features-p0.03"] == FAILS
+
+
+NOTES = {"init_std": 1e-3, "represented": 0.5}
+
+
+def of_pairs(W: np.ndarray, trained: np.ndarray) -> xr.Dataset:
+    """Eight seeds in which pairs have given directions, and trained ones of three pairs."""
+    densities = sorted({0.03, *COLLAPSED})
+    optimum = np.stack([polar(ONE_WAY if p > 0.03 else HEXAGON) for p in densities])
+    basis = np.tile(np.eye(10), (8, 1, 1, 2))
+    loss = np.linspace(1, 2, 8)[:, None]
+    four = ("seed", "pair_density", "hidden", "correlated_feature")
+    six = ("crowded_density", "hidden", "crowded_feature")
+    apart = np.tile(W, (8, 1, 1, 1))
+    return xr.Dataset(
+        {
+            "correlated_W": (four, apart),
+            "anticorrelated_W": (four, np.tile(polar(np.radians([0, 180, 90, 270])), (8, 1, 1, 1))),
+            "correlated_loss": (four[:2], loss),
+            "anticorrelated_loss": (four[:2], loss),
+            "basis_W": (("seed", "basis_density", "basis_hidden", "basis_feature"), basis),
+            "crowded_optimum_W": (six, optimum),
+            "crowded_W": (("seed", *six), np.where(trained, optimum, np.roll(optimum, 1, axis=-1))),
+            "crowded_loss": (("seed", "crowded_density"), np.tile(loss, len(densities))),
+        },
+        {"crowded_density": densities},
+    )
+
+
+def test_pairs_are_held_against_random_directions_and_random_seeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(toy_correlated, "N_ALONE", 60)
+    monkeypatch.setattr(toy_correlated, "N_DRAWS", 10)
+    members = {"members": {"correlated": {"diverged": 0}}}
+    angles = np.radians([0, 90, 45, 135])
+    best = np.arange(8)[:, None, None, None] == 0
+    alone = verdicts("toy_correlated", of_pairs(polar(angles), best), **members)
+    every = verdicts("toy_correlated", of_pairs(polar(0 * angles), best | True), **members)
+    # Both members of a pair in one direction are not at right angles.
+    assert (alone["T8-correlated"], every["T8-correlated"]) == (HOLDS, FAILS)
+    assert (alone["T8-anticorrelated"], alone["correlated-hexagon"]) == (HOLDS, HOLDS)
+    # Where every seed finds the optimum, to choose the best gains nothing.
+    assert alone["correlated-trained-collapsed"] != every["correlated-trained-collapsed"]
+    assert every["correlated-trained-collapsed"] == WOULD_HOLD
+
+
+def of_halves(m: int, n: int) -> xr.Dataset:
+    """Eight seeds of ``n`` features as digons of 2 m, the others without a direction."""
+    x = np.array(sorted({*NOTEBOOK_STAR, 20.0}))
+    cells = ("seed", "inverse_density")
+    d = np.where(np.arange(n) < 2 * m, 0.5, 0.0) + np.zeros((8, len(x), n))
+    factors = ["dedicated", "digon", "pentagon"]
+    return xr.Dataset(
+        {
+            "dimensionality": ((*cells, "feature"), d),
+            "polytope": ((*cells, "feature"), np.where(d > 0, 0, -1)),
+            "dimensions_per_feature": (cells, np.full(d.shape[:2], 0.5)),
+            "alive": (cells, np.ones(d.shape[:2], bool)),
+            "theory_gain": (("factor", "theory_x"), np.ones((3, 4))),
+            "theory_inverse_density": ("theory_x", [1.0, 2.0, 3.0, 4.0]),
+        },
+        {
+            "inverse_density": x,
+            "name": ["digon", "triangle", "tetrahedron", "pentagon", "square antiprism"],
+            "factor": factors,
+        },
+    )
+
+
+def test_halves_of_a_dimension_are_held_against_random_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(toy_geometry, "N_DRAWS", 5)
+    m, found = 40, []
+    notes = {"n_hidden": m, "init_std": 1.0}
+    notes["tolerances"] = {"represented": 0.5, "edge": 0.3, "spread": 0.05}
+    # Of random weights D_i is a little over m / (m + n + 1): a sixth, or a half.
+    for n in (200, m + 2):
+        found.append(verdicts("toy_geometry", of_halves(m, n), **notes)["T6-half"])
+    assert found == [HOLDS, WOULD_HOLD]
+
+
+def of_samples(few: float, many: float) -> xr.Dataset:
+    """Eight sets with a test loss for few points and for the most; hidden vectors as polygons."""
+    points = np.array([3, 5, 8, 20, 50, 100])
+    noise = 0.01 * np.random.default_rng(0).normal(size=(1, 8, 6))
+    loss = np.where(points < 100, few, many) + noise
+    cells = ("decay", "dataset", "points")
+    vectors = np.zeros((6, 8, 2, 100))
+    for i, n in enumerate(points):
+        vectors[i, ..., :n] = polar(2 * np.pi * np.arange(n) / n)
+    W = np.zeros((6, 8, 2, 20))
+    W[..., :5] = polar(2 * np.pi * np.arange(5) / 5)
+    half = np.full((1, 8, 6), 0.2)
+    return xr.Dataset(
+        {
+            "theory_loss": (("size", "scale"), [[1e-9, 1e-3]]),
+            "test_loss": (cells, loss),
+            "W_norm": (cells, 2 + noise),
+            "sample_dimension": (cells, half),
+            "feature_dimension": ((*cells, "feature"), half[..., None] + np.zeros(20)),
+            "least_norm": ("points", np.ones(6)),
+            "hidden_vectors": (("points", "dataset", "hidden", "sample"), vectors),
+            "W": (("points", "dataset", "hidden", "feature"), W),
+        },
+        {"points": points, "scale": [1.0, 0.99]},
+    )
+
+
+def test_generalisation_is_held_against_losses_at_other_sizes() -> None:
+    notes = {"density": 0.05, "init_std": 0.1}
+    only_many = verdicts("toy_memorization", of_samples(2.0, 0.5), **notes)
+    at_every_size = verdicts("toy_memorization", of_samples(0.6, 0.5), **notes)
+    nowhere = verdicts("toy_memorization", of_samples(2.0, 1.5), **notes)
+    found = [one["memorization-generalises"] for one in (only_many, at_every_size, nowhere)]
+    assert found == [HOLDS, WOULD_HOLD, FAILS]
+    # Random directions are no polygon, nor are weights at their start a pentagon.
+    assert only_many["memorization-tgon-8"] == only_many["memorization-pentagon"] == HOLDS
+
+
+def of_subcomponents(cosine: float, start: float, alone: float) -> xr.Dataset:
+    """Sixteen seeds whose subcomponents have this cosine with features, and before training."""
+    each, places = ("target", "seed"), ("target", "place", "seed")
+    targets = ["small", "large"]
+
+    def full(value: float) -> tuple[tuple[str, ...], np.ndarray]:
+        return each, np.full((2, 16), value)
+
+    arrays = {"cosine": cosine, "start_cosine": start, "one_to_one": alone, "masked": 0.0}
+    arrays |= dict.fromkeys(("norm_ratio", "start_norm_ratio", "rank_one", "start_rank_one"), 1.0)
+    alive = np.full((2, 2, 16), 5.0)
+    return xr.Dataset(
+        {name: full(value) for name, value in arrays.items()}
+        | {"faithfulness": full(0.0), "alive": (places, alive)},
+        {"target": targets, "place": ["encoder", "identity"]},
+    )
+
+
+def test_subcomponents_are_held_against_those_before_training() -> None:
+    few, many = {"small": [5, 2, 20], "large": [40, 10, 200]}, {"small": [5, 2, 10**7]}
+    trained, same = (of_subcomponents(1.0, start, 1.0) for start in (0.75, 1.0))
+    found = verdicts("toy_decomposition", trained, sizes=few)
+    assert (found["spd-small"], found["spd-one-to-one-small"]) == (HOLDS, HOLDS)
+    assert verdicts("toy_decomposition", same, sizes=few)["spd-small"] == WOULD_HOLD
+    # Of ten million subcomponents five features chose five by chance too.
+    by_chance = verdicts("toy_decomposition", trained, sizes=few | many)
+    assert by_chance["spd-one-to-one-small"] == WOULD_HOLD
+    shared = verdicts("toy_decomposition", of_subcomponents(1.0, 0.75, 0.6), sizes=few)
+    assert shared["spd-one-to-one-small"] == FAILS
+
+
+def of_densities(sparse: np.ndarray) -> xr.Dataset:
+    """Eight seeds of ReLU and linear networks that keep five features where they are dense."""
+    p = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001]
+    dense = np.eye(5, 20)
+    linear = np.tile(dense, (8, 7, 1, 1))
+    relu = np.tile(sparse, (8, 7, 1, 1))
+    relu[:, 0] = dense
+    cells, norms = ("seed", "density"), np.linalg.norm(relu, axis=-2)
+    large = np.concatenate([np.ones((8, 7, 20)), np.zeros((8, 7, 60))], axis=-1)
+    book = np.concatenate([np.ones((8, 2, 20)), np.zeros((8, 2, 80))], axis=-1)
+    bias = np.where(np.arange(20) < 5, 0, 0.5) * np.array(p)[:, None] + np.zeros((8, 7, 20))
+    alive = {f"{name}_alive": True for name in ("relu", "linear", "scaled", "notebook")}
+    return xr.Dataset(
+        {
+            "relu_W": ((*cells, "hidden", "feature"), relu),
+            "linear_W": ((*cells, "hidden", "feature"), linear),
+            "relu_b": ((*cells, "feature"), -bias),
+            "linear_b": ((*cells, "feature"), bias),
+            "relu_interference": ((*cells, "feature"), 0 * norms),
+            "relu_loss": (cells, np.linspace(1, 2, 8)[:, None] + np.zeros(7)),
+            "relu_best": ("density", np.zeros(7, int)),
+            "optimum_loss": ("density", np.ones(7)),
+            "optimum_W": (("density", "hidden", "feature"), relu[0]),
+            "scaled_norm": ((*cells, "scaled_feature"), large),
+            "scaled_hidden_axis": ("scaled_hidden", np.zeros(20)),
+            "notebook_norm": (("seed", "notebook_density", "notebook_feature"), book),
+            "notebook_hidden_axis": ("notebook_hidden", np.zeros(20)),
+            **alive,
+        },
+        {"density": p, "notebook_density": [1.0, 0.53]},
+    )
+
+
+def test_the_dense_relu_model_is_held_against_sparser_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(toy_demonstrate, "N_DRAWS", 20)
+    notes = {"init_std": {"small": 0.3, "notebook": 0.3}}
+    digons = np.concatenate([np.eye(5), -np.eye(5), np.zeros((5, 10))], axis=1)
+    for sparse, verdict in ((digons, HOLDS), (np.eye(5, 20), WOULD_HOLD)):
+        found = verdicts("toy_demonstrate", of_densities(sparse), **notes)
+        assert found["T7-dense-relu"] == verdict
+        assert found["T7-gram"] == HOLDS
