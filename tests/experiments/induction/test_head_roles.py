@@ -24,7 +24,7 @@ from experiments.induction.head_roles.claims import CLAIMS, FULL
 from experiments.induction.head_roles.components import REPLACED, alignments, of_windows
 from experiments.induction.head_roles.experiment import AXES, Spec
 from experiments.induction.head_roles.experiment import full as read_full
-from experiments.induction.head_roles.measures import measure
+from experiments.induction.head_roles.measures import measure, nulls
 from experiments.induction.head_roles.path_patching import (
     ROUTES,
     of_pairs,
@@ -242,6 +242,9 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     assert measured["norm-absorbed"].value == pytest.approx(0.3 / (5 - 3))
     assert measured["memory-writes-against"].value == pytest.approx(-0.2)
     assert measured["zero-above-mean"].value == pytest.approx(0.4 - 0.1)
+    drawn = nulls(Record(dataset(known, 0.9)))["permuted"]["norm-absorbed"]
+    lost = dataset(known, 0.9).nats_lost.sel(replaced=["mean", "resample"]).mean("full_member")
+    np.testing.assert_allclose([one.value for one in drawn], lost.values.ravel() / (5 - 3))
     measured, unmet, _ = measure(Record(dataset(known, 0.1, full_alive=False)))
     assert not measured and set(unmet) == {claim.id for claim in CLAIMS}
     assert "only 0 seeds have an induction head" in unmet["edge-largest"]

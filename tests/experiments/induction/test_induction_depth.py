@@ -221,6 +221,18 @@ def test_the_fall_for_each_factor_e_of_tokens_is_that_of_a_straight_line() -> No
     assert np.isnan(slopes(late)["before"]).all()
 
 
+def test_the_same_curve_is_steeper_for_each_factor_e_of_tokens_where_it_comes_late() -> None:
+    made = record()
+    # A tenth of a nat every hundred steps, in all widths alike; the narrowest change last.
+    made.data["loss"][:] = (5 - 0.001 * STEPS)[:, None]
+    made.data["jump_end"][:] = 200.0
+    made.data["jump_end"][0] = [400.0, 500.0]
+    drawn = nulls(made)["false world"]["depth-order-after"]
+    own = 0.4 / np.log(3)
+    expected = [0.2 / np.log(600 / 400) - own, 0.1 / np.log(600 / 500) - own]
+    np.testing.assert_allclose([draw.value for draw in drawn], expected, rtol=1e-5)
+
+
 def test_a_vocabulary_without_a_symbol_left_is_refused() -> None:
     task = RepeatedSource(d_vocab=8, length=20, batch=2, min_period=4, max_period=8)
     with pytest.raises(ValueError, match="a symbol must be left"):

@@ -193,6 +193,7 @@ def planted(good: bool) -> xr.Dataset:
             "without_paths": (("prompt", "set"), without),
             "path_sum": (("prompt", "set"), np.stack([sums, sums, sums], axis=1)),
             "complete": ("list", np.full(few, True)),
+            "n_evaluated": ("list", np.full(few, 1000)),
             "on_list": (("list", "layer", "head"), on_list),
             "scores": (("list", "score", "layer", "head"), scores),
             "held": (("list", "largest"), tail * spread),
@@ -219,6 +220,11 @@ def test_claims_hold_on_planted_paths() -> None:
     verdicts = settle(CLAIMS, *measure(record), nulls=nulls(record))
     open_by_few = {"linear-map-words", "paths-proven"}  # four of four do not show nine in ten
     assert {row.claim.id for row in verdicts if row.verdict != HOLDS} <= open_by_few
+    # Ten paths in each of 30 layers, none or one of nine heads: fewer prove nothing by themselves.
+    for evaluated, share in ((1000, 0.0), (10.0**30, 1.0)):
+        many = record.data.assign(n_evaluated=0.0 * record.data.n_evaluated + evaluated)
+        (drawn,) = nulls(Record(many, NOTES))["false world"]["paths-proven"]
+        assert drawn.value == share
 
 
 def test_claims_fail_on_the_opposite() -> None:

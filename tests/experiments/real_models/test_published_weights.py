@@ -311,3 +311,10 @@ def test_heads_that_copy_and_named_words_differ_from_chance(effect: bool, verdic
     found = settle(named, estimates, {}, None, nulls(record))
     assert {v.claim.id: v.verdict for v in found} == {claim.id: verdict for claim in named}
     assert all(v.null is not None and not v.null.holds for v in found)
+
+
+def test_a_random_share_is_above_a_half_as_often_as_not() -> None:
+    shares = nulls(Record(xr.Dataset(), {}))["random"]["published-larger"]
+    # One normal value is greater than another, in the sense of their sum, half of the time; five
+    # thousand draws know it to 0.007.
+    assert np.mean(shares >= 0.5) == pytest.approx(0.5, abs=0.025)

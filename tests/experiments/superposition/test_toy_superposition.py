@@ -164,6 +164,18 @@ def test_digons_are_two_antipodal_pairs_without_the_last_feature() -> None:
     assert found.tolist() == [True, False, False, False]
 
 
+def test_both_branches_are_told_by_the_rarer_one() -> None:
+    data = accepted("toy_perturbed").data
+    here = data.ratio.values == 0.3
+    digons, at = toy_perturbed_measures.is_digons(data)[:, here].ravel(), 0.27
+    counts = []
+    for seeds in (np.arange(16), np.flatnonzero(digons), np.flatnonzero(~digons)):
+        found = toy_perturbed_measures._trained(data.isel(seed=seeds), at)["perturbed-both"]
+        counts.append(found.value * len(seeds))
+    # Seven of sixteen are digons, and the others pentagons: of one kind alone there is no other.
+    assert counts == [min(digons.sum(), (~digons).sum()), 0, 0]
+
+
 def test_the_crossing_is_where_the_branches_meet() -> None:
     data = accepted("toy_perturbed").data
     at = toy_perturbed_measures.exact_crossing(data)
