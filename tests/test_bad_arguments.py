@@ -115,6 +115,16 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "edit": NO_EDIT,
         },
     ),
+    "patch_path": (
+        {"run": "a run", "head": (0, 1), "reader": None, "output": np.ones((4, 4))},
+        {
+            "run": NO_RUN,
+            "head": NO_HEAD,
+            "reader": [(0, 1), *NO_HEAD[:-1]],
+            "output": not_like(np.ones((4, 4))),
+            "reads": NO_NAME,
+        },
+    ),
     "patch_pattern": (
         {"run": "a run", "head": (0, 1), "pattern": np.eye(4)},
         {"run": NO_RUN, "head": NO_HEAD, "pattern": not_like(np.eye(4)), "edit": NO_EDIT},

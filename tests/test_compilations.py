@@ -135,6 +135,11 @@ CALLS: dict[str, list[Callable[[int], Any]]] = {
     "patch_head": [
         lambda seed: cx.patch_head(run(seed), (1, seed), run(seed + 1).trace.head_outputs[1, 0])
     ],
+    "patch_path": [
+        lambda seed: cx.patch_path(
+            run(seed), (0, seed), (1, 1), run(seed + 1).trace.head_outputs[0, 0], reads="key"
+        )
+    ],
     "patch_pattern": [
         lambda seed: cx.patch_pattern(run(seed), (seed, 1), jnp.full((N_CTX, N_CTX), 0.1))
     ],

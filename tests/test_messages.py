@@ -30,6 +30,7 @@ MORE = {
     "explain": {},
     "ablate_head": {"head": (0, 0)},
     "patch_head": {"head": (0, 0), "output": 0},
+    "patch_path": {"head": (0, 0), "reader": None, "output": 0},
     "patch_pattern": {"head": (0, 0), "pattern": 0},
     "patch_stream": {"layer": 0, "stream": 0},
 }
@@ -163,6 +164,7 @@ RUN_WANTED = r"ValueError: run is a Model, must be a Run: cx\.run\(model, tokens
                 "ablate_head",
                 "patch_stream",
                 "patch_pattern",
+                "patch_path",
             )
         ),
     ],

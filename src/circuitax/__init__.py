@@ -40,7 +40,7 @@ Forward passes and edits
     forward(model, tokens, interventions=None, *, cache=None, outputs=False)
         the bare pass of one text: logits and trace
     Interventions
-        edits of a forward pass and frozen values; the next five make them
+        edits of a forward pass and frozen values; the next six make them
     ablate_head(run, head, *, positions=None, edit=None)
         one head writes nothing
     patch_head(run, head, output, *, positions=None, edit=None)
@@ -49,6 +49,8 @@ Forward passes and edits
         one head attends as told
     patch_stream(run, layer, stream, *, positions=None, edit=None)
         the stream before one layer is as told
+    patch_path(run, head, reader, output, *, reads='value')
+        one reader alone sees a head write as told
     freeze(trace, gates='frozen')
         all patterns, norm scales and gates of a run held
 
@@ -148,6 +150,7 @@ if TYPE_CHECKING:
     from circuitax.circuits.explain.explanation import explain as explain
     from circuitax.circuits.interventions.patching import ablate_each as ablate_each
     from circuitax.circuits.interventions.patching import patch as patch
+    from circuitax.circuits.interventions.path_patching import patch_path as patch_path
     from circuitax.circuits.ledger.ledger import ledger as ledger
     from circuitax.circuits.losses.term_losses import term_losses as term_losses
     from circuitax.circuits.paths.components import component_logits as component_logits
@@ -235,6 +238,7 @@ _PLACES = {
     "models": "circuitax.models.*",
     "patch": "circuitax.circuits.interventions.patching",
     "patch_head": "circuitax.kernel.edits",
+    "patch_path": "circuitax.circuits.interventions.path_patching",
     "patch_pattern": "circuitax.kernel.edits",
     "patch_stream": "circuitax.kernel.edits",
     "project": "circuitax.projection.maps",

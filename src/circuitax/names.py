@@ -47,6 +47,8 @@ ELSEWHERE = {
     "lm_cross_entropy_loss": "cx.token_losses",
     "load": "cx.load_pretrained",
     "logit_attrs": "cx.component_logits",
+    "patch_paths": "cx.patch_path",
+    "path_patching": "cx.patch_path",
     "random_projection": "cx.project",
     "resid_post": "run.streams",
     "resid_pre": "run.streams",

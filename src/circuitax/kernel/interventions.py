@@ -125,7 +125,8 @@ def freeze(trace: Trace, gates: str | None = "frozen") -> Interventions:
 
     Held are attention patterns, norm divisors, and the factor that multiplies each hidden unit:
     g of ``z g(z)``, and of a gated MLP all of ``act(x W_gate + b_gate)``. What they depend on gets
-    no credit.
+    no credit. An edit made on top (``edit=`` of `patch_pattern` and alike) wins where it stands,
+    and all else stays held.
 
     Args:
         trace: Of a run made with ``outputs=True``, if the model has MLPs and ``gates`` is not None.

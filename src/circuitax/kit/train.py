@@ -241,8 +241,8 @@ def _claim(folder: Path, identity: str) -> None:
     path = folder / IDENTITY
     if path.exists() and path.read_text(encoding="utf-8") != identity:
         raise ValueError(
-            f"folder={str(folder)!r} holds another training (of other fields, members, optimizer "
-            "or every), must be empty or a new one"
+            f"folder={str(folder)!r} holds another training (of another key, other fields, "
+            "members, optimizer or every), must be empty or a new one"
         )
     folder.mkdir(parents=True, exist_ok=True)
     write_text(path, identity)

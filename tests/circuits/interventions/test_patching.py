@@ -157,6 +157,32 @@ def test_one_edge_changes_one_pattern_only(make_run, x64):
     np.testing.assert_allclose(trace.patterns[1, 1], A, atol=1e-12)
 
 
+@pytest.mark.parametrize("reads", path_patching.READS)
+def test_one_path_by_name_is_one_edge(make_run, x64, reads):
+    run = make_run(3, **FULL)
+    donor = _parts(_other(run)).heads[0, 1]
+    found = path_patching.patch_path(run, (0, 1), (2, 0), donor, reads=reads)
+    mask = jnp.zeros((3, 2)).at[2, 0].set(1)
+    edges = {name: mask if name == reads else 0 * mask for name in path_patching.READS}
+    mlps = None if run.model.blocks.mlp is None else jnp.zeros(3)
+    change = donor - run.trace.head_outputs[0, 1]
+    want = path_patching.patch_paths(
+        run, change, path_patching.Edges(**edges, logits=jnp.asarray(0.0), mlps=mlps)
+    )
+    logits, _ = forward(run.model, run.tokens, found)
+    np.testing.assert_allclose(logits, forward(run.model, run.tokens, want)[0], atol=1e-12)
+    assert np.abs(logits - run.logits).max() > 1e-6
+
+
+def test_a_path_to_the_logits_is_the_direct_effect(make_run, x64):
+    run = make_run(2)
+    nothing = jnp.zeros_like(run.trace.head_outputs[0, 1])
+    edit = path_patching.patch_path(run, (0, 1), None, nothing)
+    logits, _ = forward(run.model, run.tokens, edit)
+    direct = np.asarray(run.trace.head_outputs[0, 1]) @ np.asarray(run.model.W_U)
+    np.testing.assert_allclose(run.logits - logits, direct, atol=1e-12)
+
+
 @pytest.mark.parametrize("n_extra", [0, 1])
 @pytest.mark.parametrize("sender", ["head", "mlp"])
 def test_all_edges_into_heads_and_mlps_are_the_component(sender, n_extra, make_run, x64):

@@ -1,11 +1,15 @@
 """Path patching: a change of one component reaches chosen readers directly, and the rest react."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read
+from circuitax.kernel.checks import check_range
+from circuitax.kernel.indices import check_index
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.spec import TransformerSpec
@@ -24,6 +28,64 @@ class Edges(NamedTuple):
     value: Float[Array, "n_layers n_heads"]
     logits: Float[Array, ""]
     mlps: Float[Array, " n_layers"] | None = None
+
+
+READS = ("query", "key", "value")
+
+
+def patch_path(
+    run: Run,
+    head: tuple[int, int],
+    reader: tuple[int, int] | None,
+    output: Float[Array, "n_ctx d_model"],
+    *,
+    reads: str = "value",
+) -> Interventions:
+    """The edit by which one reader alone sees another output of a head.
+
+    All that comes after the reader reacts; norm scales are held, as in `patch_paths`, which takes
+    several readers, and MLPs.
+
+    Args:
+        run: The run that is edited, on one text, made with ``outputs=True``.
+        head: Layer and head that writes, both from 0.
+        reader: Layer and head that reads, of a later layer; None for the logits.
+        output: What the reader sees in the place of ``run.head_outputs[head]``, such as another
+            run's; finite.
+        reads: ``"query"``, ``"key"`` or ``"value"`` of the reader; of the logits there is one.
+
+    Raises:
+        ValueError: If there is no such head, the reader is not in a later layer, ``reads`` is
+            another name, or for a reason of `patch_paths`.
+
+    Source: path patching; TransformerLens.
+    """
+    trace, model = one_text(run).trace, run.model
+    if trace.head_outputs is None:
+        raise ValueError("run.trace.head_outputs is None, must be kept: run(..., outputs=True)")
+    if reads not in READS:
+        raise ValueError(f"reads={reads!r} must be one of {READS}")
+    for name, pair in (("head", head), ("reader", reader)):
+        if name == "reader" and pair is None:
+            continue
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise ValueError(f"{name}={pair!r} must be a pair (layer, head), both from 0")
+        for axis, size in enumerate((model.n_layers, model.n_heads)):
+            check_index(f"{name}[{axis}]", pair[axis], size)
+    traced = reader is not None and isinstance(reader[0] + head[0], jax.core.Tracer)
+    if reader is not None and not traced and reader[0] <= head[0]:
+        raise ValueError(f"reader={reader!r} must be in a later layer than head={head!r}")
+    check_range("output", output, "(-inf, inf)")
+    now = trace.head_outputs[head[0], head[1]]
+    output = jnp.asarray(output)
+    if output.shape != now.shape:
+        raise ValueError(f"output has shape {output.shape}, must be {now.shape}")
+    masks = jnp.zeros((3, model.n_layers, model.n_heads), now.dtype)
+    if reader is not None:
+        masks = masks.at[READS.index(reads), reader[0], reader[1]].set(1)
+    mlps = None if model.blocks.mlp is None else jnp.zeros(model.n_layers, now.dtype)
+    to_logits = jnp.asarray(float(reader is None), now.dtype)
+    return patch_paths(run, output - now, Edges(*masks, to_logits, mlps))
 
 
 def patch_paths(
