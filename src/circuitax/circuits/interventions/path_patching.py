@@ -85,7 +85,8 @@ def patch_path(
         masks = masks.at[READS.index(reads), reader[0], reader[1]].set(1)
     mlps = None if model.blocks.mlp is None else jnp.zeros(model.n_layers, now.dtype)
     to_logits = jnp.asarray(float(reader is None), now.dtype)
-    return patch_paths(run, output - now, Edges(*masks, to_logits, mlps))
+    query, key, value = masks
+    return patch_paths(run, output - now, Edges(query, key, value, to_logits, mlps))
 
 
 def patch_paths(
