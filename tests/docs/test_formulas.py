@@ -21,9 +21,10 @@ from scipy import integrate, special
 import circuitax as cx
 from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
 from circuitax.circuits.attention.score_terms import dressed_score_terms
+from circuitax.circuits.ledger.host_model import host_model
 from circuitax.circuits.ledger.path_bounds import head_path_bounds
 from circuitax.circuits.ledger.path_mass import path_mass
-from circuitax.circuits.ledger.second_moments import host_model, position_path_moments
+from circuitax.circuits.ledger.second_moments import position_path_moments
 from circuitax.circuits.paths.components import components_of
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import order_streams

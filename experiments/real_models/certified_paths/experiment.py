@@ -15,9 +15,9 @@ import xarray as xr
 from jaxtyping import Array, Int
 
 from circuitax.circuits.interventions.head_gradients import head_gradients
+from circuitax.circuits.ledger.host_model import host_model
 from circuitax.circuits.ledger.ledger import Ledger, head_ledger
 from circuitax.circuits.ledger.path_bounds import head_path_bounds
-from circuitax.circuits.ledger.second_moments import host_model
 from circuitax.circuits.paths.attribution import attribute
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.order_terms import order_streams

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import circuitax as cx
-from circuitax.circuits.ledger import ledger, path_bounds, rounding, second_moments
+from circuitax.circuits.ledger import ledger, path_bounds, rounding
+from circuitax.circuits.ledger.host_model import host_model
 from circuitax.circuits.paths import paths
 from circuitax.circuits.paths.frozen import FrozenModel
 from circuitax.circuits.paths.read_out import ReadOut
@@ -204,7 +205,7 @@ def test_bounds_that_are_not_numbers_are_refused(rng, x64):
     """Comparisons with NaN are false: the search would drop every path behind one."""
     parts, w = ordinary(rng)
     frozen = _frozen(parts)
-    bounds = path_bounds.head_path_bounds(second_moments.host_model(frozen), 2)
+    bounds = path_bounds.head_path_bounds(host_model(frozen), 2)
     bounds.at_head[-1] *= np.nan
     with pytest.raises(ValueError, match="values and bounds of paths must be finite"):
         ledger.head_ledger(frozen, 2, jnp.asarray(w), k=2, bounds=bounds)

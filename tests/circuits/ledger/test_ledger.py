@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.ledger import ledger, path_bounds, path_values, second_moments
+from circuitax.circuits.ledger.host_model import host_model
 from circuitax.circuits.paths import expansion, frozen, paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import freeze
@@ -32,7 +33,7 @@ def _head_path_values(model, position, direction):
 
 def _position_path_values(model, position, direction):
     """Every chain of (head, source), by nested loops in NumPy."""
-    host = second_moments.host_model(model)
+    host = host_model(model)
     w = np.asarray(direction) / float(
         1.0 if model.read_out.scale is None else model.read_out.scale[position]
     )
@@ -115,7 +116,7 @@ def test_position_paths_equal_brute_force(options, make_run, x64):
 def test_the_hosts_final_stream_is_the_models(make_run, x64):
     run = make_run(3, biases=True, norm=Norm.layernorm, positions=Positions.learned)
     model = frozen.frozen_model(run)
-    found = second_moments.sum_of_paths(second_moments.host_model(model))
+    found = second_moments.sum_of_paths(host_model(model))
     np.testing.assert_allclose(found, run.trace.streams[-1], atol=1e-12)
 
 
@@ -126,7 +127,7 @@ def test_position_moments_are_the_exact_sum_of_squares(make_run, x64):
     values = _position_path_values(
         model._replace(read_out=model.read_out._replace(scale=None)), 4, w
     )
-    moments = second_moments.position_path_moments(second_moments.host_model(model), 4)
+    moments = second_moments.position_path_moments(host_model(model), 4)
     squares = sum(value**2 for (path, _), value in values.items() if path)
     np.testing.assert_allclose(w @ moments.at_end @ w, squares, rtol=1e-10)
 
@@ -136,7 +137,7 @@ def test_path_bounds_hold_for_every_path_and_bite(make_run, x64, rng, monkeypatc
     """Above the largest path in every direction, and below the sum of all squares."""
     monkeypatch.setattr(path_bounds, "_RANK", rank)
     run = make_run(3, n_heads=3, mlp=True)
-    host = second_moments.host_model(_model(run))
+    host = host_model(_model(run))
     found = path_bounds.head_path_bounds(host, 4)
     ends = {}  # by the last head: what every path brings to it, before its W_O
     for head in range(9):
@@ -172,7 +173,7 @@ def test_a_budget_leaves_a_stated_gap(make_run, x64):
 def test_rounds_tell_how_the_bound_fell_and_bounds_serve_several_directions(make_run, x64):
     run = make_run(5, n_heads=3)
     model = _model(run)
-    bounds = path_bounds.head_path_bounds(second_moments.host_model(model), 4)
+    bounds = path_bounds.head_path_bounds(host_model(model), 4)
     for token in (1, 2):
         direction = run.model.W_U[:, token]
         found = ledger.head_ledger(model, 4, direction, k=3, bounds=bounds)

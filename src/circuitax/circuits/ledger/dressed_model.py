@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from circuitax.circuits.ledger.host_model import host_model
 from circuitax.circuits.ledger.rounding import lost, require_finite
-from circuitax.circuits.ledger.second_moments import host_model
 from circuitax.circuits.paths.frozen import FrozenMLPs, FrozenModel
 
 
 class DressedModel(NamedTuple):
     """A frozen model in double precision, heads of all layers on one axis.
 
-    Streams are divided by ``2^exponent``, as in `second_moments.HostModel`. ``X = I + M`` takes the
+    Streams are divided by ``2^exponent``, as in `host_model.HostModel`. ``X = I + M`` takes the
     stream past the MLP of a layer. Whichever way it is computed, its entries are right to
     ``lost(n_products)`` times ``I + Y``, Y the product of the absolute values of the factors.
     """

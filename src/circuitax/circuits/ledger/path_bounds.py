@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from circuitax.circuits.ledger.host_model import HostModel
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.rounding import (
     floor,
@@ -29,7 +30,7 @@ from circuitax.circuits.ledger.rounding import (
     overflow_is_refused,
     require_finite,
 )
-from circuitax.circuits.ledger.second_moments import HostModel, Norms, norms_of
+from circuitax.circuits.ledger.second_moments import Norms, norms_of
 
 _RANK = 12  # directions of a matrix that are kept apart; the others are bounded by the next one
 _LEAST = -4096  # below the exponent of any number
