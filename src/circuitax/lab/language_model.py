@@ -10,6 +10,7 @@ from jaxtyping import Array, Int, Key
 from tokenizers import Tokenizer
 
 from circuitax.data.tokenizer import boundary_id, encode_prompt, tokenizer_from_file
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
@@ -148,8 +149,7 @@ def continuations(
             f"tokens={n_tokens} must be at least 1{most}: {language.name} reads "
             f"n_ctx={language.model.n_ctx}, and the prompt has {len(prompt)} with the boundary"
         )
-    if samples < 1:
-        raise ValueError(f"samples={samples} must be at least 1")
+    check_range("samples", samples, "[1, inf)")
     module, variables = (
         Transformer(language.model.spec),
         {"params": params_from_model(language.model)},

@@ -27,6 +27,7 @@ from circuitax.circuits.ledger.final_direction import on_final_stream
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.rounding import overflow_is_refused
 from circuitax.circuits.paths.frozen import FrozenModel
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.indices import counted_index
 
@@ -87,8 +88,7 @@ def path_mass(
     """
     position = counted_index("position", position, frozen.tokens.shape[0])
     w, unit = on_final_stream("path_mass", frozen, position, direction)
-    if n_walks < 2:
-        raise ValueError(f"n_walks={n_walks} must be at least 2")
+    check_range("n_walks", n_walks, "[2, inf)")
     if not 0 < share < 1:
         raise ValueError(f"share={share} must be between 0 and 1")
     bounds = dressed_bounds(frozen, position) if bounds is None else bounds
