@@ -31,7 +31,7 @@ def derive(key: Key[Array, "*batch"], purpose: str) -> Key[Array, "*batch"]:
 
 
 def check_key(key: Any, *, one: bool = False) -> None:
-    """Refuse what is no typed key, such as a seed.
+    """Require typed keys; a seed is none.
 
     Args:
         key: What was given.

@@ -111,7 +111,7 @@ def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
     return [*front, *ids]
 
 
-def room(language: LanguageModel, n_read: int) -> int | None:
+def tokens_left(language: LanguageModel, n_read: int) -> int | None:
     """Number of tokens that fit after ``n_read``; the last is written, never read. None: any."""
     n_ctx = language.model.n_ctx
     return None if n_ctx is None else n_ctx - n_read + 1
@@ -134,7 +134,7 @@ def continuations(
     Args:
         language: From `open_language_model`.
         prompt: From `read_prompt`.
-        n_tokens: New tokens of each sample, at least 1 and at most `room`.
+        n_tokens: New tokens of each sample, at least 1 and at most `tokens_left`.
         key: Sample i is drawn by member key i, whatever their number.
         sampling: Temperature and filters.
         samples: How many, at least 1.
@@ -142,7 +142,7 @@ def continuations(
     Raises:
         ValueError: If a number is out of its range.
     """
-    space = room(language, len(prompt))
+    space = tokens_left(language, len(prompt))
     if n_tokens < 1 or (space is not None and n_tokens > space):
         most = "" if space is None else f" and at most {space}"
         raise ValueError(

@@ -143,7 +143,7 @@ def pages_key(
 def _beside(
     row: ClaimRow, made: Mapping[str, WholeRun], here: Mapping[str, Here], page: Path
 ) -> ClaimRow:
-    """The row of a claim with what was measured on this machine beside it."""
+    """The row of a claim with this machine's measurement beside it."""
     run = made.get(row.experiment)
     where = "" if run is None else relative(run, page)
     return row._replace(here=here.get(row.settled.claim.id), made=where)

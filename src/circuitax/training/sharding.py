@@ -57,7 +57,7 @@ def every_device() -> Mesh | None:
 
 
 def check_mesh(mesh: Mesh | str | None) -> None:
-    """Refuse what no argument ``mesh`` of a training can be.
+    """Require a valid argument ``mesh`` of a training.
 
     Raises:
         ValueError: If it is another word than ``auto``, or a mesh with other axes.

@@ -61,7 +61,7 @@ class DressedMoments(NamedTuple):
 
 
 class DressedBounds(NamedTuple):
-    """What bounds paths in the dressed stream to one position, along any direction."""
+    """Bounds on paths in the dressed stream to one position, along any direction."""
 
     model: DressedModel
     moments: DressedMoments
@@ -110,7 +110,7 @@ def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
 
 @overflow_is_refused
 def _moments(model: DressedModel, position: int, threads: ThreadPoolExecutor) -> DressedMoments:
-    """`dressed_moments`."""
+    """`dressed_moments`, its products on some threads."""
     n_heads, n_ctx, _ = model.A.shape
     d_model, d_value = model.W_V.shape[1:]
     n_layers = len(model.factors)

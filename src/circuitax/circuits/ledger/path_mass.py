@@ -1,4 +1,4 @@
-"""How much all dressed paths are together, and how many hold half of it: estimated from walks.
+"""Absolute sum of all dressed paths, and the number that holds half of it, by random walks.
 
 The ledger lists the largest paths; their absolute sum has a long tail, which nobody can list. A
 walk goes from the logit backwards, as the search does. At a partial path q it sees every path that
@@ -69,7 +69,7 @@ def path_mass(
     share: float = 0.5,
     bounds: DressedBounds | None = None,
 ) -> PathMass:
-    """The absolute sum of all dressed paths to a logit, and how many of them hold half of it.
+    """The absolute sum of all dressed paths to a logit, and the number of paths that holds half.
 
     Args:
         frozen: The frozen model of one text, dressed.
