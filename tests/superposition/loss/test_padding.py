@@ -7,7 +7,7 @@ import pytest
 
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.loss.batches import batch_size, batches
-from circuitax.superposition.loss.expected_loss import expected_loss, loss_share
+from circuitax.superposition.loss.expected_loss import expected_loss, partial_loss
 from circuitax.superposition.loss.padding import Padding, padded_size, unpacked
 from circuitax.superposition.optimum.descent import _advance
 from circuitax.superposition.optimum.optimum import find_optimum
@@ -54,7 +54,7 @@ def test_what_fills_up_changes_no_loss_and_no_gradient(x64, rng):
 
     @jax.jit
     def share(first):  # 32 terms as 4 shares of 8
-        return loss_share(filled, *settings, n_terms=32, block=8, first=first)
+        return partial_loss(filled, *settings, n_terms=32, block=8, first=first)
 
     shares = [float(share(first)) for first in (0, 8, 16, 24)]
     assert sum(shares) == pytest.approx(float(wanted), rel=1e-13)
