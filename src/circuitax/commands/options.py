@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from circuitax.config.catalogue import ExperimentEntry, no_experiment
 from circuitax.config.schema import ConfigError
-from circuitax.lab.cores import n_cores
+from circuitax.cores import n_cores
 from circuitax.lab.places import about_the_place
 from circuitax.names import nearest
 

@@ -7,7 +7,7 @@ def start() -> int:
     """Import the command's modules, and run it; returns its exit status."""
     defer_work()
     from circuitax.commands.run import main
-    from circuitax.lab.cores import one_device_a_core
+    from circuitax.cores import one_device_a_core
 
     one_device_a_core()
     return main()

@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 from circuitax.commands.status import STATUS, leave
 from circuitax.commands.suite_view import Lines
 from circuitax.commands.worker import Answer, Job, serve
-from circuitax.lab.cores import n_cores
+from circuitax.cores import n_cores
 from circuitax.lab.stop import SIGNALS, StopFlag, withheld
 
 # Between two looks at the stop flag.

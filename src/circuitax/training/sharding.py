@@ -46,7 +46,7 @@ def every_device() -> Mesh | None:
     """A mesh with all devices along ``member``, or None where there is one to train on.
 
     The cores of a CPU are devices where JAX was told so before it computed anything
-    (``jax.config.update("jax_num_cpu_devices", 2)``, `lab.cores.one_device_a_core`); those that a
+    (``jax.config.update("jax_num_cpu_devices", 2)``, `cores.one_device_a_core`); those that a
     flag of XLA simulates are not for training. None too where several processes share the devices,
     since all of them would have to take part.
     """
