@@ -2,7 +2,7 @@
 
 import jax
 
-from circuitax.lab.cores import n_cores
+from circuitax.cores import n_cores
 from experiments.benchmarks.table import main
 
 if __name__ == "__main__":

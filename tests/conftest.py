@@ -53,6 +53,7 @@ from collections.abc import Iterator
 import absl.logging
 import hypothesis
 import jax
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -123,6 +124,14 @@ def x64() -> Iterator[None]:
     """Double precision for the length of one test; identities are checked at 1e-12 in it."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def unchecked_types() -> Iterator[None]:
+    """The suite checks the types of arguments; a user's session does not."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture

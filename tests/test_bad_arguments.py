@@ -5,17 +5,17 @@ Calls are made outside of jit and without the shape checks of the test suite, as
 
 import os
 import traceback
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 
 import circuitax as cx
+
+pytestmark = pytest.mark.usefixtures("unchecked_types")
 
 NAN = float("nan")
 KEY = jax.random.key(0)
@@ -270,14 +270,6 @@ NO_CASES = {
     *("Chain", "Claim", "Estimate", "Interventions", "Kron", "Model", "Record", "Run"),
     "TiedWeights",
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def unchecked_types() -> Iterator[None]:
-    """The suite checks the types of arguments; a user's session does not."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @cache

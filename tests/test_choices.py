@@ -1,11 +1,10 @@
 """Wherever an option is an enum, its name is taken, and another is refused at once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -21,18 +20,12 @@ from circuitax.training.ensemble import Mapping, Plan
 from circuitax.training.optim import Optimizer, OptimSpec, Schedule
 from circuitax.training.toy import Features, Target, ToyProblem
 
+pytestmark = pytest.mark.usefixtures("unchecked_types")
+
 KEY = jax.random.key(3)
 POINTS = jax.random.normal(KEY, (9, 4))
 NONE = jnp.zeros((0, 2))
 PROBLEM = ToyProblem(ToySpec())
-
-
-@pytest.fixture(autouse=True)
-def unchecked_types() -> Iterator[None]:
-    """The suite checks the types of arguments; a user's session does not."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 CASES: dict[str, tuple[Callable[[Any], Any], Any]] = {

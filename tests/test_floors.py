@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOOR = {
+    "cores": 0,
     "documented": 0,
     "lazy": 0,
     "memory": 0,

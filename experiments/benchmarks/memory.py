@@ -27,7 +27,7 @@ def peak_mb() -> float:
 
 
 def present_mb() -> float:
-    """Memory of this process now, in MB; where the kernel does not tell, the most it ever held."""
+    """Present memory of this process, in MB; its peak where the kernel does not tell."""
     found = _status_mb("VmRSS:")
     return peak_mb() if found is None else found
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, cast
 
-from circuitax.lab.cores import n_cores
+from circuitax.cores import n_cores
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-bench" / "bin" / "python"

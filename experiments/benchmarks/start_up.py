@@ -76,7 +76,7 @@ def imports_alone(experiment: str) -> float:
         "circuitax.config.planned_runs",
     )
     wanted = ", ".join([*modules, f"{discover()[experiment].package}.experiment"])
-    code = f"from circuitax.commands.first_steps import put_off; put_off(); import {wanted}"
+    code = f"from circuitax.commands.first_steps import defer_work; defer_work(); import {wanted}"
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True)
     return time.perf_counter() - began

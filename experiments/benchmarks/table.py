@@ -20,7 +20,7 @@ from typing import Any
 import jax
 from tqdm import tqdm
 
-from circuitax.lab.cores import n_cores
+from circuitax.cores import n_cores
 from experiments.benchmarks.case import measure
 from experiments.benchmarks.limits import machine_speeds
 

@@ -19,7 +19,7 @@ def documented(cls: Tuple) -> Tuple:
 
 
 def described(cls: type) -> dict[str, str]:
-    """Fields of a class with what the ``Attributes:`` of its docstring say of them."""
+    """Descriptions of a class's fields, from the ``Attributes:`` of its docstring."""
     _, _, attributes = (inspect.getdoc(cls) or "").partition("\nAttributes:\n")
     section = attributes.partition("\n\n")[0]
     return {name: re.sub(r"\s+", " ", text) for name, text in _ENTRY.findall(section)}

@@ -1,4 +1,4 @@
-"""Names and modules that are imported when they are first asked for (PEP 562).
+"""Names and modules that are imported at their first use (PEP 562).
 
 ``import circuitax`` takes no time, and ``cx.ledger`` imports what the ledger needs and no more.
 """
@@ -40,7 +40,7 @@ def lazy_names(package: str, short: str, places: Mapping[str, str]) -> tuple[Get
 
 
 class _Missing:
-    """The last to be asked for a module below a package: one that no other finder has found.
+    """The last finder of modules below a package, asked after all others have failed.
 
     Python says ``No module named 'circuitax.train'``, and this what may have been meant.
     """
@@ -94,7 +94,7 @@ def _unknown(package: str, name: str, allowed: Iterable[str], prefix: str) -> At
 
 
 def import_later(name: str) -> None:
-    """Let every later ``import name`` of this process wait until something of it is asked for.
+    """Defer every later ``import name`` of this process until the package's first use.
 
     An annotation asks for it when its function is defined, unless it is quoted. (With the standard
     library's ``LazyLoader``, which loads at any attribute, the first ``import`` statement does.)
@@ -106,7 +106,7 @@ def import_later(name: str) -> None:
 
 
 class _Later(ModuleType):
-    """In the place of a package until it is used; who has imported this one asks through it."""
+    """Stand-in for a package until its first use, and for modules that imported it before."""
 
     def __getattr__(self, attribute: str) -> Any:
         if sys.modules.get(self.__name__) is self:

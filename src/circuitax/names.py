@@ -77,7 +77,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 
 def suggestion(name: str, allowed: Iterable[str], prefix: str, alike: float = 0.7) -> str:
-    """The end of the message about a name that does not exist: what may have been meant.
+    """Ending of the message about an unknown name: the nearest name.
 
     Args:
         name: The name asked for.

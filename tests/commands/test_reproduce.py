@@ -19,12 +19,13 @@ from circuitax.commands.suite_view import SAID, Bars, Lines
 from circuitax.commands.worker import Job
 from circuitax.commands.workers import Pool
 from circuitax.config.catalogue import discover
+from circuitax.data.fingerprint import checksum
 from circuitax.lab import runs
 from circuitax.lab.busy import held
 from circuitax.lab.runs import DERIVED, finished_runs, provenance, run_folder
 from circuitax.lab.stop import StopFlag
 from circuitax.lab.times import times_of
-from circuitax.records.manifest import checksum, write_manifest
+from circuitax.records.manifest import write_manifest
 from circuitax.records.store import write_json
 
 

@@ -141,7 +141,7 @@ def test_a_run_is_composed_once_and_its_calls_are_those_of_the_architecture(
 
     monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", counting)
     monkeypatch.setattr(module, "run", traced)
-    monkeypatch.setattr(start, "put_off", lambda: None)
+    monkeypatch.setattr(start, "defer_work", lambda: None)
     typed = ["experiments.run", "experiment=house_walk", "scale=tiny"]
     monkeypatch.setattr(sys, "argv", typed)
     assert entry.enter("circuitax.commands.start", "start") == 0

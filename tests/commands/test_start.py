@@ -28,8 +28,8 @@ sys.exit(start())
 """
 EVERY_EXPERIMENT = """
 import sys
-from circuitax.commands.first_steps import put_off
-put_off()
+from circuitax.commands.first_steps import defer_work
+defer_work()
 from circuitax.config.catalogue import discover
 for entry in discover().values():
     entry.load()

@@ -134,6 +134,29 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(other), f"no heading {target}"
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "docs/methods/path-ledger.md",
+        "docs/methods/pentagon.md",
+        "results/gallery/superposition.md#pentagon",
+        "results/gallery/induction.md#induction_phase",
+    ],
+)
+def test_three_links_lead_from_the_readme_to_what_a_newcomer_looks_for(place: str) -> None:
+    seen = {"README.md"}
+    for _ in range(3):
+        pages = {ROOT / page.partition("#")[0] for page in seen}
+        seen |= {
+            os.path.relpath(page.parent / target, ROOT)
+            for page in pages
+            if page.suffix == ".md"
+            for target in LINK.findall(page.read_text())
+            if not target.startswith(("http", "#"))
+        }
+    assert place in seen
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_functions_that_a_page_names_exist(page: Path) -> None:
     if page.stem not in {

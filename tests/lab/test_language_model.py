@@ -13,7 +13,7 @@ from circuitax.kernel.keys import member_keys
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.lab.language_model import LanguageModel, continuations, read_prompt, room
+from circuitax.lab.language_model import LanguageModel, continuations, read_prompt, tokens_left
 from circuitax.models.transformer import init_model
 
 SPEC = TransformerSpec(d_vocab=257, n_ctx=8, n_layers=1, n_heads=1, d_model=4)
@@ -100,7 +100,7 @@ def test_a_text_ends_with_its_document_and_at_the_context(model: LanguageModel) 
     ended = continuations(always(model, 0), ids, 4, key=key, sampling=GREEDY)
     assert ended == [""]
     # 4 read with the boundary, n_ctx=8: a fifth new token is written and never read
-    assert room(model, len(ids)) == 5
+    assert tokens_left(model, len(ids)) == 5
     a = model.tokenizer.encode("a").ids[0]
     assert continuations(always(model, a), ids, 5, key=key, sampling=GREEDY) == ["aaaaa"]
     with pytest.raises(ValueError, match=r"tokens=6 must be at least 1 and at most 5: m reads"):
@@ -127,4 +127,4 @@ def test_prompts_that_cannot_be_read(model: LanguageModel) -> None:
     spec = TransformerSpec.simplified(d_vocab=257)
     assert spec.positions is Positions.none
     endless = model._replace(model=init_model(jax.random.key(0), spec))
-    assert len(read_prompt(endless, "12345678")) == 9 and room(endless, 9) is None
+    assert len(read_prompt(endless, "12345678")) == 9 and tokens_left(endless, 9) is None

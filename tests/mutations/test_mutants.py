@@ -102,12 +102,14 @@ def test_the_copy_is_what_gets_imported(tmp_path: Path) -> None:
     assert Path(found.stdout.strip()).parent == package
 
 
-def test_every_mutant_fits_its_file_and_a_stale_one_says_so(tmp_path: Path) -> None:
+def test_every_mutant_fits_its_file_and_its_tests_and_a_stale_one_says_so(tmp_path: Path) -> None:
     package = copy_package(tmp_path)
     for mutant in MUTANTS:
         text = (package / mutant.file).read_text()
         plant(package, mutant)
         (package / mutant.file).write_text(text)
+        for file, _, test in (node.partition("::") for node in mutant.nodes):
+            assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text(), mutant.name
     stale = MUTANTS[0]._replace(old="text that is not there")
     with pytest.raises(ValueError, match="occurs 0 times in kernel/spectrum"):
         plant(package, stale)

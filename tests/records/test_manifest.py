@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.records.manifest import checksum, checksums, contents, damage, write_manifest
+from circuitax.data.fingerprint import checksum
+from circuitax.records.manifest import checksums, contents, damage, write_manifest
 
 
 @pytest.fixture

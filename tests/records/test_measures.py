@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from circuitax.config.catalogue import ExperimentEntry, discover
-from circuitax.lab.showing import claim_rows
+from circuitax.lab.page_items import claim_rows
 from circuitax.records.claims import settle
 from circuitax.records.measured import Measured, measured_by, measures
 from circuitax.records.record import Record

@@ -37,8 +37,9 @@ def logits(folder: str, tokens: list[int], with_logits: bool) -> dict[str, Any]:
 
 
 def peak_mb() -> float:
-    """The most that this process ever held."""
-    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+    """The most that this process ever held, in MB; NaN where the system does not say."""
+    status = Path("/proc/self/status")  # of Linux
+    for line in status.read_text(encoding="utf-8").splitlines() if status.exists() else ():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
     return float("nan")

@@ -1,4 +1,4 @@
-"""How many nearly orthogonal directions fit: random, greedy, optimised, learned, and the bounds."""
+"""Numbers of nearly orthogonal directions: random, greedy, optimised, learned, and the bounds."""
 
 from circuitax.config.catalogue import Experiment
 

@@ -22,6 +22,7 @@ from circuitax.kit.checks import (
     require_at_least,
     require_below,
     require_divides,
+    require_equal,
     require_increasing,
     require_positive,
 )
@@ -78,10 +79,7 @@ class Spec:
         require_divides(self, "chunk", "optim.steps")
         if len(self.alpha) != len(self.decay):
             raise ValueError(f"decay={self.decay} must be as long as alpha={self.alpha}")
-        if self.optim.weight_decay:
-            raise ValueError(
-                f"optim.weight_decay={self.optim.weight_decay} must be 0: decay has that of arms"
-            )
+        require_equal(self, 0, "optim.weight_decay", why="decay has that of arms")
         require_arrays(
             self,
             "3 seeds alpha n_features widths",

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from circuitax.kernel.activations import Activation
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.uniforms import uniforms
@@ -55,9 +56,7 @@ class ScalingToy:
 
     def __post_init__(self) -> None:
         for field in ("n_features", "n_hidden", "batch_size"):
-            value = getattr(self, field)
-            if value < 1:
-                raise ValueError(f"{field}={value} must be at least 1")
+            check_range(field, getattr(self, field), "[1, inf)")
 
     def init(self, key: Key[Array, ""], hyper: ScalingHyper) -> TiedWeights:
         """``W ~ N(0, 1/m)``, ``b ~ N(0, 1)``."""

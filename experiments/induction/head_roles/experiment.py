@@ -1,4 +1,4 @@
-"""Who does what: heads told apart by what they look at, what they write, and by patching."""
+"""Roles of heads, told apart by their attention, by their writes, and by patching."""
 
 from dataclasses import dataclass, replace
 from functools import partial

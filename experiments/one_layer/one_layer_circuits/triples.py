@@ -3,6 +3,8 @@
 import numpy as np
 from jaxtyping import Bool, Int, Integer
 
+from circuitax.kernel.checks import check_range
+
 MOST_TOKENS = 1024  # then the table has about a gigabyte
 
 
@@ -30,8 +32,7 @@ def seen_triples(
     Raises:
         ValueError: If ``reach`` is less than 1 or there are more than 1,024 tokens.
     """
-    if reach < 1:
-        raise ValueError(f"reach={reach} must be at least 1")
+    check_range("reach", reach, "[1, inf)")
     n = len(chosen)
     if n > MOST_TOKENS:
         raise ValueError(f"chosen holds {n} tokens, must hold at most {MOST_TOKENS}")

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive
 
 A, B, QUERY, OUT, OTHER, FIRST_FILLER = range(6)
@@ -60,12 +61,9 @@ def sample_unless(
     Source: Shlegeris, "One-layer transformers aren't equivalent to a set of skip-trigrams" (2023);
         S4; erratum E11.
     """
-    if batch < 1:
-        raise ValueError(f"batch={batch} must be at least 1")
-    if length < 4:
-        raise ValueError(f"length={length} must be at least 4")
-    if n_filler < 1:
-        raise ValueError(f"n_filler={n_filler} must be at least 1")
+    check_range("batch", batch, "[1, inf)")
+    check_range("length", length, "[4, inf)")
+    check_range("n_filler", n_filler, "[1, inf)")
     if not 0.5 < high < 1:
         raise ValueError(f"high={high} must lie between 1/2 and 1")
     cell = jax.random.randint(derive(key, "cell"), (batch,), 0, 4)

@@ -1,4 +1,4 @@
-"""What grows and how fast: processor time and memory of six computations of this library."""
+"""Growth with size: processor time and memory of six computations of this library."""
 
 from circuitax.config.catalogue import Experiment
 

@@ -1,4 +1,4 @@
-"""What grows and how fast: processor time and memory of six computations of this library.
+"""Growth with size: processor time and memory of six computations of this library.
 
 Each is done at several sizes on random data. What is recorded depends on the machine, and its
 exponents hardly do.

@@ -48,7 +48,7 @@ def mlp_order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"
 
 
 def streams_past_heads(frozen: FrozenModel) -> Float[Array, "n_layers n_ctx d_model"]:
-    """The input of each layer from a token past no head: its embedding behind the MLPs before."""
+    """Input of each layer past no head: a token's embedding behind the MLPs before."""
 
     def step(alone: Array, layer: Int[Array, ""]) -> tuple[Array, Array]:
         return after_layer(frozen, layer, alone, alone, constants=False)[0], alone

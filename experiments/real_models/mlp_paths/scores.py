@@ -40,7 +40,7 @@ def path_shares(seen: Run, direction: Float[Array, " d_model"], gates: str) -> S
 
 
 def direct_shares(seen: Run, direction: Float[Array, " d_model"]) -> Float[Array, "layers heads"]:
-    """The direct effect of each head on the logit, past all later layers."""
+    """Direct share of each head in the logit, past all later layers."""
     w = direction / jnp.asarray(seen.scales.final)[-1]
     return jnp.einsum("lhd,d->lh", jnp.asarray(seen.head_outputs)[:, :, -1], w)
 

@@ -20,7 +20,7 @@ METHODS = ("paths", "RelP", "gradient", "direct effect")
 
 
 class Nodes(NamedTuple):
-    """What neurons and heads have: activations and outputs, scores, or whether they are kept."""
+    """Values of neurons and heads: activations and outputs, scores, or a mask of kept ones."""
 
     neurons: Array | np.ndarray
     heads: Array | np.ndarray

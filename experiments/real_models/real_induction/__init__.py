@@ -1,4 +1,4 @@
-"""What the heads of SmolLM2-135M do with random tokens that come twice, and what they are worth."""
+"""Heads of SmolLM2-135M on random tokens that come twice: their attention and their worth."""
 
 from circuitax.config.catalogue import Experiment
 

@@ -1,4 +1,4 @@
-"""What the heads of SmolLM2-135M do with random tokens that come twice, and what they are worth.
+"""Heads of SmolLM2-135M on random tokens that come twice: their attention and their worth.
 
 Scores and losses are held against an independent NumPy pass on the same texts. Then the heads that
 match prefixes are removed, the previous-token heads, and as many random heads, again and again; and

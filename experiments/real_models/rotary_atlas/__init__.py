@@ -1,4 +1,4 @@
-"""Which heads of SmolLM2-135M look a fixed distance back: read off weights, then seen on text."""
+"""Heads of SmolLM2-135M that look a fixed distance back: read off weights, then seen on text."""
 
 from circuitax.config.catalogue import Experiment
 

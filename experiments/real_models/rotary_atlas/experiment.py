@@ -1,4 +1,4 @@
-"""Which heads of SmolLM2-135M look a fixed distance back: read off weights, then seen on text.
+"""Heads of SmolLM2-135M that look a fixed distance back: read off weights, then seen on text.
 
 With rotary positions each head has one QK circuit for each offset. A score is linear in either
 content, so that the score of mean contents is the mean over all pairs of them. What differs is what

@@ -1,4 +1,4 @@
-"""How a real model uses the residual stream: what the framework paper says beside its figures."""
+"""Use of the residual stream in a real model: what the framework paper says beside figures."""
 
 from circuitax.config.catalogue import Experiment
 

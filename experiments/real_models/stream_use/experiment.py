@@ -1,4 +1,4 @@
-"""How a real model uses the residual stream: what the framework paper says beside its figures.
+"""Use of the residual stream in a real model: what the framework paper says beside figures.
 
 Embeddings vary along few directions of the stream and leave the others free; some neurons write
 against what they read; some heads take back what stands at the present token. All three were seen

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.weights import TiedWeights
 
@@ -52,9 +53,7 @@ class OneHotToy:
 
     def __post_init__(self) -> None:
         for field in ("n_features", "n_hidden", "batch_size"):
-            value = getattr(self, field)
-            if value < 1:
-                raise ValueError(f"{field}={value} must be at least 1")
+            check_range(field, getattr(self, field), "[1, inf)")
 
     def init(self, key: Key[Array, ""], hyper: OneHotHyper) -> TiedWeights:
         """``W ~ N(0, scale^2)``, ``b = 0``."""

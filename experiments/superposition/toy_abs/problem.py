@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.uniforms import uniforms
@@ -45,9 +46,7 @@ class AbsoluteToy:
 
     def __post_init__(self) -> None:
         for field in ("n_features", "n_hidden", "batch_size"):
-            value = getattr(self, field)
-            if value < 1:
-                raise ValueError(f"{field}={value} must be at least 1")
+            check_range(field, getattr(self, field), "[1, inf)")
         if not self.init_scale > 0:
             raise ValueError(f"init_scale={self.init_scale} must be positive")
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.uniforms import uniforms
@@ -66,8 +67,7 @@ class AdversarialToy:
     batch_size: int = 1024
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size={self.batch_size} must be at least 1")
+        check_range("batch_size", self.batch_size, "[1, inf)")
         if self.model.kind is not ToyKind.tied:
             raise ValueError(f"model.kind={self.model.kind.value} must be tied")
 

@@ -20,6 +20,7 @@ from circuitax.kit.checks import (
     require_at_least,
     require_below,
     require_divides,
+    require_equal,
     require_in,
     require_increasing,
 )
@@ -81,10 +82,7 @@ class Spec:
         require_increasing(self, "decay", length=2)
         require_at_least(self, 1, "seeds", "batch_size", "chunk", "exam_size", "permutations")
         require_divides(self, "chunk", "optim.steps")
-        if self.optim.weight_decay:
-            raise ValueError(
-                f"optim.weight_decay={self.optim.weight_decay} must be 0: decay has that of arms"
-            )
+        require_equal(self, 0, "optim.weight_decay", why="decay has that of arms")
         require_arrays(
             self,
             "6 seeds decay n_features n_hidden",

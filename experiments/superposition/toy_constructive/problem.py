@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from circuitax.kernel.activations import Activation
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.features import copula_columns
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.uniforms import uniforms
@@ -58,8 +59,7 @@ class DependentToy:
     batch_size: int = 1024
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size={self.batch_size} must be at least 1")
+        check_range("batch_size", self.batch_size, "[1, inf)")
 
     def init(self, key: Key[Array, ""], hyper: DependentHyper) -> TiedWeights:
         """Gaussian weights, zero biases."""

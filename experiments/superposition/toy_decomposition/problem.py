@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.uniforms import uniforms
@@ -86,9 +87,7 @@ class Decomposition:
 
     def __post_init__(self) -> None:
         for field in ("power", "batch_size"):
-            value = getattr(self, field)
-            if value < 1:
-                raise ValueError(f"{field}={value} must be at least 1")
+            check_range(field, getattr(self, field), "[1, inf)")
 
     def init(self, key: Key[Array, ""], hyper: TargetHyper) -> PyTree:
         """Random directions."""

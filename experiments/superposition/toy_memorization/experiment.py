@@ -22,6 +22,7 @@ from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.checks import (
     require_at_least,
     require_divides,
+    require_equal,
     require_in,
 )
 from circuitax.kit.measured_training import measured_training
@@ -82,10 +83,7 @@ class Spec:
         require_at_least(self, 0, "decay")
         require_in(self, "(0, 1]", "density")
         require_divides(self, "chunk", "optim.steps")
-        if self.optim.weight_decay:
-            raise ValueError(
-                f"optim.weight_decay={self.optim.weight_decay} must be 0: decay has that of members"
-            )
+        require_equal(self, 0, "optim.weight_decay", why="decay has that of members")
         sizes = self.sizes
         if sorted(set(sizes)) != sizes or min(sizes, default=0) < 3:
             raise ValueError(f"points={self.points} must increase from 3 or more")

@@ -1,4 +1,4 @@
-"""When is one more feature ignored, superposed, or given its own dimension?"""
+"""Phase diagrams of the last feature: ignored, superposed, or with a dimension of its own."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How far a proof of the phase diagram gets with three features in two dimensions."""
+"""Reach of a proof of the phase diagram with three features in two dimensions."""
 
 from circuitax.config.catalogue import Experiment
 

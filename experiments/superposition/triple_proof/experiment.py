@@ -1,4 +1,4 @@
-"""How far a proof of the phase diagram gets with three features in two dimensions.
+"""Reach of a proof of the phase diagram with three features in two dimensions.
 
 At points of density and importance of the last feature, branch and bound over all Gram matrices of
 three features in two dimensions raises a lower bound of the loss, level by level, and excludes

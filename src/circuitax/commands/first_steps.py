@@ -5,7 +5,7 @@ import gc
 from circuitax.lazy import import_later
 
 
-def put_off() -> None:
+def defer_work() -> None:
     """Defer work that the first steps of a run do not need.
 
     This is xarray, which with pandas is a fifth of all imports, for a record at the end; and the
@@ -17,7 +17,7 @@ def put_off() -> None:
 
 
 def resume_collection() -> None:
-    """Resume garbage collection after `put_off`, with all present objects exempt."""
+    """Resume garbage collection after `defer_work`, with all present objects exempt."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

@@ -75,7 +75,12 @@ def _write(options: dict[str, Any]) -> None:
     from circuitax.kernel.keys import derive
     from circuitax.kernel.sampling import Sampling
     from circuitax.lab.compilation import keep_compiled_code
-    from circuitax.lab.language_model import continuations, open_language_model, read_prompt, room
+    from circuitax.lab.language_model import (
+        continuations,
+        open_language_model,
+        read_prompt,
+        tokens_left,
+    )
 
     if greedy and (options["temperature"] != 1 or options["top_k"] or options["top_p"]):
         raise ConfigError("greedy takes the most probable token: no temperature, top-k or top-p")
@@ -93,7 +98,7 @@ def _write(options: dict[str, Any]) -> None:
     with jax.enable_x64(facts["dtype"] == "float64"):
         model = open_language_model(run, options["model"], options["member"], options["step"])
         prompt = read_prompt(model, options["PROMPT"])
-        space = room(model, len(prompt))
+        space = tokens_left(model, len(prompt))
         n_tokens = options["tokens"]
         if n_tokens is None:
             n_tokens = MOST if space is None else min(space, MOST)

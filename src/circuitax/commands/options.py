@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from circuitax.config.catalogue import ExperimentEntry, no_experiment
 from circuitax.config.schema import ConfigError
-from circuitax.lab.cores import n_cores
+from circuitax.cores import n_cores
 from circuitax.lab.places import about_the_place
 from circuitax.names import nearest
 
@@ -50,7 +50,7 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command: what it does, the words that it takes, and its options.
+    """A command: its purpose, its words, and its options.
 
     Attributes:
         name: Of ``python -m experiments.<name>``.
@@ -67,7 +67,7 @@ class Command(NamedTuple):
     needed: bool = False
 
     def help(self) -> str:
-        """Usage, what the command does, and its options."""
+        """Usage, purpose and options of the command."""
         usage = (item.replace(" ", "\0") for item in (*self.words, *self._brackets()))
         lines = [_wrapped(f"usage: python -m experiments.{self.name} ", " ".join(usage))]
         lines += ["", *self.about.strip().split("\n")]
@@ -126,7 +126,7 @@ class Command(NamedTuple):
         raise ConfigError(f"{item} is no option{near}; options are {', '.join(known) or 'none'}")
 
     def entry(self, act: Callable[[dict[str, Any]], int]) -> Callable[[list[str] | None], int]:
-        """Decorator of what the command does with its options, which returns the exit status.
+        """Decorator of the function that runs the command and returns the exit status.
 
         The command prints its help where it is asked for, or nothing is typed and something must
         be; mistakes and errors of the disk are one line, with exit status 2.

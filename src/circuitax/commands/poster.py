@@ -10,10 +10,10 @@ from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.figures.picture import save_pdf
 from circuitax.figures.poster import Panel, poster
 from circuitax.figures.spec import draw_all
+from circuitax.lab.page_items import claim_rows, gallery_item
 from circuitax.lab.places import require_results
 from circuitax.lab.runs import WholeRun, provenance, shown, whole
 from circuitax.lab.settle import settle_run
-from circuitax.lab.showing import claim_rows, gallery_item
 from circuitax.records.chapters import CHAPTERS
 from circuitax.records.claim_texts import ClaimRow, badge
 from circuitax.records.claims_page import published_counts

@@ -139,7 +139,7 @@ def _suite(
             try:
                 pages.write(ended)
             except OSError:  # a full disk: nothing is left to run on behind it
-                pool.tell()
+                pool.end_all()
                 while suite.finished():
                     pass
                 raise
@@ -192,7 +192,7 @@ def _there(
 def _announcement(
     left: list[str], there: int, entries: dict[str, ExperimentEntry], scale: str, jobs: int
 ) -> str:
-    """Announcement of what is computed, how long it takes, and that it can be stopped."""
+    """Announcement of the work, of its expected time, and of the way to stop it."""
     finished = f"{there} finished before; " if there else ""
     if not left:
         return f"{finished}nothing to compute"
@@ -209,7 +209,7 @@ def _hint(names: Iterable[str], entries: dict[str, ExperimentEntry], scale: str,
 
 
 class _Pages:
-    """The pages: accepted runs, and beside their claims what the runs made here give.
+    """The pages: accepted runs, and the numbers of this machine beside their claims.
 
     Args:
         entries: All experiments.
@@ -277,7 +277,7 @@ class _Pages:
         )
 
     def words(self, name: str) -> str:
-        """The number of claims of one experiment made here with each word, behind a colon."""
+        """Counts of one experiment's claims by their outcome here, behind a colon."""
         if name not in self.here or name not in self._accepted:
             return ""
         found = held_against({name: self._accepted[name]}, {name: self.here[name]}, self._command)
@@ -332,7 +332,7 @@ def _report(
 
 
 def _word(item: Result) -> str:
-    """The outcome of an experiment in a word: done, busy, stopped or FAILED."""
+    """Outcome of an experiment: done, busy, stopped or FAILED."""
     if item.status in DONE:
         return "done"
     return item.status if item.status in (BUSY, "stopped") else "FAILED"

@@ -18,7 +18,7 @@ _BAR = "  |{bar:20}| {desc}"
 
 
 class Lines:
-    """The events of a suite as plain lines, those of experiments behind their names.
+    """Events of a suite as plain lines, those of experiments behind their names.
 
     Args:
         named: Whether lines of experiments begin with their names.
@@ -28,7 +28,7 @@ class Lines:
         self.named = named
 
     def coming(self, text: str) -> None:
-        """Progress of the suite, whenever an experiment is about to start."""
+        """Progress of the suite, before an experiment starts."""
         self.say(text)
 
     def began(self, name: str, folder: Path) -> None:
@@ -44,10 +44,10 @@ class Lines:
         self.say(f"{name}: {text}")
 
     def tick(self) -> None:
-        """A moment passes."""
+        """Redraw the view; called several times a second."""
 
     def close(self) -> None:
-        """Nothing runs any more."""
+        """End the view, after the last experiment."""
 
     def ended(self, name: str, text: str, failed: bool) -> None:
         """An experiment has ended.

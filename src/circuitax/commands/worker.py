@@ -15,13 +15,13 @@ from hydra.core.utils import setup_globals
 from circuitax.commands.job import LAUNCHER, compute_planned
 from circuitax.config.catalogue import discover
 from circuitax.config.planned_runs import plan
+from circuitax.cores import one_device_a_core
 from circuitax.lab.compilation import (
     Footprint,
     footprint,
     release_compiled_code,
     return_freed_memory,
 )
-from circuitax.lab.cores import one_device_a_core
 from circuitax.lab.places import in_one_line
 from circuitax.lab.stop import StopFlag, Stopped, receive
 from circuitax.records.owner import this_process

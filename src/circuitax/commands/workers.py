@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 from circuitax.commands.status import STATUS, leave
 from circuitax.commands.suite_view import Lines
 from circuitax.commands.worker import Answer, Job, serve
-from circuitax.lab.cores import n_cores
+from circuitax.cores import n_cores
 from circuitax.lab.stop import SIGNALS, StopFlag, withheld
 
 # Between two looks at the stop flag.
@@ -31,7 +31,7 @@ _OF_THE_SWEEP = ("hydra/launcher", "hydra.launcher", "hydra/sweeper", "hydra.swe
 
 
 class Worker(NamedTuple):
-    """A worker process, the connection to it, and what copies its output, if anything does."""
+    """A worker process, the connection to it, and the thread that copies its output, if any."""
 
     process: BaseProcess
     connection: Connection
@@ -102,7 +102,7 @@ class Pool:
         found: list[tuple[Job, Answer]] = []
         while self._busy and not found:
             if self._stop.number is not None:
-                self.tell()
+                self.end_all()
             ready = wait([worker.connection for worker in self._busy], timeout=SECONDS)
             self._view.tick()
             for worker in [worker for worker in self._busy if worker.connection in ready]:
@@ -119,8 +119,8 @@ class Pool:
                 found.append((job, answer))
         return found
 
-    def tell(self) -> None:
-        """Tell all that compute to save and end, each once."""
+    def end_all(self) -> None:
+        """Signal every busy worker to save and end, once."""
         for worker in [worker for worker in self._busy if worker not in self._told]:
             self._told.add(worker)
             worker.process.terminate()

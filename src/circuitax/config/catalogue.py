@@ -141,7 +141,7 @@ class ExperimentEntry(NamedTuple):
 
     @property
     def notes(self) -> str:
-        """Markdown of ``notes.md``, which says what neither a claim nor a figure does; or empty."""
+        """Markdown of ``notes.md``; empty without that file."""
         file = self.folder / NOTES
         return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
 
@@ -177,7 +177,7 @@ def checkout() -> Path:
 
 
 def no_experiment(name: str, entries: Collection[str]) -> str:
-    """The end of the message about an experiment that is not there: the nearest, and all others."""
+    """Ending of the message about an unknown experiment: the nearest name, and all others."""
     elsewhere = f"{VARIABLE}=FOLDER finds those of another folder"
     return (
         f"is not an experiment{nearest(name, entries)}; {elsewhere}; there are "

@@ -1,9 +1,15 @@
-"""The checksum of an input file or folder, which may change between runs."""
+"""Checksums of files, and of an input file or folder, which may change between runs."""
 
 import hashlib
 from pathlib import Path
 
 ABSENT = "absent"
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint(path: str | Path) -> str:
@@ -18,19 +24,14 @@ def fingerprint(path: str | Path) -> str:
     place = Path(path).expanduser()
     try:
         if place.is_file():
-            return _of_file(place)
+            return checksum(place)
         if not place.is_dir():
             return ABSENT
         digest = hashlib.sha256()
         for item in sorted(place.rglob("*")):
             name = item.relative_to(place)
             if item.is_file() and not any(part.startswith(".") for part in name.parts):
-                digest.update(f"{name.as_posix()}\0{_of_file(item)}\n".encode())
+                digest.update(f"{name.as_posix()}\0{checksum(item)}\n".encode())
         return digest.hexdigest()
     except OSError:
         return ABSENT
-
-
-def _of_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from circuitax.kernel.checks import check_range
+
 
 @dataclass(frozen=True)
 class SparseTask:
@@ -44,8 +46,7 @@ class SparseTask:
         for value in self.importance_base:
             if not value > 0:
                 raise ValueError(f"importance_base={value:g} must be positive")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size={self.batch_size} must be at least 1")
+        check_range("batch_size", self.batch_size, "[1, inf)")
 
     @property
     def density(self) -> Float[Array, " density"]:

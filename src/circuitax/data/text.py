@@ -22,7 +22,7 @@ from circuitax.data.tokenizer import (
     tokenizer_from_file,
 )
 from circuitax.data.tokens import TokenArrays, corpus_tokens
-from circuitax.kernel.checks import choose_fields
+from circuitax.kernel.checks import check_range, choose_fields
 
 
 class Language(Enum):
@@ -64,10 +64,7 @@ class TextSpec:
             )
         if self.d_vocab < SMALLEST_VOCABULARY:
             raise ValueError(f"d_vocab={self.d_vocab} must be at least {SMALLEST_VOCABULARY}")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction={self.validation_fraction} must lie between 0 and 1"
-            )
+        check_range("validation_fraction", self.validation_fraction, "(0, 1)")
         if self.path and not Path(self.path).expanduser().exists():
             raise ValueError(f"path={self.path!r} must be a file or a folder: there is none")
         if self.tokenizer:

@@ -7,6 +7,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from circuitax.kernel.checks import check_range
+
 
 @dataclass(frozen=True)
 class VectorSource:
@@ -29,8 +31,7 @@ class VectorSource:
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise ValueError(f"batch={self.batch} must be at least 1")
+        check_range("batch", self.batch, "[1, inf)")
         if self.rows.ndim != 2 or not len(self.rows):
             raise ValueError(f"rows has shape {self.rows.shape}, must have rows of one length")
         table = np.ascontiguousarray(self.rows)

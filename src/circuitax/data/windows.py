@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Int, Integer, Key
 
 from circuitax.data.corpus import TextError
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import at_index
 
 # Device indices are int32.
@@ -147,8 +148,7 @@ def _starts(key: Key[Array, ""], n_tokens: int, batch: int, length: int) -> Int[
 
 
 def _check(n_tokens: int, batch: int, length: int) -> None:
-    if batch < 1:
-        raise ValueError(f"batch={batch} must be at least 1")
+    check_range("batch", batch, "[1, inf)")
     if not 1 <= length <= n_tokens:
         raise TextError(
             f"length={length} must be between 1 and the {n_tokens} tokens of the text; use more "

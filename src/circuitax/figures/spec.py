@@ -1,4 +1,4 @@
-"""Declared figures of an experiment: what each is called, shows, and would be refuted by."""
+"""Declared figures of an experiment: name, message, caption, and possible refutation."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -45,5 +45,5 @@ class FigureSpec:
 
 @styled
 def draw_all(figures: Iterable[FigureSpec], record: Record) -> dict[str, Figure]:
-    """Pictures by name, of the figures that a record has what is drawn for."""
+    """Pictures by name, of the figures whose data the record has."""
     return {figure.name: figure.draw(record) for figure in figures if figure.where(record)}

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from circuitax.documented import documented
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.model import Model
 
 
@@ -43,8 +44,7 @@ def empty_cache(model: Model, n_max: int) -> Cache:
     Raises:
         ValueError: If ``n_max`` is less than 1.
     """
-    if n_max < 1:
-        raise ValueError(f"n_max={n_max} must be at least 1")
+    check_range("n_max", n_max, "[1, inf)")
     W_K, W_V = model.blocks.attention.W_K, model.blocks.attention.W_V
     d_head = W_K.shape[-1]
     # One row for each query head: an edit of keys may differ between the heads of a group.

@@ -55,13 +55,13 @@ def check_range(name: str, value: Any, interval: str) -> None:
 
 
 def shortened(value: Any) -> str:
-    """A value as written in a message: one line of sixty characters, at most."""
+    """A value as text for a message: one line of sixty characters, at most."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def check_float_type(name: str, dtype: Any) -> None:
-    """Refuse what is no type of floating-point numbers, such as ``jnp.float32``.
+    """Require a floating-point type, such as ``jnp.float32``.
 
     Raises:
         ValueError: If it is none.

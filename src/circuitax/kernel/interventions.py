@@ -159,7 +159,7 @@ def freeze(trace: Trace, gates: str | None = "frozen") -> Interventions:
 
 
 def check_edit(name: str, edit: Any) -> None:
-    """Refuse what are no interventions; None is let through.
+    """Require interventions, or None.
 
     Raises:
         ValueError: If it is another thing.
@@ -172,7 +172,7 @@ def check_edit(name: str, edit: Any) -> None:
 
 
 def check_gates(gates: str) -> None:
-    """Refuse another name than those of `GATES`.
+    """Require a name of `GATES`.
 
     Raises:
         ValueError: As said.

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 from jaxtyping import Array, Int, Key
 
+from circuitax.kernel.checks import check_range
+
 
 def derive(key: Key[Array, "*batch"], purpose: str) -> Key[Array, "*batch"]:
     """The key for one purpose, such as ``"init"`` or ``"data"``.
@@ -29,7 +31,7 @@ def derive(key: Key[Array, "*batch"], purpose: str) -> Key[Array, "*batch"]:
 
 
 def check_key(key: Any, *, one: bool = False) -> None:
-    """Refuse what is no typed key, such as a seed.
+    """Require typed keys; a seed is none.
 
     Args:
         key: What was given.
@@ -62,8 +64,7 @@ def member_keys(key: Key[Array, ""], n_members: int) -> Key[Array, " member"]:
         ValueError: If ``n_members`` is less than 1.
     """
     check_key(key)
-    if n_members < 1:
-        raise ValueError(f"n_members={n_members} must be at least 1")
+    check_range("n_members", n_members, "[1, inf)")
     indices = jax.numpy.arange(n_members)
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, indices)
 

@@ -328,7 +328,7 @@ def stack(models: Sequence[Model]) -> Model:
 
 
 def check_one_member(model: Any) -> None:
-    """Refuse an ensemble where one model is wanted, and what is no model, such as a run of one.
+    """Require one model: an ensemble is refused, and so is any other object, such as a run.
 
     Raises:
         ValueError: If it is none, or the weights have leading axes of members.

@@ -171,7 +171,7 @@ def token_losses(run: Run) -> Float[Array, "*batch n_losses"]:
 
 
 def check_run(run: Any, name: str = "run") -> Run:
-    """The run itself; refuses what is none, such as the model that it would be made of.
+    """The run itself; any other object, such as a model, is refused.
 
     Raises:
         ValueError: If it is none.

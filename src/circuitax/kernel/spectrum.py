@@ -18,6 +18,7 @@ from jaxtyping import Complex, Float
 
 from circuitax.kernel import decompositions
 from circuitax.kernel.chain import Chain
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.linalg import safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.products import cheapest, multiply
 
@@ -85,8 +86,7 @@ def power_sums(cycle: Cycle, n: int) -> Float[Array, "*batch n"]:
     Raises:
         ValueError: If ``n`` is less than 1.
     """
-    if n < 1:
-        raise ValueError(f"n={n} must be at least 1")
+    check_range("n", n, "[1, inf)")
     power, sums = cycle.core, []
     for _ in range(n):
         sums.append(jnp.trace(power, axis1=-2, axis2=-1))

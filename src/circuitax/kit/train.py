@@ -1,4 +1,4 @@
-"""Training of a problem of one's own, from Python: an ensemble, its metrics, and what is probed."""
+"""Training of a problem of one's own, from Python: an ensemble, its metrics and its probes."""
 
 import dataclasses
 import hashlib
@@ -49,7 +49,7 @@ LOG = logging.getLogger("circuitax")
 @tabled
 @dataclass(frozen=True, repr=False)
 class TrainLog:
-    """Trained members and what was recorded on the way.
+    """Trained members, with metrics and probes of the training.
 
     Attributes:
         models: Parameters of all members after the last step, every array with an axis of members
@@ -96,7 +96,7 @@ def train(
     folder: str | Path | None = None,
     mesh: Mesh | str | None = "auto",
 ) -> TrainLog:
-    """Train an ensemble of a problem of one's own, with progress; Ctrl-C returns what there is.
+    """Train an ensemble of a problem of one's own, with progress; Ctrl-C returns it as it is.
 
     Args:
         problem: Frozen dataclass with ``init``, ``batch`` and ``loss``, as `Problem` says; the

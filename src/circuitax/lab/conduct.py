@@ -19,9 +19,9 @@ import jax
 from circuitax.config.catalogue import checkout
 from circuitax.config.identity import canonical
 from circuitax.config.planned_runs import PlannedRun
+from circuitax.cores import n_cores
 from circuitax.kernel.keys import derive
 from circuitax.lab.busy import Busy, held
-from circuitax.lab.cores import n_cores
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import Lab
 from circuitax.lab.metric_lines import METRICS

@@ -10,6 +10,7 @@ from jaxtyping import Array, Int, Key
 from tokenizers import Tokenizer
 
 from circuitax.data.tokenizer import boundary_id, encode_prompt, tokenizer_from_file
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
@@ -110,7 +111,7 @@ def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
     return [*front, *ids]
 
 
-def room(language: LanguageModel, n_read: int) -> int | None:
+def tokens_left(language: LanguageModel, n_read: int) -> int | None:
     """Number of tokens that fit after ``n_read``; the last is written, never read. None: any."""
     n_ctx = language.model.n_ctx
     return None if n_ctx is None else n_ctx - n_read + 1
@@ -133,7 +134,7 @@ def continuations(
     Args:
         language: From `open_language_model`.
         prompt: From `read_prompt`.
-        n_tokens: New tokens of each sample, at least 1 and at most `room`.
+        n_tokens: New tokens of each sample, at least 1 and at most `tokens_left`.
         key: Sample i is drawn by member key i, whatever their number.
         sampling: Temperature and filters.
         samples: How many, at least 1.
@@ -141,15 +142,14 @@ def continuations(
     Raises:
         ValueError: If a number is out of its range.
     """
-    space = room(language, len(prompt))
+    space = tokens_left(language, len(prompt))
     if n_tokens < 1 or (space is not None and n_tokens > space):
         most = "" if space is None else f" and at most {space}"
         raise ValueError(
             f"tokens={n_tokens} must be at least 1{most}: {language.name} reads "
             f"n_ctx={language.model.n_ctx}, and the prompt has {len(prompt)} with the boundary"
         )
-    if samples < 1:
-        raise ValueError(f"samples={samples} must be at least 1")
+    check_range("samples", samples, "[1, inf)")
     module, variables = (
         Transformer(language.model.spec),
         {"params": params_from_model(language.model)},

@@ -9,11 +9,11 @@ from circuitax.config.catalogue import ExperimentEntry, checkout
 from circuitax.display.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.figures.embedding import embedded_picture
 from circuitax.lab.here import published_here
+from circuitax.lab.page_items import claim_rows, gallery_item, relative, runs_table
+from circuitax.lab.report_viewers import Views, views
 from circuitax.lab.runs import SETTLED, TWIN, WholeRun, figures, results_folder
 from circuitax.lab.settle import settle_run
-from circuitax.lab.showing import claim_rows, gallery_item, relative, runs_table
 from circuitax.lab.twin_files import OUTCOMES
-from circuitax.lab.viewing import Views, views
 from circuitax.records.acceptance import outcome_table
 from circuitax.records.agreement import Here
 from circuitax.records.chapters import CLAIMS, GALLERY
@@ -143,7 +143,7 @@ def pages_key(
 def _beside(
     row: ClaimRow, made: Mapping[str, WholeRun], here: Mapping[str, Here], page: Path
 ) -> ClaimRow:
-    """The row of a claim with what was measured on this machine beside it."""
+    """The row of a claim with this machine's measurement beside it."""
     run = made.get(row.experiment)
     where = "" if run is None else relative(run, page)
     return row._replace(here=here.get(row.settled.claim.id), made=where)

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, NewType
 
 from circuitax.config.catalogue import checkout
+from circuitax.data.fingerprint import checksum
 from circuitax.names import nearest
 from circuitax.records.claims import SettledClaim
 from circuitax.records.estimate import Estimate, estimate_from_json
-from circuitax.records.manifest import checksum, damage
+from circuitax.records.manifest import damage
 from circuitax.records.settled_json import settled_from_json
 from circuitax.records.store import recover, recover_all
 

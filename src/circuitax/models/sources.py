@@ -77,7 +77,7 @@ def find_source(source: str | Path, config: Mapping[str, Any] | None = None) -> 
 
 
 def check_path(name: str, value: Any) -> None:
-    """Refuse what is neither a path nor the text of one.
+    """Require a path, or the text of one.
 
     Raises:
         ValueError: If it is none.

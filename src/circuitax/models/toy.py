@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from circuitax.kernel.activations import Activation
-from circuitax.kernel.checks import choose_fields
+from circuitax.kernel.checks import check_range, choose_fields
 from circuitax.kernel.toy import dense_forward, tied_forward
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
 
@@ -62,9 +62,7 @@ class ToySpec:
     def __post_init__(self) -> None:
         choose_fields(self)
         for field in ("n_features", "n_hidden", "depth"):
-            value = getattr(self, field)
-            if value < 1:
-                raise ValueError(f"{field}={value} must be at least 1")
+            check_range(field, getattr(self, field), "[1, inf)")
         if self.kind is not ToyKind.dense and self.depth != 1:
             raise ValueError(f"depth={self.depth} must be 1 for a {self.kind.value} model")
         if self.output not in (Activation.relu, Activation.linear):

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from circuitax.kernel.checks import check_range
+
 
 class Tiles(NamedTuple):
     """Tile coordinates ``(i, j)``, ``i <= j``, of an N×N table cut in squares of ``block``."""
@@ -23,8 +25,7 @@ def upper_tiles(n_points: int, block: int) -> Tiles:
     """
     if n_points < 2:
         raise ValueError(f"n_points={n_points} must be at least 2 to make a pair")
-    if block < 1:
-        raise ValueError(f"block={block} must be at least 1")
+    check_range("block", block, "[1, inf)")
     rows, columns = np.triu_indices(-(-n_points // block))
     return Tiles(rows.astype(np.int32), columns.astype(np.int32))
 

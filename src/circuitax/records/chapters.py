@@ -61,5 +61,5 @@ NAMES = tuple(chapter.name for chapter in CHAPTERS)
 
 
 def chapter_of(name: str) -> Chapter:
-    """The chapter of a name; the last one, of no folder, where there is none of that name."""
+    """The chapter of a name; for an unknown name the last one, which has no folder."""
     return next((chapter for chapter in CHAPTERS if chapter.name == name), CHAPTERS[-1])

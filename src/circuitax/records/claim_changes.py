@@ -142,7 +142,7 @@ def read_moves(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def moved(verdicts: Iterable[str]) -> tuple[str, ...]:
-    """Verdicts without repetition, and without those that were not looked at, for want of a run."""
+    """Verdicts without repetition, those of claims that were not measured left out."""
     looked_at = [verdict for verdict in verdicts if verdict not in _NO_LOOK]
     return tuple(verdict for verdict, _ in groupby(looked_at))
 

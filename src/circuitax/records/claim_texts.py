@@ -1,4 +1,4 @@
-"""Texts of a claim, the same on every page: number, null, verdict, and what stands in its fold."""
+"""Texts of a claim, the same on every page: number, null, verdict, and further facts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -94,7 +94,7 @@ def null_text(settled: SettledClaim) -> str:
 
 
 def here_text(here: Here) -> str:
-    """One word, the number measured here with its n, and how far it is apart or why there is none.
+    """Agreement in a word, the number measured here with its n, and its distance or its absence.
 
     Such as ``differs: 0.31 [0.28, 0.34], n = 5; apart 3.1 times what both intervals allow``.
     """
@@ -139,7 +139,7 @@ def _deciding_text(settled: SettledClaim) -> str:
 
 
 def cause(settled: SettledClaim) -> str:
-    """Why a claim does not hold: a hypothesis, a test of one, or the reason for its verdict."""
+    """Cause of a claim that does not hold: a hypothesis, its test, or the reason of the verdict."""
     text = sentence(settled.reason or "none yet")
     if text.lower().startswith("tested"):  # a test is no hypothesis, and says so itself
         return text

@@ -164,7 +164,7 @@ class Claim:
 
     @property
     def needs_null(self) -> bool:
-        """Whether it must declare a null: what is true by algebra or by proof needs none."""
+        """Whether the claim must declare a null; a theorem or an identity needs none."""
         return self.kind != "identity" and self.origin != THEOREM
 
     @property
@@ -293,7 +293,7 @@ class SettledClaim(NamedTuple):
 
     @property
     def on_bare_sign(self) -> bool:
-        """Whether it asks for no more than a sign.
+        """Whether the claim asks for a sign alone.
 
         Its limit is 0, or it has one limit, which lies in its null's own interval, from the 5 to
         the 95 % quantile of the drawn values: a count of 1 where none or one is drawn, or 0.05 of

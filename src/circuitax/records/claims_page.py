@@ -189,7 +189,7 @@ def _disagrees(row: ClaimRow) -> bool:
 
 
 def _wrong_in_papers(row: ClaimRow) -> bool:
-    """Whether it is a correction that holds, or a printed formula that fails without sampling."""
+    """Whether a claim is a correction that holds, or a printed formula that fails exactly."""
     claim, verdict, estimate, *_ = row.settled
     if claim.origin == CORRECTION:
         return verdict == HOLDS

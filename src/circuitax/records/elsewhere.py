@@ -1,4 +1,4 @@
-"""Choices that are made on other replicates than those that they are judged on."""
+"""Cross-validated choices: made on some replicates, judged on others."""
 
 import numpy as np
 import xarray as xr

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from circuitax.documented import documented
+from circuitax.kernel.checks import check_range
 
 _Z2 = 1.959964**2  # of Wilson's interval at 95 %
 
@@ -106,8 +107,7 @@ def proportion_estimate(
             (0, 1), or ``method`` is unknown.
     """
     count, trials = int(successes), int(n)
-    if trials < 1:
-        raise ValueError(f"n={trials} must be at least 1")
+    check_range("n", trials, "[1, inf)")
     if not 0 <= count <= trials:
         raise ValueError(f"successes={count} must be between 0 and n={trials}")
     if method not in {"wilson", "exact"}:
@@ -230,5 +230,4 @@ def _finite(samples: ArrayLike) -> np.ndarray:
 
 
 def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"level={level} must be in (0, 1)")
+    check_range("level", level, "(0, 1)")

@@ -1,4 +1,4 @@
-"""The gallery: an index, and a page for each chapter with what its experiments show."""
+"""The gallery: an index, and a page for each chapter with the figures of its experiments."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

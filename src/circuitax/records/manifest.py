@@ -5,15 +5,10 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from circuitax.data.fingerprint import checksum
 from circuitax.records.store import write_json
 
 MANIFEST = "manifest.json"
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Nulls of claims: how each is made, and how often the claim would hold in it."""
+"""Nulls of claims: their construction, and the rate at which a claim would hold in one."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ Nulls = Mapping[str, Mapping[str, Draws]]
 
 @dataclass(frozen=True)
 class Null:
-    """The null beside a claim, or why it needs none, declared with the claim.
+    """The null beside a claim, or the reason for its absence, declared with the claim.
 
     Attributes:
         kind: ``"untrained"``: the same measure on the weights at the start. ``"mismatched"``: what

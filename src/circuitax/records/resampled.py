@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from circuitax.kernel.checks import check_range
 from circuitax.records.estimate import Estimate
 
 
@@ -39,10 +40,8 @@ def resampled_estimate(
     """
     if not sizes or min(sizes) < 1:
         raise ValueError(f"sizes={sizes} must name groups of 1 unit or more")
-    if not 0 < level < 1:
-        raise ValueError(f"level={level} must be in (0, 1)")
-    if n_resamples < 100:
-        raise ValueError(f"n_resamples={n_resamples} must be at least 100")
+    check_range("level", level, "(0, 1)")
+    check_range("n_resamples", n_resamples, "[100, inf)")
     rng = np.random.default_rng(seed)
     value = float(statistic(*(np.arange(size) for size in sizes)))
     count = sum(sizes) if n is None else n

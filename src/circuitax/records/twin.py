@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors.numpy import load_file
 
+from circuitax.data.fingerprint import checksum
 from circuitax.records.record import Record
 
 # Values of each variable that a twin keeps, evenly spaced, so that a difference has a size.
@@ -72,8 +73,7 @@ def digest(run: Path, varies: Iterable[str] = ()) -> dict[str, Any]:
             for name, array in sorted(load_file(path).items()):
                 found[f"arrays/{path.stem}/{name}"] = [_mark(array, ()), []]
         else:
-            mark = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-            found[f"arrays/{path.name}"] = [mark, []]
+            found[f"arrays/{path.name}"] = [checksum(path)[:16], []]
     left_out = set(varies)
     return {name: about for name, about in found.items() if name not in left_out}
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.data.paired import paired_features
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.uniforms import uniforms
 from circuitax.models.autoencoder import Autoencoder, Sparsity
@@ -61,9 +62,7 @@ class DictionaryLearning:
 
     def __post_init__(self) -> None:
         for field in ("n_true", "batch_size"):
-            value = getattr(self, field)
-            if value < 1:
-                raise ValueError(f"{field}={value} must be at least 1")
+            check_range(field, getattr(self, field), "[1, inf)")
 
     def init(self, key: Key[Array, ""], hyper: DictionaryHyper) -> PyTree:
         """Random directions; the encoder is their transpose."""

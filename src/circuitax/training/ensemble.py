@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
-from circuitax.kernel.checks import choose_fields
+from circuitax.kernel.checks import check_range, choose_fields
 from circuitax.kernel.compiler_options import Options, options_for
 from circuitax.kernel.keys import derive, in_a_row, member_keys
 from circuitax.training import step as solo
@@ -64,9 +64,7 @@ class Plan:
     def __post_init__(self) -> None:
         choose_fields(self)
         for field in ("chunk", "common"):
-            value = getattr(self, field)
-            if value < 1:
-                raise ValueError(f"{field}={value} must be at least 1")
+            check_range(field, getattr(self, field), "[1, inf)")
         check_mesh(self.mesh)
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from circuitax.kernel.checks import check_range
 from circuitax.training.problem import Problem, loss_and_metrics
 
 
@@ -27,8 +28,7 @@ def fresh_losses(
     Raises:
         ValueError: If ``n_batches`` is less than 1.
     """
-    if n_batches < 1:
-        raise ValueError(f"n_batches={n_batches} must be at least 1")
+    check_range("n_batches", n_batches, "[1, inf)")
 
     def one_batch(step: Array) -> Float[Array, " member"]:
         batch = problem.batch(key, step)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from circuitax.kernel.checks import check_range
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member, Problem, TrainState
 from circuitax.training.step import init, step
@@ -22,8 +23,7 @@ def scan_steps(
     Raises:
         ValueError: If ``n_steps`` is less than 1.
     """
-    if n_steps < 1:
-        raise ValueError(f"n_steps={n_steps} must be at least 1")
+    check_range("n_steps", n_steps, "[1, inf)")
     state, metrics = jax.lax.scan(lambda s, _: one_step(s), state, length=n_steps)
     means = {name: jnp.mean(values, axis=0) for name, values in metrics.items()}
     return state, means | {"alive": state.alive}

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from circuitax.kernel.checks import choose_fields
+from circuitax.kernel.checks import check_range, choose_fields
 from circuitax.training.muon import muon_direction
 
 
@@ -81,11 +81,8 @@ class OptimSpec:
         if not self.weight_decay >= 0:
             raise ValueError(f"weight_decay={self.weight_decay} must be 0 or more")
         for field in ("b1", "b2", "momentum"):
-            value = getattr(self, field)
-            if not 0 <= value < 1:
-                raise ValueError(f"{field}={value} must be in [0, 1)")
-        if not 0 <= self.end_fraction <= 1:
-            raise ValueError(f"end_fraction={self.end_fraction} must be in [0, 1]")
+            check_range(field, getattr(self, field), "[0, 1)")
+        check_range("end_fraction", self.end_fraction, "[0, 1]")
         if not 0 <= self.warmup_steps <= self.steps:
             raise ValueError(
                 f"warmup_steps={self.warmup_steps} must be in [0, steps], steps={self.steps}"

@@ -46,7 +46,7 @@ def every_device() -> Mesh | None:
     """A mesh with all devices along ``member``, or None where there is one to train on.
 
     The cores of a CPU are devices where JAX was told so before it computed anything
-    (``jax.config.update("jax_num_cpu_devices", 2)``, `lab.cores.one_device_a_core`); those that a
+    (``jax.config.update("jax_num_cpu_devices", 2)``, `cores.one_device_a_core`); those that a
     flag of XLA simulates are not for training. None too where several processes share the devices,
     since all of them would have to take part.
     """
@@ -57,7 +57,7 @@ def every_device() -> Mesh | None:
 
 
 def check_mesh(mesh: Mesh | str | None) -> None:
-    """Refuse what no argument ``mesh`` of a training can be.
+    """Require a valid argument ``mesh`` of a training.
 
     Raises:
         ValueError: If it is another word than ``auto``, or a mesh with other axes.

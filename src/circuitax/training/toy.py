@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.kernel.activations import Activation, activate
-from circuitax.kernel.checks import choose_fields
+from circuitax.kernel.checks import check_range, choose_fields
 from circuitax.kernel.features import feature_columns, sample_anticorrelated, sample_correlated
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.toy import dense_forward
@@ -82,8 +82,7 @@ class ToyProblem:
     def __post_init__(self) -> None:
         choose_fields(self)
         n, size = self.model.n_features, self.set_size
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size={self.batch_size} must be at least 1")
+        check_range("batch_size", self.batch_size, "[1, inf)")
         if size < 1 or n % size:
             raise ValueError(f"set_size={size} must divide n_features={n}")
         if self.features is Features.independent and size != 1:

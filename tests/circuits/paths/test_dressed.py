@@ -273,7 +273,7 @@ def test_every_path_of_heads_is_the_sum_over_its_mlps(seen: Run, gates: str) -> 
 def test_sources_sum_to_the_whole_and_the_absolute_sum_is_beside_it(seen: Run) -> None:
     linear = frozen.frozen_model(seen)
     kinds = ("tokens", "positions", "biases", "mlps")
-    parts = [expansion.path_streams(frozen.only(linear, kind)).sum(axis=0) for kind in kinds]
+    parts = [expansion.path_streams(frozen.with_source(linear, kind)).sum(axis=0) for kind in kinds]
     close(sum(parts), seen.trace.streams[-1])
     found = expansion.expand(seen)
     close(found.terms.sum(axis=0) + found.bias[None], seen.logits)
@@ -300,7 +300,7 @@ def test_the_frozen_forward_pass_is_affine_and_its_slope_is_the_dressed_model(
     live = stream(change, Interventions()) - base
     assert np.abs(live - once).max() > 1e-3 * np.abs(once).max()
     first = stream(change.at[1:].set(0), edit) - base
-    linear = frozen.only(frozen.frozen_model(seen, gates=gates), "tokens")
+    linear = frozen.with_source(frozen.frozen_model(seen, gates=gates), "tokens")
     moved = linear._replace(tokens=change[0])
     close(first, expansion.path_streams(moved).sum(axis=0))
 
@@ -314,10 +314,10 @@ def test_groups_are_sums_of_single_paths(seen: Run) -> None:
     want = np.zeros(found.by_head.shape)
     for s in range(-1, len(TEXT)):
         if s < 0:
-            bare = frozen.only(linear, "biases")._replace(positions=None)
+            bare = frozen.with_source(linear, "biases")._replace(positions=None)
         else:
             at = jnp.zeros_like(linear.tokens).at[s].set(linear.embedding[s])
-            bare = frozen.only(linear, "tokens")._replace(tokens=at)
+            bare = frozen.with_source(linear, "tokens")._replace(tokens=at)
         streams = expansion.path_streams(bare)
         for path, stream in zip(paths.all_paths(L, H), streams, strict=True):
             row = 1 + H * path[-1][0] + path[-1][1] if path else 0
@@ -445,7 +445,7 @@ def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
     direction = linear.read_out.W_U[:, 5]
     back = groups.carried_back(linear, position, direction)
     whole = float(seen.trace.streams[-1, position] @ back.entering[-1, position])
-    bare = frozen.only(linear, "tokens")._replace(tokens=linear.embedding)
+    bare = frozen.with_source(linear, "tokens")._replace(tokens=linear.embedding)
     want = float(expansion.path_streams(bare).sum(axis=0)[position] @ back.entering[-1, position])
     np.testing.assert_allclose((linear.embedding * back.entering[0]).sum(), want, rtol=1e-10)
     flows = groups.neuron_flows(seen, linear, position, direction)

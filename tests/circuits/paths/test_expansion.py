@@ -46,7 +46,7 @@ def test_paths_close_with_norms_biases_positions(options, make_run, x64):
     np.testing.assert_allclose(found.remainder, 0, atol=1e-12)
     model = frozen.frozen_model(run)
     parts = [
-        expansion.path_streams(frozen.only(model, source))
+        expansion.path_streams(frozen.with_source(model, source))
         for source in ("tokens", "positions", "biases")
     ]
     np.testing.assert_allclose(sum(parts), expansion.path_streams(model), atol=1e-12)
@@ -224,7 +224,7 @@ def test_bad_arguments_are_named(make_run):
     with pytest.raises(ValueError, match="9 paths, more than max_paths=8"):
         expansion.path_streams(model, max_paths=8)
     with pytest.raises(ValueError, match="source='token' must be"):
-        frozen.only(model, "token")
+        frozen.with_source(model, "token")
     deep = make_run(1, mlp=True, dtype=jnp.float32)
     with pytest.raises(ValueError, match=r"run\.trace\.mlp_outputs is None"):
         frozen.frozen_model(run_model(deep.model, deep.tokens))

@@ -62,7 +62,7 @@ def test_paths_are_dense_kronecker_matrices_that_the_norms_multiply(seen):
         direct = norm @ direct
         x = (added @ centre) / size[:, None] * norms.gain[layer] + norms.offset[layer]
     np.testing.assert_allclose(x @ model.W_U + model.b_U, seen.logits, atol=1e-12)
-    linear = frozen.only(frozen.frozen_model(seen), "tokens")
+    linear = frozen.with_source(frozen.frozen_model(seen), "tokens")
     streams = expansion.path_streams(linear)
     np.testing.assert_allclose(found[()], direct, atol=1e-14)
     assert set(found) == set(paths.all_paths(2, 2))
@@ -81,7 +81,7 @@ def test_paths_and_biases_close_and_under_vmap(seen):
     both = jax.vmap(lambda text: expansion.expand(run(seen.model, text)).terms)(texts)
     np.testing.assert_allclose(both[0], found.terms, atol=1e-12)
     whole = sum(
-        expansion.path_streams(frozen.only(frozen.frozen_model(seen), source)).sum(axis=0)
+        expansion.path_streams(frozen.with_source(frozen.frozen_model(seen), source)).sum(axis=0)
         for source in ("tokens", "positions", "biases")
     )
     np.testing.assert_allclose(whole, seen.trace.streams[-1], atol=1e-12)

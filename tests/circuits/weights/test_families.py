@@ -76,7 +76,7 @@ def test_paths_close_to_the_logits(seen: Run, mlps: str) -> None:
     b_U = linear.read_out.b_U
     close(by_order if b_U is None else by_order + b_U[None], seen.logits)
     kinds = ("tokens", "positions", "biases", "mlps")
-    kept = [expansion.path_streams(frozen.only(linear, kind)).sum(axis=0) for kind in kinds]
+    kept = [expansion.path_streams(frozen.with_source(linear, kind)).sum(axis=0) for kind in kinds]
     close(sum(kept), expansion.path_streams(linear).sum(axis=0))
 
 

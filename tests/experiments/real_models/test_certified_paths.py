@@ -1,6 +1,5 @@
 """Lists of proven paths: prompts, what scores miss, claims with planted numbers, and no weights."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -10,7 +9,6 @@ import xarray as xr
 
 from circuitax.figures.spec import draw_all
 from circuitax.lab.lab import Lab
-from circuitax.models import smollm2
 from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, UNDECIDED, WOULD_HOLD, settle
 from circuitax.records.record import Record
 from experiments.real_models.certified_paths import experiment, figure
@@ -135,18 +133,6 @@ def test_planted_numbers_settle_the_claims() -> None:
     verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record), nulls(record))}
     assert verdicts["certified-complete"] == FAILS and verdicts["certified-induction"] == FAILS
     assert verdicts["certified-missed-heads"] == UNDECIDED  # too few lists are proven
-
-
-def test_without_the_package_the_run_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
-    record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
-    verdicts = settle(CLAIMS, *measure(record), nulls(record))
-    assert {v.verdict for v in verdicts} == {NOT_RUN}
-    assert all("make smollm2" in v.reason for v in verdicts)
-    (drawn,) = draw_all(figure.FIGURES, record).values()
-    assert "make smollm2" in drawn.axes[0].texts[0].get_text()
 
 
 def test_wrong_settings_are_refused() -> None:

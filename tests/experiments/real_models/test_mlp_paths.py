@@ -15,7 +15,6 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
-from circuitax.models import smollm2
 from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
 from circuitax.records.record import Record
 from experiments.real_models.mlp_paths import experiment, figure
@@ -235,12 +234,3 @@ def test_claims_fail_on_the_opposite() -> None:
     wrong = {name for name, verdict in verdicts.items() if verdict != FAILS}
     assert wrong <= {"dressed-paths-close", "paths-proven", "linear-map-words", "linear-map-layer"}
     assert estimates(record.data)["linear-map-layer"].value == pytest.approx(1.5 / 30)
-
-
-def test_without_the_weights_it_says_how_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package")
-    record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
-    assert "smollm2" in record.notes["missing"] and measure(record)[0] == {}
-    assert list(draw_all(figure.FIGURES, record)) == ["orders"]

@@ -12,7 +12,6 @@ from circuitax.figures.spec import draw_all
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
-from circuitax.models import smollm2
 from circuitax.models.smollm2 import HOW, has_smollm2
 from circuitax.models.text_tokenizer import load_tokenizer
 from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
@@ -113,12 +112,3 @@ def test_claims_hold_and_fail_on_planted_heads(good: bool, verdict: str) -> None
     np.testing.assert_allclose(found["movers-removed"].value, 0.395 if good else -0.005)
     verdicts = settle(CLAIMS, *measure(record), nulls=nulls(record))
     assert {row.claim.id: row.verdict for row in verdicts} == {c.id: verdict for c in CLAIMS}
-
-
-def test_without_the_weights_it_says_how_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package")
-    record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
-    assert "smollm2" in record.notes["missing"] and measure(record)[0] == {}
-    assert list(draw_all(figure.FIGURES, record)) == ["movers"]

@@ -1,7 +1,5 @@
 """Induction heads of a real model: texts and masks, claims with planted numbers, and no weights."""
 
-from pathlib import Path
-
 import jax
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from circuitax.figures.spec import draw_all
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
-from circuitax.models import smollm2
 from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, WOULD_HOLD, settle
 from circuitax.records.record import Record
 from experiments.real_models.real_induction import experiment, figure
@@ -246,19 +243,6 @@ def test_the_composition_of_the_record_is_that_of_dense_maps(tiny: Record) -> No
     score = np.linalg.norm(ov @ read) / np.linalg.norm(ov) / np.linalg.norm(read)
     found = tiny.data.composition.sel(reading="K", layer=0, head=1, reader_layer=1, reader_head=2)
     assert float(found) == pytest.approx(score, rel=1e-5)
-
-
-def test_without_the_package_the_run_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
-    record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
-    assert Spec().outside_inputs()["smollm2"] == "absent"
-    verdicts = settle(CLAIMS, *measure(record), nulls(record))
-    assert {v.verdict for v in verdicts} == {NOT_RUN}
-    assert all("make smollm2" in v.reason for v in verdicts)
-    (drawn,) = draw_all(figure.FIGURES, record).values()
-    assert "make smollm2" in drawn.axes[0].texts[0].get_text()
 
 
 def test_wrong_settings_are_refused() -> None:

@@ -1,7 +1,5 @@
 """Names of heads from weights: kernels, areas, claims with planted numbers, and no weights."""
 
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +10,6 @@ from circuitax.figures.spec import draw_all
 from circuitax.kernel.forward import forward
 from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
-from circuitax.models import smollm2
 from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
 from circuitax.records.record import Record
 from experiments.real_models.rotary_atlas import experiment, figure
@@ -116,17 +113,6 @@ def test_planted_numbers_settle_the_claims() -> None:
     verdicts = {v.claim.id: v.verdict for v in settle(CLAIMS, *measure(record), nulls(record))}
     assert verdicts["rotary-previous"] == verdicts["rotary-best-offset"] == FAILS
     assert verdicts["rotary-previous-stream"] == HOLDS
-
-
-def test_without_the_package_the_run_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
-    record = experiment.run(Spec(), jax.random.key(0), Lab(tmp_path / "work"))
-    verdicts = settle(CLAIMS, *measure(record), nulls(record))
-    assert {v.verdict for v in verdicts} == {NOT_RUN}
-    (drawn,) = draw_all(figure.FIGURES, record).values()
-    assert "make smollm2" in drawn.axes[0].texts[0].get_text()
 
 
 def test_wrong_settings_are_refused() -> None:

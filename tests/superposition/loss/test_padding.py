@@ -7,17 +7,17 @@ import pytest
 
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.loss.batches import batch_size, batches
-from circuitax.superposition.loss.expected_loss import expected_loss, loss_share
-from circuitax.superposition.loss.padding import Padding, roomy, unpacked
+from circuitax.superposition.loss.expected_loss import expected_loss, partial_loss
+from circuitax.superposition.loss.padding import Padding, padded_size, unpacked
 from circuitax.superposition.optimum.descent import _advance
 from circuitax.superposition.optimum.optimum import find_optimum
 
 
 def test_sizes_are_rounded_up_by_less_than_a_quarter():
     near = {1: 1, 2: 2, 3: 3, 7: 7, 8: 8, 9: 10, 10: 10, 11: 12, 16: 16, 17: 20}
-    assert {n: roomy(n) for n in near} == near
-    assert all(n <= roomy(n) and 4 * roomy(n) < 5 * n for n in range(1, 5000))
-    assert len({roomy(n) for n in range(6, 62)}) == 15
+    assert {n: padded_size(n) for n in near} == near
+    assert all(n <= padded_size(n) and 4 * padded_size(n) < 5 * n for n in range(1, 5000))
+    assert len({padded_size(n) for n in range(6, 62)}) == 15
 
 
 def test_vectors_hold_models_of_any_shape_and_give_them_back(rng):
@@ -54,7 +54,7 @@ def test_what_fills_up_changes_no_loss_and_no_gradient(x64, rng):
 
     @jax.jit
     def share(first):  # 32 terms as 4 shares of 8
-        return loss_share(filled, *settings, n_terms=32, block=8, first=first)
+        return partial_loss(filled, *settings, n_terms=32, block=8, first=first)
 
     shares = [float(share(first)) for first in (0, 8, 16, 24)]
     assert sum(shares) == pytest.approx(float(wanted), rel=1e-13)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.linalg import safe_divide
 
 
@@ -132,8 +133,7 @@ def shuffled_null(
     Raises:
         ValueError: If ``n_shuffles`` is less than 2.
     """
-    if n_shuffles < 2:
-        raise ValueError(f"n_shuffles={n_shuffles} must be at least 2")
+    check_range("n_shuffles", n_shuffles, "[2, inf)")
 
     def one(key: Key[Array, ""]) -> Float[Array, "*heads"]:
         return detect(pattern, mask_of(jax.random.permutation(key, tokens)), causal=causal).score

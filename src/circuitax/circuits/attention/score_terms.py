@@ -226,7 +226,7 @@ def score_directions(
     dest: int | Int[Array, ""],
     weights: Float[Array, " n_ctx"],
 ) -> ScoreDirections:
-    """Which directions of the stream move a head's attention, on the query and on the key side.
+    """Directions of the stream that move a head's attention, on the query and on the key side.
 
     The gradient of ``Σ_s weights_s s_ts`` in the stream, norm scales held, once with the keys held
     and once with the query. Carried back, it says which tokens and heads made the head look there.

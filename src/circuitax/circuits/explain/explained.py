@@ -105,7 +105,7 @@ class Explanation(NamedTuple):
         return "\n".join(_short_lines(self))
 
     def text(self) -> str:
-        """All of it: sums of paths by source, head and neuron, direct effects, paths, attention."""
+        """The text in full: sums of paths by source, head and neuron, direct effects, attention."""
         return "\n".join(_lines(self))
 
     def __repr__(self) -> str:
@@ -197,7 +197,7 @@ def _lines(explained: Explanation) -> list[str]:
 
 
 def _first_screen(explained: Explanation, n_rows: int = 4) -> list[str]:
-    """Sources of the prediction: tokens, heads, neurons, and how far all of it cancels."""
+    """Sources of the prediction: tokens, heads, neurons, and their sum beside the absolute sum."""
     best = list(zip(explained.next_tokens, explained.next_probs, strict=True))[:5]
     sources = explained.sources()
     size = sum(abs(value) for _, value in sources)

@@ -216,9 +216,9 @@ def _heads(
 ) -> tuple[Head, ...]:
     """The heads on the paths, the largest path first, then those with the largest effects."""
     on_paths = [] if paths is None else [head for path in paths.paths for head in path]
-    of_head = {name: effect for name, effect in zip(names, effects, strict=True) if "." in name}
-    ranked = sorted(of_head, key=lambda name: -abs(of_head[name]))[:most]
-    by_effect = [_head(name) for name in ranked]
+    heads = list(np.ndindex(run.model.spec.n_layers, run.model.spec.n_heads))
+    sizes = np.abs(effects[[name.startswith("head ") for name in names]])
+    by_effect = [heads[i] for i in np.argsort(-sizes, kind="stable")[:most]]
     return tuple(dict.fromkeys([*on_paths, *by_effect]))
 
 
@@ -249,8 +249,3 @@ def _largest(rows: np.ndarray, n: int) -> np.ndarray:
     ids = np.argpartition(-rows, n - 1, axis=-1)[:, :n]
     order = np.argsort(-np.take_along_axis(rows, ids, axis=-1), axis=-1, kind="stable")
     return np.take_along_axis(ids, order, axis=-1)
-
-
-def _head(name: str) -> Head:
-    layer, head = name.removeprefix("head ").split(".")
-    return int(layer), int(head)

@@ -1,4 +1,4 @@
-"""The graph of an explanation: chosen nodes, what each reads and writes, and why it is open."""
+"""The graph of an explanation: chosen nodes, their reads and writes, and their causes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ SHARE = 0.4  # of the nodes that are units or MLPs, where there are heads beside
 
 @documented
 class Reason(NamedTuple):
-    """The split over the graph of a gate's pre-activation, or of a head's attention score.
+    """Cause of an open gate or of a head's attention: one number, split over the graph.
 
     Attributes:
         what: ``"gate"``, or of a score ``"keys"`` and ``"query"``: the same number split twice.
@@ -227,7 +227,7 @@ def _directions(run: Run, layer: Any, head: Any, dest: Any, weights: Any) -> Any
 def _looks(
     run: Run, frozen: FrozenModel, node: Node, ahead: jax.Array
 ) -> tuple[tuple[int, float, float], ...]:
-    """Where a head moves most from: position, attention, and the part of its value."""
+    """Positions a head moves most from, each with its attention and its part of the value."""
     if node.kind != "head":
         return ()
     _, layer, head, at = node

@@ -18,7 +18,6 @@ a path is right to `CARRIED` times what N says of it.
 """
 
 import itertools
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple, SupportsIndex
@@ -30,6 +29,7 @@ from circuitax.circuits.ledger.final_direction import check_host
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.rounding import FLOOR, lost, overflow_is_refused, require_finite
 from circuitax.circuits.paths.frozen import FrozenModel
+from circuitax.cores import n_cores
 from circuitax.kernel.indices import counted_index
 
 CARRIED = 2.0**-26
@@ -104,13 +104,13 @@ def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
 
     Source: ours; docs/methods/path-ledger.md.
     """
-    with one_thread(), ThreadPoolExecutor(os.cpu_count()) as threads:
+    with one_thread(), ThreadPoolExecutor(n_cores()) as threads:
         return _moments(model, position, threads)
 
 
 @overflow_is_refused
 def _moments(model: DressedModel, position: int, threads: ThreadPoolExecutor) -> DressedMoments:
-    """`dressed_moments`."""
+    """`dressed_moments`, its products on some threads."""
     n_heads, n_ctx, _ = model.A.shape
     d_model, d_value = model.W_V.shape[1:]
     n_layers = len(model.factors)

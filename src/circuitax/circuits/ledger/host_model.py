@@ -1,4 +1,4 @@
-"""The frozen model on the host, in NumPy's double precision, over which path searches walk."""
+"""The frozen model on the host, in double precision, as the path ledger searches it."""
 
 from typing import NamedTuple
 

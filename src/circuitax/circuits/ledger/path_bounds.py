@@ -14,7 +14,6 @@ Eigenvectors of one small matrix for every head and position are nearly all of t
 other threads of Python run meanwhile, so that the heads of a layer share the cores.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
@@ -31,6 +30,7 @@ from circuitax.circuits.ledger.rounding import (
     require_finite,
 )
 from circuitax.circuits.ledger.second_moments import Norms, norms_of
+from circuitax.cores import n_cores
 
 _RANK = 12  # directions of a matrix that are kept apart; the others are bounded by the next one
 _LEAST = -4096  # below the exponent of any number
@@ -108,7 +108,7 @@ def _bounds(model: HostModel, position: int) -> PathBounds:
         at_end[head] = (vectors[position] * roots[position]) @ vectors[position].T
 
     last = int(model.layer.max(initial=-1))
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(n_cores()) as threads:
         for layer in range(last + 1):
             heads = [int(head) for head in np.flatnonzero(model.layer == layer)]
             before = heads[0]

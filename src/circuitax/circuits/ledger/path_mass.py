@@ -1,4 +1,4 @@
-"""The absolute sum of all dressed paths, and the number that hold half of it, from walks.
+"""Absolute sum of all dressed paths, and the number that holds half of it, by random walks.
 
 The ledger lists the largest paths; their absolute sum has a long tail, which nobody can list. A
 walk goes from the logit backwards, as the search does. At a partial path q it sees every path that
@@ -27,6 +27,7 @@ from circuitax.circuits.ledger.final_direction import on_final_stream
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.rounding import overflow_is_refused
 from circuitax.circuits.paths.frozen import FrozenModel
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.indices import counted_index
 
@@ -68,7 +69,7 @@ def path_mass(
     share: float = 0.5,
     bounds: DressedBounds | None = None,
 ) -> PathMass:
-    """The absolute sum of all dressed paths to a logit, and how many of them hold half of it.
+    """The absolute sum of all dressed paths to a logit, and the number of paths that holds half.
 
     Args:
         frozen: The frozen model of one text, dressed.
@@ -87,8 +88,7 @@ def path_mass(
     """
     position = counted_index("position", position, frozen.tokens.shape[0])
     w, unit = on_final_stream("path_mass", frozen, position, direction)
-    if n_walks < 2:
-        raise ValueError(f"n_walks={n_walks} must be at least 2")
+    check_range("n_walks", n_walks, "[2, inf)")
     if not 0 < share < 1:
         raise ValueError(f"share={share} must be between 0 and 1")
     bounds = dressed_bounds(frozen, position) if bounds is None else bounds

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.linalg import safe_divide
 
 
@@ -45,8 +46,7 @@ def reached(
         ValueError: If ``share`` is not in (0, 1], there are fewer than two steps, the curve was
             measured at another number of them, or they do not increase (seen outside jit only).
     """
-    if not 0 < share <= 1:
-        raise ValueError(f"share={share} must be in (0, 1]")
+    check_range("share", share, "(0, 1]")
     _check_steps(steps, curve)
     done = progress(curve)
     t = steps.astype(curve.dtype)

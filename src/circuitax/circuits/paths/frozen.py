@@ -201,7 +201,7 @@ def _frozen_mlps(run: Run, mlp: MLPWeights, held: Gates, gates: str) -> FrozenML
     )
 
 
-def only(frozen: FrozenModel, source: str) -> FrozenModel:
+def with_source(frozen: FrozenModel, source: str) -> FrozenModel:
     """The model with one kind of source, the others set to 0; the sum over kinds is the whole.
 
     Args:
@@ -325,7 +325,7 @@ def after_layer(
     written: Float[Array, "*others n_ctx d_model"],
     constants: bool = True,
 ) -> tuple[Float[Array, "*paths n_ctx d_model"], Float[Array, "*others n_ctx d_model"]]:
-    """Streams that pass a layer by, and what its heads wrote, both behind the layer's MLP.
+    """Streams that pass a layer by, and the writes of its heads, both behind the layer's MLP.
 
     ``x ↦ x (I + M_l)``. What heads wrote meets the MLP of their layer unless the form is parallel.
     In post-LN ``x ↦ x N_l (I + M_l) N'_l`` with the layer's two norms, of both.

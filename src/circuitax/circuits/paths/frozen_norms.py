@@ -86,7 +86,7 @@ def through_norm(
     written: Float[Array, "*others n_ctx d_model"],
     constants: bool,
 ) -> tuple[Float[Array, "*paths n_ctx d_model"], Float[Array, "*others n_ctx d_model"]]:
-    """Streams that pass by and what heads wrote through one norm after an addition.
+    """Streams that pass by, and writes of heads, through one norm after an addition.
 
     Args:
         norms: Of one text.

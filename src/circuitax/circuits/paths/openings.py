@@ -1,4 +1,4 @@
-"""Who opens a gate: a hidden unit's pre-activation as a logit of the model cut in front of it.
+"""Opening of a gate: a hidden unit's pre-activation as a logit of the model cut before it.
 
 Frozen gates say what is moved, not why they are open. A pre-activation is affine in the stream that
 its MLP reads, so that it splits like a logit: by source token, by head, into paths. Attention
@@ -79,7 +79,7 @@ def cut_before_gates(
 
 
 def gate_read_out(run: Run, layer: int | Int[Array, ""]) -> ReadOut:
-    """The read-out of one MLP's pre-activations from its stream, as of logits from the last.
+    """The read-out of one MLP's pre-activations from its stream, in the place of logits.
 
     Args:
         run: As in `cut_before_gates`.
@@ -123,7 +123,7 @@ def opening(
     unit: int | Int[Array, ""],
     position: int | Int[Array, ""],
 ) -> Opening:
-    """Who opens one hidden unit at one position, through the dressed stream.
+    """The pre-activation of one hidden unit at one position, split over the dressed stream.
 
     Args:
         run: As in `cut_before_gates`.

@@ -1,4 +1,4 @@
-"""All paths to one logit as a graph of a few chosen nodes: what of the logit each edge carries.
+"""All paths to one logit as a graph of a few chosen nodes: each edge carries a part of it.
 
 A path passes some of the chosen heads, hidden units and MLPs, in order, and counts to the edges
 between one and the next, whatever else lies between them. So the values of the edges are sums of
@@ -73,7 +73,7 @@ class Questions(NamedTuple):
 
 
 class PathGraph(NamedTuple):
-    """Edges between chosen nodes, and what the nodes write.
+    """Edges between chosen nodes, and the writes of the nodes.
 
     Attributes:
         edges: Sums of paths; rows are where an edge ends: the nodes as given, then the logit;
@@ -227,7 +227,7 @@ def _graph(
 
 
 def _written(frozen: FrozenModel, chosen: _Chosen) -> tuple[Array, Array, Array]:
-    """Writes of the nodes, the part of them from biases of heads, and their hidden units."""
+    """Writes of the nodes, the part of these from biases of heads, and the hidden units."""
     n_layers = frozen.A.shape[0]
     dtype, place, head = frozen.tokens.dtype, chosen.position, chosen.head()
     maps = None if frozen.maps is None else _at(frozen.maps, place)
@@ -260,7 +260,7 @@ def _written(frozen: FrozenModel, chosen: _Chosen) -> tuple[Array, Array, Array]
 def _mlp_reads(
     frozen: FrozenModel, layer: Array, x: Array, by_heads: Array, constants: bool
 ) -> Array:
-    """The input of a layer's MLP: the stream, and in the sequential form what heads wrote."""
+    """Input of a layer's MLP: the stream, and in the sequential form the writes of heads."""
     if frozen.maps is None:
         return jnp.zeros_like(x)
     if constants and frozen.b_O is not None:

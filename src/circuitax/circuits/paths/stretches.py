@@ -44,7 +44,7 @@ class OpenedStretch(NamedTuple):
 
     @property
     def through(self) -> Float[Array, " n_mlps"]:
-        """All ways through each MLP: sums of its units. Those of two layers do not add."""
+        """Sums over the units of each MLP; the sums of two layers overlap and do not add."""
         return self.units.sum(axis=-1)
 
     @property

@@ -25,6 +25,7 @@ from circuitax.circuits.weights.heads import rotation
 from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.chain import Chain, chain_of
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index, whole
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
@@ -162,8 +163,7 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
     Raises:
         ValueError: If the model is an ensemble or post-LN, or ``n_samples`` is less than 2.
     """
-    if n_samples < 2:
-        raise ValueError(f"n_samples={n_samples} must be at least 2")
+    check_range("n_samples", n_samples, "[2, inf)")
     heads = head_maps(model)
     W_O, _ = scaled_to_one(heads.W_O)
 

@@ -16,6 +16,7 @@ from jaxtyping import Array, DTypeLike, Float, Int
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
 from circuitax.kernel.bias import with_constant
 from circuitax.kernel.chain import Chain, chain_of
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.gauge import centre_sources, centre_vocabulary, fold_score_scale
 from circuitax.kernel.indices import whole
 from circuitax.kernel.linalg import safe_divide
@@ -181,8 +182,7 @@ def position_vectors(model: Model, n_ctx: int) -> Float[Array, "n_ctx d_model"]:
         ValueError: If ``n_ctx`` is out of range.
     """
     W_E, W_pos = model.W_E, model.W_pos
-    if n_ctx < 1:
-        raise ValueError(f"n_ctx={n_ctx} must be at least 1")
+    check_range("n_ctx", n_ctx, "[1, inf)")
     if model.spec.positions.needs_table and W_pos is not None:
         if n_ctx > W_pos.shape[0]:
             raise ValueError(f"n_ctx={n_ctx} must be at most the {W_pos.shape[0]} rows of W_pos")

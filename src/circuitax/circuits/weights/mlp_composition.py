@@ -1,4 +1,4 @@
-"""Composition with MLPs: how much an MLP reads of a head or an MLP, and a head of an MLP.
+"""Composition with MLPs: overlap of writes and reads of heads with MLPs, and of two MLPs.
 
 ``score² = tr(P G)`` as for two heads (`composition`), P the Gram of what is written and G that of
 what is read, at trace 1. An MLP is the stack of its hidden units, each a map of rank 1 by itself,

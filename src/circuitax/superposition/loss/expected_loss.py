@@ -24,7 +24,7 @@ from circuitax.kernel.indices import whole
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.loss.characteristic import Count
 from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.loss.output_error import output_error, share
+from circuitax.superposition.loss.output_error import output_error, partial_error
 
 # Outputs are treated together while their characteristic functions fit this many numbers.
 TOGETHER = 2**21
@@ -169,7 +169,7 @@ def converged_loss(
         n_terms *= 2
 
 
-def loss_share(
+def partial_loss(
     weights: TiedWeights,
     density: Float[Array, " n_features"],
     importance: Float[Array, " n_features"],
@@ -180,7 +180,7 @@ def loss_share(
 ) -> Float[Array, ""]:
     """Contribution of some cosine terms to the sum loss: one program serves any number of terms.
 
-    The shares with ``first = 0, block, 2 block, ...`` below ``n_terms`` add up to `expected_loss`
+    The parts with ``first = 0, block, 2 block, ...`` below ``n_terms`` add up to `expected_loss`
     with ``n_terms``. The first one holds all that is no cosine term.
 
     Args:
@@ -188,13 +188,13 @@ def loss_share(
         density: P(feature is on), in [0, 1].
         importance: I_i, not negative.
         n_terms: Cosine terms of the whole, a multiple of ``block``.
-        block: Terms of this share; 0 where the closed form is all.
-        first: Terms of the shares before.
+        block: Terms of this part; 0 where the closed form is all.
+        first: Terms of the parts before.
     """
     gram = weights.W.T @ weights.W
 
     def one(row: Array, bias: Array, own: Array) -> Array:
-        return share(row, bias, own, density, n_terms, block, first)[0]
+        return partial_error(row, bias, own, density, n_terms, block, first)[0]
 
     return importance @ _of_outputs(one, gram, weights.b, block)
 

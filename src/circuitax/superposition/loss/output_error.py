@@ -41,11 +41,11 @@ def output_error(
         n_terms: Terms of the cosine series; 0 leaves the series out, which is exact only where at
             most one other feature is coupled.
     """
-    value, terms = share(couplings, bias, own, density, n_terms, n_terms, 0)
+    value, terms = partial_error(couplings, bias, own, density, n_terms, n_terms, 0)
     return value, jnp.sum(terms[n_terms // 2 :])
 
 
-def share(
+def partial_error(
     couplings: Float[Array, " n_features"],
     bias: Float[Array, ""],
     own: Bool[Array, " n_features"],
@@ -56,16 +56,16 @@ def share(
 ) -> tuple[Float[Array, ""], Float[Array, " block"]]:
     """Contribution of some cosine terms to `output_error`, and bounds of those terms.
 
-    The first share, with ``first = 0``, also holds all that is no cosine term.
+    The first part, with ``first = 0``, also holds all that is no cosine term.
 
     Args:
         couplings: As for `output_error`, like bias, own and density.
         bias: ``b_i``.
         own: True at i only.
         density: P(feature is on), in [0, 1].
-        n_terms: Cosine terms of all shares.
-        block: Terms of this share; 0 leaves the series out.
-        first: Terms of the shares before.
+        n_terms: Cosine terms of all parts.
+        block: Terms of this part; 0 leaves the series out.
+        first: Terms of the parts before.
     """
     gain = jnp.sum(jnp.where(own, couplings, 0))
     active = jnp.sum(jnp.where(own, density, 0))

@@ -17,7 +17,7 @@ from circuitax.kernel.weights import TiedWeights
 Numbers = Array | np.ndarray
 
 
-def roomy(size: int) -> int:
+def padded_size(size: int) -> int:
     """The next compiled size: any up to 8, then four between n and 2n."""
     step = 2 ** max(0, (size - 1).bit_length() - 3)
     return -(-size // step) * step
@@ -35,12 +35,12 @@ class Padding(NamedTuple):
     @property
     def rows(self) -> int:
         """Hidden dimensions, padded."""
-        return roomy(self.n_hidden)
+        return padded_size(self.n_hidden)
 
     @property
     def columns(self) -> int:
         """Features, padded."""
-        return roomy(self.n_features)
+        return padded_size(self.n_features)
 
     def fill(self, numbers: Float[Numbers, "*batch n_features"]) -> np.ndarray:
         """Numbers of every feature, padded with 0; on the host."""

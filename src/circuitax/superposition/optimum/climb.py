@@ -177,7 +177,7 @@ def _climb(
 
 
 def _moves(p: np.ndarray, weight: np.ndarray) -> list[tuple[int, int]]:
-    """Swaps that change anything, which those of equal features do not, and every drop."""
+    """All moves: swaps of two unequal features, and drops of one."""
     pairs = itertools.combinations_with_replacement(range(len(p)), 2)
     return [(i, j) for i, j in pairs if i == j or p[i] != p[j] or weight[i] != weight[j]]
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.superposition.loss.batches import OPTIONS, batches
-from circuitax.superposition.loss.expected_loss import loss_share
+from circuitax.superposition.loss.expected_loss import partial_loss
 from circuitax.superposition.loss.padding import unpacked
 from circuitax.superposition.optimum.bfgs import BFGSState, begin, minimise
 
@@ -101,7 +101,7 @@ def _advance(
     def one(state: BFGSState, p: Array, weight: Array, unit: Array) -> BFGSState:
         def share(y: Array, first: int | Array) -> Array:
             weights = unpacked(y, rows)
-            loss = loss_share(weights, p, weight, n_terms=n_terms, block=block, first=first)
+            loss = partial_loss(weights, p, weight, n_terms=n_terms, block=block, first=first)
             return loss / unit
 
         def value_and_grad(y: Array) -> tuple[Array, Array]:

@@ -66,8 +66,7 @@ def co_activation(correlation: ArrayLike | float, density: float) -> np.ndarray:
     """
     check_range("density", density, "(0, 1)")
     r = np.asarray(correlation, np.float64)
-    if not ((r > -1) & (r <= 1)).all():
-        raise ValueError(f"correlation={r[~((r > -1) & (r <= 1))][0]} must be in (-1, 1]")
+    check_range("correlation", r, "(-1, 1]")
     from scipy.special import ndtri  # costs a quarter of a second: only when it is needed
 
     node, weight = np.polynomial.legendre.leggauss(N_NODES)

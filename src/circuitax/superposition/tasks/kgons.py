@@ -136,8 +136,7 @@ def optimal_kgon(k: int) -> KGon:
 
     Source: Chen et al. 2023, table of k-gons: k = 5 has norm 1.17046, bias -0.28230.
     """
-    if k < 3:
-        raise ValueError(f"k={k} must be at least 3")
+    check_range("k", k, "[3, inf)")
     with jax.enable_x64(True):
         starts = _grid_minima(k)
         loss = jax.jit(jax.value_and_grad(lambda z: _polygon_loss(k, z[0] ** 2, z[1])))

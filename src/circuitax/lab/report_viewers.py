@@ -81,7 +81,7 @@ def _kept(run: WholeRun, entry: ExperimentEntry) -> Path:
 
 def _make(run: WholeRun, entry: ExperimentEntry, path: Path) -> str:
     """Make and cache the viewers of one run; returns an error, else an empty text."""
-    command = [sys.executable, "-m", "circuitax.lab.viewing", entry.name, str(run), str(path)]
+    command = [sys.executable, "-m", __name__, entry.name, str(run), str(path)]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_SECONDS, check=False

@@ -8,7 +8,7 @@ import xarray as xr
 
 from circuitax.config.catalogue import VARIABLE, ExperimentEntry, discover
 from circuitax.display.viewers import Viewer
-from circuitax.lab import viewing
+from circuitax.lab import report_viewers
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
 
@@ -55,31 +55,31 @@ def test_viewers_are_made_once_by_another_process(
 ) -> None:
     run = finished(tmp_path / "run", 2.5)
     entries = {"seen": seen}
-    made = viewing.views({"seen": run}, entries)
+    made = report_viewers.views({"seen": run}, entries)
     ((viewer,),) = made.shown.values()
     assert isinstance(viewer, Viewer) and viewer.title == "A title" and not made.missing
     assert viewer.facts["total"] == 2.5
-    again = viewing.views({"seen": run}, entries)
+    again = report_viewers.views({"seen": run}, entries)
     assert again == made, "the same process made both"
     finished(tmp_path / "run", -1.0)
-    refused = viewing.views({"seen": run}, entries)
+    refused = report_viewers.views({"seen": run}, entries)
     assert refused.missing == {"seen": "ValueError: total must not be negative"}
     assert not refused.shown
-    assert viewing.views({}, entries).missing == {"seen": "not run yet"}
-    kept = (tmp_path / "results" / ".work" / viewing.FOLDER).iterdir()
+    assert report_viewers.views({}, entries).missing == {"seen": "not run yet"}
+    kept = (tmp_path / "results" / ".work" / report_viewers.FOLDER).iterdir()
     newest = max(kept, key=lambda path: path.stat().st_mtime_ns)
     newest.write_bytes(b'{"viewers": [{}], "reason": "\xff')
-    assert viewing.views({"seen": run}, entries) == refused, "made again where it is damaged"
+    assert report_viewers.views({"seen": run}, entries) == refused, "made again where it is damaged"
     whole = (seen.folder / "viewer.py").read_text()
     (seen.folder / "viewer.py").write_text("import os\nos.abort()\n")
-    ended = viewing.views({"seen": run}, entries).missing
+    ended = report_viewers.views({"seen": run}, entries).missing
     assert ended == {"seen": "its process ended with -6"}
     (seen.folder / "viewer.py").write_text(whole)
 
     def never(*arguments: object, **options: object) -> None:
         raise AssertionError("a kept viewer is read")
 
-    monkeypatch.setattr(viewing.subprocess, "run", never)
-    assert viewing.views({"seen": run}, entries) == refused, "a reason is kept as well"
+    monkeypatch.setattr(report_viewers.subprocess, "run", never)
+    assert report_viewers.views({"seen": run}, entries) == refused, "a reason is kept as well"
     finished(tmp_path / "run", 2.5)
-    assert viewing.views({"seen": run}, entries) == made
+    assert report_viewers.views({"seen": run}, entries) == made

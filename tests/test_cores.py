@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from circuitax.config.catalogue import checkout
+from circuitax.cores import n_cores
 from circuitax.lab.conduct import device_name
-from circuitax.lab.cores import n_cores
 
 PROBE = """
 import sys
 from pathlib import Path
-from circuitax.lab.cores import one_device_a_core
+from circuitax.cores import one_device_a_core
 from circuitax.lab.lab import Lab
 import os
 os.sched_getaffinity = lambda process: {0, 1, 2}
