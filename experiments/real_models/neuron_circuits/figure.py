@@ -46,23 +46,29 @@ def circuits(record: Record) -> Figure:
             reference_line(panel, y=KEPT)
             if rights(data, task).any():
                 _curves(panel, data, task, part)
-            panel.set(xscale="log", ylim=(-0.3, 1.3), title=task, xlabel=f"{part} kept")
+            panel.set(xscale="log", title=task, xlabel=f"{part} kept")
         row[0].set(ylabel="share of the lead kept")
+    panels = [panel for row in axes for panel in row]
+    top = max(panel.get_ylim()[1] for panel in panels)
+    for panel in panels:
+        panel.set(ylim=(-0.1, top))
     lines = [Line2D([], [], color=colour, label=name) for name, colour in COLOURS.items()]
-    axes[0][0].legend(handles=lines, fontsize=6)
-    letter_panels([panel for row in axes for panel in row])
+    axes[0][-1].legend(handles=lines, fontsize=6, loc="upper left")
+    letter_panels(panels)
     numbers = [int(rights(data, task).sum()) for task in tasks]
     sample_note(
         figure,
-        f"pairs of sentences: {', '.join(map(str, numbers))}; band: 95 %, pairs resampled; grey: "
+        f"pairs of sentences: {', '.join(map(str, numbers))}; band: 95 %, pairs resampled; cross: "
         f"mean, least and largest of {data.sizes['order']} random orders; dotted: 80 %",
     )
     if numbers[0] > 1:
         found = fewest(record, tasks[0], parts[0], "RelP")
+        # No smaller circuit was tried.
+        low = "at most" if found.low <= sizes_of(data, "RelP")[0] else f"{found.low:.0f} to"
         headline(
             figure,
-            f"{what}: {found.value:.0f} ({found.low:.0f} to {found.high:.0f}) of "
-            f"{record.notes['n_neurons']} neurons, chosen by RelP, keep 80 % of agreement",
+            f"{what}: {found.value:.0f} ({low} {found.high:.0f}) of {record.notes['n_neurons']:,} "
+            "neurons, chosen by RelP, keep 80 % of agreement",
         )
     return figure
 
@@ -77,7 +83,7 @@ def _curves(panel: Axes, data: xr.Dataset, task: str, part: str) -> None:
     orders = [shares(*leads_of(data, task, part, i)) for i in range(data.sizes["order"])]
     mean, sizes = np.mean(orders, axis=0), sizes_of(data, CHANCE)
     ends = np.array([mean - np.min(orders, axis=0), np.max(orders, axis=0) - mean])
-    panel.errorbar(sizes, mean, ends, fmt=".", color=GREY, markersize=4, linewidth=0.8)
+    panel.errorbar(sizes, mean, ends, fmt="x", color=GREY, markersize=4, linewidth=0.8, zorder=5)
 
 
 FIGURES = (
@@ -87,7 +93,8 @@ FIGURES = (
         message="Neurons and heads that keep a task when all others are set to their means: how "
         "many it takes depends on what chooses them.",
         caption="Above heads are untouched, and neurons alone are counted; below both are. Shares "
-        "are over what is left with none of them kept.",
+        "are over what is left with none of them kept; above 1 what is set to means spoke against "
+        "the right token.",
         refuted="Refuted if the curves lie on that of chance.",
     ),
 )
