@@ -126,13 +126,10 @@ def shares(kept: np.ndarray, empty: np.ndarray, whole: np.ndarray) -> np.ndarray
 
 def resampled(kept: np.ndarray, empty: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """`shares` of pairs drawn with replacement, ``[draw, size]``; arguments as there."""
-    rng, n = np.random.default_rng(0), whole.size
-    return np.array(
-        [
-            shares(kept[:, rows], empty[rows], whole[rows])
-            for rows in rng.integers(n, size=(RESAMPLES, n))
-        ]
-    )
+    rows = np.random.default_rng(0).integers(whole.size, size=(RESAMPLES, whole.size))
+    empties = empty[rows].mean(axis=1)
+    left = whole[rows].mean(axis=1) - empties
+    return np.asarray((kept[:, rows].mean(axis=2) - empties) / left).T
 
 
 def crossing(shares: np.ndarray, sizes: np.ndarray, most: int) -> float:
