@@ -31,7 +31,7 @@ PAIRS = {
 }
 # Of those that have failed.
 WHY = {
-    "paths-relp": "Hypothesis: paths are taken with gates held, so that what opens a gate gets no "
+    "paths-relp": "Paths are taken with gates held, so that what opens a gate gets no "
     "credit; the half rule gives it half.",
 }
 
@@ -51,8 +51,8 @@ CLAIMS = (
     ),
     OURS.claim(
         "neurons-agreement-both",
-        "the same with heads at their means too: fewest neurons and heads, by all paths through "
-        "them",
+        "fewest neurons and heads that keep 80 % of the lead of the right verb, by all paths "
+        "through them",
         at_most(1000.0),
         "2 % of all",
         n=N,
@@ -74,7 +74,7 @@ CLAIMS = (
         at_most(1000.0),
         "2 % of all",
         n=N,
-        explanation="Hypothesis: one name must be told from another by a chain of heads over 14 "
+        explanation="One name must be told from another by a chain of heads over 14 "
         "positions, in sentences whose other words differ too, while the means are over all of "
         "them.",
         null=RANDOM,
