@@ -8,15 +8,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.losses.neurons import neuron_activations
-from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.groups import carried_back
-from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.forward import final_stream, unembed
+from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.weights import MLPWeights
 
 METHODS = ("paths", "RelP", "gradient", "direct effect")
+# Sentences that pass the model together: its weights are read once for all of them.
+BATCH = 32
 
 
 class Nodes(NamedTuple):
@@ -59,7 +59,7 @@ def read(
         nodes = Nodes(neuron_activations(seen), jnp.asarray(seen.head_outputs))
         return Read(seen.logits[-1, yes] - seen.logits[-1, no], nodes)
 
-    return jax.lax.map(one, (texts, right, wrong))
+    return jax.lax.map(one, (texts, right, wrong), batch_size=BATCH)
 
 
 @jax.jit
@@ -72,8 +72,9 @@ def scores(
 ) -> Nodes:
     """Effects of all nodes on the leads by each of `METHODS`, over what their means would do.
 
-    ``Σ_t (h_t - mean_t) w_t``, where w is how the lead depends on what is written there: by all
-    paths of the frozen model, by those of the half rule, by the model's own gradient, or directly.
+    ``Σ_t (h_t - mean_t) w_t``, where w is how the lead depends on what is written there: with
+    patterns, scales and gates held (all paths of the frozen model), with both sides of a gated
+    product at half (RelP), with nothing held (the gradient), or directly.
 
     Args:
         model: The model.
@@ -90,31 +91,53 @@ def scores(
     def one(given: tuple[Array, Array, Array]) -> Nodes:
         text, yes, no = given
         seen = forward_run(model, text, outputs=True)
-        last = text.shape[0] - 1
-        ways = []
-        for gates in ("frozen", "shared"):
-            frozen = frozen_model(seen, gates=gates)
-            direction = frozen.read_out.W_U[:, yes] - frozen.read_out.W_U[:, no]
-            back = carried_back(frozen, last, direction)
-            ways.append((back.entering[1:], back.written))
-        nothing = jnp.zeros_like(ways[0][0])
+        nothing = jnp.zeros_like(seen.trace.mlp_outputs)
 
-        def lead(heads: Array, mlps: Array) -> Array:
-            edit = Interventions(head_add=jnp.zeros_like(mean.heads).at[:, 0].set(heads))
-            logits = forward(model, text, edit._replace(mlp_add=mlps))[0][-1]
-            return logits[yes] - logits[no]
+        def slopes(held: Interventions) -> tuple[Array, Array]:
+            def lead(heads: Array, mlps: Array) -> Array:
+                edit = held._replace(head_add=spread.at[:, 0].set(heads), mlp_add=mlps)
+                stream = final_stream(model, text, edit)[0][-1]
+                return lead_at(stream, model, yes, no, held.scales.final)
 
-        of_heads, of_mlps = jax.grad(lead, argnums=(0, 1))(nothing, nothing)
-        straight = nothing.at[:, last].set(direction / jnp.asarray(seen.scales.final)[-1])
-        ways += [(of_mlps, of_heads), (straight, straight)]
+            return jax.grad(lead, argnums=(0, 1))(nothing, nothing)
+
+        # What any head of a layer writes counts alike.
+        spread = jnp.zeros_like(mean.heads)
+        ways = [
+            slopes(held)
+            for held in (freeze(seen.trace), freeze(seen.trace, "shared"), Interventions())
+        ]
+        at_end = jax.grad(lead_at)(seen.trace.streams[-1, -1], model, yes, no, seen.scales.final)
+        direct = nothing.at[:, -1].set(at_end)
+        ways.append((direct, direct))
         neurons = neuron_activations(seen) - mean.neurons
         heads = jnp.asarray(seen.head_outputs) - mean.heads
         return Nodes(
-            jnp.stack([jnp.einsum("lmd,ltd,ltm->lm", W_out, w, neurons) for w, _ in ways]),
-            jnp.stack([jnp.einsum("lhtd,ltd->lh", heads, w) for _, w in ways]),
+            jnp.stack([jnp.einsum("lmd,ltd,ltm->lm", W_out, w, neurons) for _, w in ways]),
+            jnp.stack([jnp.einsum("lhtd,ltd->lh", heads, w) for w, _ in ways]),
         )
 
-    return jax.lax.map(one, (texts, right, wrong))
+    return jax.lax.map(one, (texts, right, wrong), batch_size=BATCH)
+
+
+def lead_at(
+    stream: Float[Array, " d_model"],
+    model: Model,
+    right: Int[Array, ""],
+    wrong: Int[Array, ""],
+    scale: Float[Array, " n_ctx"] | None = None,
+) -> Float[Array, ""]:
+    """The lead of one token over another by the final stream at the end of a text.
+
+    Args:
+        stream: Before the final norm.
+        model: The model.
+        right: Token whose lead is taken.
+        wrong: Over which it leads.
+        scale: Divisors of the final norm that are held.
+    """
+    logits = unembed(model, stream[None], None if scale is None else scale[-1:])[0][0]
+    return logits[right] - logits[wrong]
 
 
 @jax.jit
@@ -146,7 +169,6 @@ def leads_with(
 
     def one(given: tuple[Array, Array, Array]) -> Array:
         text, yes, no = given
-        logits = forward(part, text, edit)[0][-1]
-        return logits[yes] - logits[no]
+        return lead_at(final_stream(part, text, edit)[0][-1], model, yes, no)
 
-    return jax.lax.map(one, (texts, right, wrong))
+    return jax.lax.map(one, (texts, right, wrong), batch_size=BATCH)

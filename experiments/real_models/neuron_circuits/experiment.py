@@ -1,9 +1,10 @@
 """Fewest neurons and heads of SmolLM2-135M that keep a task, by what chooses them.
 
-On sentences of three grammars a right next token leads over a wrong one. Neurons and heads are
-ranked by their effects on the lead, on sentences of one half of the words. On those of the other
-half all but the first ones are set to their means, position by position, and the lead that is left
-is read. Only sentences that the model gets right count, in both halves.
+On sentences of three grammars a right next token leads over a wrong one, and over the other one in
+a sentence that differs in who is meant. Neurons and heads are ranked by their effects on the lead,
+on pairs of one half of the words. On those of the other half all but the first ones are set to
+their means, position by position, and the lead that is left is read. Only pairs of which the model
+gets both sentences right count, in both halves.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import xarray as xr
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kit.checks import require_at_least
+from circuitax.kit.checks import require_at_least, require_at_most
 from circuitax.kit.memory import require_arrays
 from circuitax.kit.real_model import REAL, at_hand, check_real_name, open_weights, outside_inputs
 from circuitax.lab.lab import Lab
@@ -29,9 +30,14 @@ from experiments.real_models.neuron_circuits.circuits import (
     read,
     scores,
 )
-from experiments.real_models.neuron_circuits.tasks import TASKS, Sentences, sentences
+from experiments.real_models.neuron_circuits.tasks import (
+    SIDES,
+    TASKS,
+    Pairs,
+    drawn_pairs,
+    most_pairs,
+)
 
-RANDOM = "random"
 PARTS = ("neurons", "neurons and heads")
 
 
@@ -41,23 +47,33 @@ class Spec:
 
     Attributes:
         weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
-        sentences: Of each half of the words, in each task.
+        pairs: Pairs of sentences of each half of the words, in each task.
         sizes: Neurons, or neurons and heads, that are kept; rising.
+        orders: Random orders of the nodes, beside those that are chosen.
+        random_sizes: Nodes that are kept of each of them; some of ``sizes``.
     """
 
     weights: str = REAL
-    sentences: int = 20
+    pairs: int = 20
     sizes: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10_000)
+    orders: int = 20
+    random_sizes: tuple[int, ...] = (300, 1000)
 
     def __post_init__(self) -> None:
         check_real_name(self.weights)
-        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
-        require_at_least(self, 2, "sentences")
-        require_at_least(self, 1, "sizes")
+        for name in ("sizes", "random_sizes"):
+            object.__setattr__(self, name, tuple(int(size) for size in getattr(self, name)))
+        require_at_least(self, 2, "pairs")
+        require_at_most(self, most_pairs(), "pairs", why="no grammar has a pair twice")
+        require_at_least(self, 1, "sizes", "orders")
         if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
             raise ValueError(f"sizes={self.sizes} must be rising numbers, at least one")
-        # Activations and outputs of 270 heads on sentences of five tokens or more.
-        require_arrays(self, "sentences 777600")
+        if self.random_sizes != tuple(n for n in self.sizes if n in self.random_sizes):
+            raise ValueError(
+                f"random_sizes={self.random_sizes} must be some of {self.sizes}, rising"
+            )
+        # Outputs of 270 heads on two sentences of five tokens or more.
+        require_arrays(self, "pairs 1555200")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksum of the weights, so that others make another run."""
@@ -71,68 +87,77 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         return Record(data=xr.Dataset(), notes=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
     rng = host_generator(derive(key, "sentences"))
-    given = [sentences(spec.weights, task, spec.sentences, rng) for task in TASKS]
+    given = [drawn_pairs(spec.weights, task, spec.pairs, rng) for task in TASKS]
     seeds = rng.integers(2**32, size=len(TASKS))
     found = [
-        lab.stage(task.replace(" ", "-"), examine, model, words, int(seed), spec.sizes)
+        lab.stage(task.replace(" ", "-"), examine, model, words, int(seed), spec)
         for task, words, seed in lab.track(list(zip(TASKS, given, seeds, strict=True)), "tasks")
     ]
     each = {name: np.stack([one[name] for one in found]) for name in found[0]}
-    axes = {"lead": ("half", "sentence"), "kept": ("part", "chosen_by", "size", "sentence")}
-    axes |= {"empty": ("part", "sentence"), "heads_kept": ("chosen_by", "size")}
+    axes = {
+        "lead": ("half", "pair", "side"),
+        "kept": ("part", "chosen_by", "size", "pair", "side"),
+        "by_chance": ("part", "order", "random_size", "pair", "side"),
+        "empty": ("part", "pair", "side"),
+        "heads_kept": ("chosen_by", "size"),
+    }
     data = xr.Dataset(
         {name: (("task", *axes[name]), value) for name, value in each.items()},
         coords={
             "task": list(TASKS),
             "half": ["chosen on", "looked at"],
             "part": list(PARTS),
-            "chosen_by": [*METHODS, RANDOM],
+            "chosen_by": list(METHODS),
             "size": list(spec.sizes),
+            "random_size": list(spec.random_sizes),
         },
     )
     n_neurons = int(np.prod(mlp_of(model).W_out.shape[:2]))
-    return Record(data=data, notes=notes | {"n_neurons": n_neurons})
+    n_heads = model.n_layers * model.n_heads
+    return Record(data=data, notes=notes | {"n_neurons": n_neurons, "n_heads": n_heads})
 
 
-def examine(
-    model: Model, given: Sentences, seed: int, sizes: tuple[int, ...]
-) -> dict[str, np.ndarray]:
+def examine(model: Model, given: Pairs, seed: int, spec: Spec) -> dict[str, np.ndarray]:
     """Leads of one task, of the whole model and of circuits.
 
     Args:
         model: The model.
-        given: Sentences, the first half to choose on.
-        seed: Of the random ranking.
-        sizes: Nodes that are kept.
+        given: Pairs, the first half to choose on.
+        seed: Of the random orders.
+        spec: Sizes of circuits, and how many random orders.
     """
-    n = len(given.right) // 2
-    first, second = (tuple(jnp.asarray(part[rows]) for part in given) for rows in _halves(n))
+    n_pairs = given.right.shape[1]
+    first, second = (
+        tuple(jnp.asarray(part[half].reshape(-1, *part.shape[3:])) for part in given)
+        for half in (0, 1)
+    )
     seen = read(model, *first)
-    right = np.asarray(seen.lead) > 0
-    counted = right if right.any() else np.ones_like(right)
+    lead = np.stack([seen.lead, read(model, *second).lead]).reshape(2, n_pairs, SIDES)
+    right = (lead[0] > 0).all(axis=1)
+    counted = np.repeat(right if right.any() else np.ones_like(right), SIDES)
     mean = jax.tree.map(lambda x: x[counted].mean(axis=0), seen.nodes)
     effects = jax.tree.map(lambda x: x[counted].mean(axis=0), scores(model, *first, mean))
-    lead = np.stack([seen.lead, read(model, *second).lead])
     ranked = [
         Nodes(*(np.abs(np.asarray(part[i])) for part in effects)) for i in range(len(METHODS))
     ]
     rng = np.random.default_rng(seed)
-    ranked.append(Nodes(*(rng.random(part.shape) for part in ranked[0])))
-    kept, empty = [], []
-    for part in PARTS:
-        whole = part == PARTS[0]
-        empty.append(leads_with(model, *second, mean, first_of(ranked[0], 0, whole)))
-        kept.append(
-            [
-                [leads_with(model, *second, mean, first_of(by, size, whole)) for size in sizes]
-                for by in ranked
-            ]
+    drawn = [Nodes(*(rng.random(part.shape) for part in ranked[0])) for _ in range(spec.orders)]
+
+    def left(by: Nodes, size: int, part: str) -> np.ndarray:
+        kept = first_of(by, size, part == PARTS[0])
+        return np.asarray(leads_with(model, *second, mean, kept)).reshape(n_pairs, SIDES)
+
+    def curves(orders: list[Nodes], sizes: tuple[int, ...]) -> np.ndarray:
+        return np.array(
+            [[[left(by, size, part) for size in sizes] for by in orders] for part in PARTS]
         )
-    heads = [[first_of(by, size, False).heads.sum() for size in sizes] for by in ranked]
+
+    heads = [[first_of(by, size, False).heads.sum() for size in spec.sizes] for by in ranked]
     return {
         "lead": lead,
-        "kept": np.array(kept),
-        "empty": np.array(empty),
+        "kept": curves(ranked, spec.sizes),
+        "by_chance": curves(drawn, spec.random_sizes),
+        "empty": np.array([left(ranked[0], 0, part) for part in PARTS]),
         "heads_kept": np.array(heads, int),
     }
 
@@ -152,7 +177,3 @@ def first_of(ranked: Nodes, size: int, all_heads: bool) -> Nodes:
     neurons = kept[: ranked.neurons.size].reshape(ranked.neurons.shape)
     heads = kept[ranked.neurons.size :] if not all_heads else np.ones(ranked.heads.size, np.float32)
     return Nodes(neurons, heads.reshape(ranked.heads.shape))
-
-
-def _halves(n: int) -> tuple[slice, slice]:
-    return slice(0, n), slice(n, 2 * n)

@@ -1,9 +1,12 @@
-"""Three tasks of seeded grammars: a right and a wrong next token after sentences of one length.
+"""Three tasks of seeded grammars: pairs of sentences of one length that differ in who is meant.
 
-Words of one half of the sentences, on which circuits are chosen, are not those of the other.
+What is right after one sentence of a pair is wrong after the other, so that no answer that is the
+same for all of them leads on the mean. Nouns and names of one half of the pairs, on which circuits
+are chosen, are not those of the other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import permutations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -26,71 +29,119 @@ NAMES = (
     *(("Mark", "Jane"), ("David", "Emma"), ("Peter", "Laura"), ("George", "Alice")),
     *(("Henry", "Lucy"), ("Jack", "Rachel"), ("Robert", "Susan"), ("Simon", "Helen")),
 )
-STATES = ("tired", "happy", "angry", "late", "sad", "busy")
+STATES = (
+    *("tired", "happy", "angry", "late", "sad"),
+    *("busy", "hungry", "nervous", "proud", "afraid"),
+)
 PLACES = ("store", "park", "school", "office")
 THINGS = ("drink", "book", "ring", "letter")
+SIDES = 2
+
+# Words of a sentence, and the two that may follow, the right one first.
+Sentence = tuple[list[str], str, str]
 
 
-class Sentences(NamedTuple):
-    """Token ids of the sentences of one task, and of what may follow.
+class Pairs(NamedTuple):
+    """Token ids of the pairs of sentences of one task, and of what may follow.
 
     Attributes:
         tokens: All of one length.
-        right: What follows each.
+        right: What follows each; wrong after the other sentence of the pair.
         wrong: Against which it has its lead.
     """
 
-    tokens: Int[np.ndarray, "sentence n_ctx"]
-    right: Int[np.ndarray, " sentence"]
-    wrong: Int[np.ndarray, " sentence"]
+    tokens: Int[np.ndarray, "half pair side n_ctx"]
+    right: Int[np.ndarray, "half pair side"]
+    wrong: Int[np.ndarray, "half pair side"]
 
 
-def sentences(weights: str, task: str, n: int, rng: np.random.Generator) -> Sentences:
-    """As many sentences of each half of the words, first those of the first half.
+def drawn_pairs(weights: str, task: str, n: int, rng: np.random.Generator) -> Pairs:
+    """As many pairs of each half of the words, none twice.
 
     Args:
         weights: A name of `kit.real_model.NAMES`; of the random model words are random tokens.
         task: One of `TASKS`.
-        n: Sentences of each half, at least 1.
-        rng: Draws the words.
+        n: Pairs of each half, from 1 to `most_pairs`.
+        rng: Draws the pairs.
 
     Raises:
-        ValueError: If the task is unknown.
+        ValueError: If the task is unknown or has fewer pairs.
     """
     if task not in TASKS:
         raise ValueError(f"task={task!r} must be one of {', '.join(TASKS)}")
     word = _words(weights)
-    rows, right, wrong = [], [], []
+    halves = []
     for half in (0, 1):
-        for _ in range(n):
-            text, yes, no = _draw(task, half, rng)
-            rows.append([word(part) for part in text])
-            right.append(word(yes))
-            wrong.append(word(no))
-    return Sentences(np.array(rows), np.array(right), np.array(wrong))
+        every = list(_GRAMMARS[task](half))
+        if n > len(every):
+            raise ValueError(f"n={n} must be at most {len(every)}, the pairs of {task}")
+        chosen = [every[i] for i in rng.choice(len(every), n, replace=False)]
+        halves.append(
+            [
+                [([word(part) for part in text], word(yes), word(no)) for text, yes, no in pair]
+                for pair in chosen
+            ]
+        )
+    columns = ([[[side[i] for side in pair] for pair in half] for half in halves] for i in range(3))
+    return Pairs(*map(np.array, columns))
 
 
-def _draw(task: str, half: int, rng: np.random.Generator) -> tuple[list[str], str, str]:
-    """One sentence in words, and what may follow."""
-    if task == AGREEMENT:
-        pairs = NOUNS[half::2]
-        subject, other = rng.choice(len(pairs), 2, replace=False)
-        number, others = rng.integers(2, size=2)
-        text = ["The", f" {pairs[subject][number]}", " near", " the", f" {pairs[other][others]}"]
-        verbs = (" is", " are")
-        return text, verbs[number], verbs[1 - number]
-    pairs = NAMES[half::2]
-    if task == PRONOUN:
-        sex = rng.integers(2)
-        name = f" {pairs[rng.integers(len(pairs))][sex]}"
-        text = ["Then", name, " was", f" {rng.choice(STATES)}", " because"]
-        return text, (" he", " she")[sex], (" he", " she")[1 - sex]
-    names = [f" {name}" for pair in pairs for name in pair]
-    io, subject = (names[i] for i in rng.choice(len(names), 2, replace=False))
-    first, second = (io, subject) if rng.integers(2) else (subject, io)
-    text = ["When", first, " and", second, " went", " to", " the", f" {rng.choice(PLACES)}", ","]
-    text += [subject, " gave", " a", f" {rng.choice(THINGS)}", " to"]
-    return text, io, subject
+def most_pairs() -> int:
+    """The pairs of one half of the task that has the fewest."""
+    return min(len(list(_GRAMMARS[task](half))) for task in TASKS for half in (0, 1))
+
+
+def _agreements(half: int) -> Iterator[tuple[Sentence, ...]]:
+    """Subject in both numbers; another noun between it and the verb."""
+    verbs = (" is", " are")
+    for subject, other in permutations(NOUNS[half::2], 2):
+        for between in other:
+            yield tuple(
+                (
+                    ["The", f" {subject[number]}", " near", " the", f" {between}"],
+                    verbs[number],
+                    verbs[1 - number],
+                )
+                for number in range(SIDES)
+            )
+
+
+def _pronouns(half: int) -> Iterator[tuple[Sentence, ...]]:
+    """A man or a woman."""
+    pronouns = (" he", " she")
+    for names, state in product(NAMES[half::2], STATES):
+        yield tuple(
+            (
+                ["Then", f" {names[sex]}", " was", f" {state}", " because"],
+                pronouns[sex],
+                pronouns[1 - sex],
+            )
+            for sex in range(SIDES)
+        )
+
+
+def _indirect_objects(half: int) -> Iterator[tuple[Sentence, ...]]:
+    """One of two people gives, the first named or the second."""
+    names = [f" {name}" for pair in NAMES[half::2] for name in pair]
+    for both, place, thing in product(permutations(names, 2), PLACES, THINGS):
+        yield tuple(
+            (
+                [
+                    *("When", both[0], " and", both[1], " went", " to", " the", f" {place}", ","),
+                    *(both[giver], " gave", " a", f" {thing}", " to"),
+                ],
+                both[1 - giver],
+                both[giver],
+            )
+            for giver in range(SIDES)
+        )
+
+
+_GRAMMARS: dict[str, Callable[[int], Iterator[tuple[Sentence, ...]]]] = {
+    AGREEMENT: _agreements,
+    PRONOUN: _pronouns,
+    OBJECT: _indirect_objects,
+}
 
 
 def _words(weights: str) -> Callable[[str], int]:
