@@ -222,6 +222,7 @@ MEANT: dict[str, tuple[object, ...]] = {
     "toy_adversarial.defence": (0.0,),
     "toy_constructive.strength": (0.0,),  # independent neighbours
     "toy_correlated.restarts": (0,),  # beside those from trained networks
+    "toy_demonstrate.climbs": (0,),
     "toy_demonstrate.restarts": (0,),
     "toy_geometry.spread": (0.0,),
     "toy_intro.restarts": (0,),  # no exact optimum

@@ -52,6 +52,8 @@ class Spec:
         optim: Of the official notebook except rate and schedule.
         chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
         restarts: Random starts of the exact optimum, beside the best trained networks; 0 or more.
+        climbs: Times that the optimum of every density is climbed from by swaps and drops of
+            features, after it was started from those of all densities; 0 or more.
     """
 
     small: tuple[int, int] = (20, 5)
@@ -66,11 +68,12 @@ class Spec:
     optim: OptimSpec = field(default_factory=OptimSpec)
     chunk: int = 100
     restarts: int = 0
+    climbs: int = 0
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "small", "scaled", "notebook")
         require_at_least(self, 1, "seeds", "batch_size", "large_batch_size", "chunk")
-        require_at_least(self, 0, "restarts")
+        require_at_least(self, 0, "restarts", "climbs")
         require_in(self, "(0, 1]", "density", "notebook_density")
         require_divides(self, "chunk", "optim.steps")
         require_arrays(
@@ -102,7 +105,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     notebook_cells = _cells(spec.notebook_density, 100 ** -np.linspace(0, 1, spec.notebook[0]))
     notebook = _train(lab, "notebook", key, spec, spec.notebook, notebook_cells, Activation.relu)
     members |= {"scaled": scaled.divergence, "notebook": notebook.divergence}
-    optimum = lab.stage("optimum", _optimum, derive(key, "optimum"), spec, cells, best["relu"])
+    searched = derive(key, "optimum"), spec, cells
+    optimum = lab.stage("optimum", _optimum, *searched, best["relu"], False)
+    for i in lab.track(range(spec.climbs), "climbs of the optimum"):
+        starts = TiedWeights(optimum["W"], optimum["b"])
+        optimum = lab.stage(f"optimum-{i}", _optimum, *searched, starts, True)
     dims = {"W": ("density", "hidden", "feature"), "b": ("density", "feature")}
     arrays |= {f"optimum_{k}": (dims.get(k, "density"), v) for k, v in optimum.items()}
     scaled_loss = lab.stage(
@@ -143,7 +150,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "scaled": ToySpec().weight_std(*spec.scaled),
             "notebook": ToySpec().weight_std(*spec.notebook),
         },
-        "optimum": "starts: the best trained network of every density, and random ones",
+        "optimum": "starts: the best trained network of every density, and random ones; climbs",
     }
     return Record(data=xr.Dataset(arrays, coords), notes=notes)
 
@@ -225,9 +232,9 @@ def _norms(name: str, axis: str, trained: Trained, spec: Spec) -> tuple[tuple[st
 
 
 def _optimum(
-    key: Key[Array, ""], spec: Spec, cells: ToyHyper, starts: TiedWeights
+    key: Key[Array, ""], spec: Spec, cells: ToyHyper, starts: TiedWeights, thorough: bool
 ) -> dict[str, np.ndarray]:
-    """The lowest exact loss at every density: from the best trained networks, and at random."""
+    """The lowest exact loss at every density: from given networks, and at random."""
     with jax.enable_x64(True):
         wide = [jnp.asarray(np.asarray(a), jnp.float64) for a in (*cells, *starts)]
         found = find_optimum(
@@ -237,7 +244,7 @@ def _optimum(
             n_hidden=spec.small[1],
             n_restarts=spec.restarts,
             starts=TiedWeights(wide[2], wide[3]),
-            thorough=False,
+            thorough=thorough,
         )
         return {
             "W": np.asarray(found.weights.W),

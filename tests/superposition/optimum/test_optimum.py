@@ -12,8 +12,10 @@ from circuitax.superposition.geometry import geometry
 from circuitax.superposition.geometry.directions import gaps
 from circuitax.superposition.geometry.phases import Phase
 from circuitax.superposition.geometry.solution_class import phase, solution_class
-from circuitax.superposition.optimum.climb import neighbours, polytope_starts
+from circuitax.superposition.loss.padding import Padding
+from circuitax.superposition.optimum.climb import Efforts, _climb, neighbours, polytope_starts
 from circuitax.superposition.optimum.crossover import digon_starts, pentagon_starts
+from circuitax.superposition.optimum.descent import Effort, Settled
 from circuitax.superposition.optimum.enumeration import enumerated_loss
 from circuitax.superposition.optimum.optimum import find_optimum
 from circuitax.superposition.proofs.phase_theory import best_configuration
@@ -284,10 +286,33 @@ def test_a_thorough_search_finds_the_best_order_of_a_polygon(p: float, lowest: f
 
 def test_moves_swap_two_features_or_drop_one() -> None:
     weights = TiedWeights(jnp.arange(6.0).reshape(2, 3), jnp.array([0.1, 0.2, 0.3]))
-    found = neighbours(weights, np.array([0.5, 0.6, 0.8]), [(0, 2), (1, 1)])
+    found = neighbours(weights, np.array([0.5, 0.6, 0.8]), np.array([(0, 2), (1, 1)]))
     np.testing.assert_array_equal(found.W[0], [[2, 1, 0], [5, 4, 3]])
     np.testing.assert_allclose(found.b, [[0.3, 0.2, 0.1], [0.1, 0.3, 0.3]])
     np.testing.assert_array_equal(found.W[1], [[0, 0, 2], [3, 0, 5]])
+
+
+def test_a_climb_with_more_moves_than_it_tries_at_a_time_stops_when_none_is_left() -> None:
+    """Eleven numbers whose loss sums them times their place: least in falling order."""
+    padding = Padding(1, 11)
+    place = np.arange(11.0)
+
+    def settle(x: np.ndarray, cells: np.ndarray, effort: Effort) -> Settled:
+        W = np.asarray(padding.unpack(x).W)[:, 0]
+        # A glance sees places roughly; to drop a number is never worth while.
+        seen = place // 2 if effort is efforts.glance else place
+        return Settled(x, W @ seen + 1e3 * (W == 0).sum(axis=1), np.zeros(len(x)))
+
+    efforts = Efforts(*(Effort(n_terms, 8, (1e-5, 1e-6)) for n_terms in (8, 32, 128)))
+    setting = np.full((2, 11), 0.5), 0.9 ** np.tile(place, (2, 1))
+    start = padding.pack(
+        TiedWeights(1 + np.stack([place, place[::-1]])[:, None], np.zeros((2, 11)))
+    )
+    cells, rng = np.arange(2), np.random.default_rng(0)
+    loss = settle(start, cells, efforts.search).loss
+    ends = _climb(settle, efforts, padding, setting, (start, loss), cells, rng)
+    falling = np.tile(np.arange(11, 0, -1.0), (2, 1))
+    np.testing.assert_array_equal(padding.unpack(ends).W[:, 0], falling)
 
 
 def test_polytopes_take_the_features_with_the_largest_share() -> None:

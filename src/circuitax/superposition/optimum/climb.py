@@ -6,6 +6,7 @@ starts seldom meet the best of them; from any of these minima a few swaps lead t
 
 import itertools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -13,28 +14,37 @@ from jaxtyping import Float, Int
 
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.loss.padding import Padding
-from circuitax.superposition.optimum.descent import Settled
+from circuitax.superposition.optimum.descent import Effort, Settled
 from circuitax.superposition.optimum.tegum import TEGUM_FACTORS, vertices
 
 # The best loss has to be reached so often.
 ENOUGH = 3
 # Solutions of a cell from which a pass climbs, and passes, each from the next ones.
 CLIMBERS, PASSES = 4, 3
-# Moves tried from one solution, at most; of more, that many are drawn.
-MOVES = 48
-# Moves made by one climb, at most; six features need four.
-ROUNDS = 12
+# Moves tried together; where a climber has more, minima are searched from so many of these.
+MOVES, SEARCHED = 48, 4
+# Times that a climber tries moves, at most; six features need four.
+ROUNDS = 60
 LEAST_GAIN = 1e-6
 # Norm and bias of a polytope's vertices at the start, up to two for each dimension and beyond.
 WIDE, NARROW = (1.0, 0.0), (1.1, -0.2)
 MOST_WIDE = 2
 
-# Settles flat vectors of cells: starts, their cells, and whether to polish.
-Settle = Callable[[np.ndarray, np.ndarray, bool], Settled]
+# Settles flat vectors of cells: starts, their cells, and how far.
+Settle = Callable[[np.ndarray, np.ndarray, Effort], Settled]
+
+
+class Efforts(NamedTuple):
+    """How far a climb settles: what ranks moves, what finds minima, and what compares them."""
+
+    glance: Effort
+    search: Effort
+    fine: Effort
 
 
 def climbed(
     settle: Settle,
+    efforts: Efforts,
     padding: Padding,
     setting: tuple[Float[np.ndarray, "cell column"], Float[np.ndarray, "cell column"]],
     restarts: tuple[Float[np.ndarray, "cell restart d"], Float[np.ndarray, "cell restart"]],
@@ -45,10 +55,12 @@ def climbed(
     """The best solution of every cell after climbs, and how often it was reached.
 
     A climb moves to the lowest minimum that swapping two features, or dropping one, leads to, until
-    none is lower or it has made `ROUNDS` moves. Each starts from a minimum of its own.
+    none is lower. Each starts from a minimum of its own. A cell with more than `MOVES` moves, ten
+    features or more, has one climb alone, from its best solution.
 
     Args:
         settle: Moves starts downhill.
+        efforts: How far it moves them.
         padding: Layout of the vectors.
         setting: Density and importance of every cell, padded.
         restarts: Minima to climb from, and their losses.
@@ -59,26 +71,30 @@ def climbed(
     cells = np.arange(len(slack))
     p, weight = (array[:, : padding.n_features] for array in setting)
     packed = padding.pack(polytope_starts(p * weight, padding.n_hidden))
-    found = settle(packed.reshape(-1, packed.shape[-1]), cells.repeat(packed.shape[1]), False)
+    found = settle(
+        packed.reshape(-1, packed.shape[-1]), cells.repeat(packed.shape[1]), efforts.search
+    )
     polytopes = found.x.reshape(packed.shape), found.loss.reshape(packed.shape[:2])
     lowest = polytopes[0][cells, np.argmin(polytopes[1], axis=1)]
-    best, n_reached = _joined(best, n_reached, slack, settle(lowest, cells, True), cells)
+    best, n_reached = _joined(best, n_reached, slack, settle(lowest, cells, efforts.fine), cells)
     x, loss = (np.concatenate(pair, axis=1) for pair in zip(restarts, polytopes, strict=True))
     rng = np.random.default_rng(0)
+    many = np.array([len(_moves(*one)) > MOVES for one in zip(p, weight, strict=True)])
     # What is reached often need not be the lowest: one climb looks, and changes no count.
-    often = cells[n_reached >= ENOUGH]
+    often = cells[(n_reached >= ENOUGH) | many]
     if often.size:
-        ends = _climb(settle, padding, (p, weight), (best.x[often], best.loss[often]), often, rng)
-        fine = settle(ends, often, True)
+        start = best.x[often], best.loss[often]
+        ends = _climb(settle, efforts, padding, (p, weight), start, often, rng)
+        fine = settle(ends, often, efforts.fine)
         lower = fine.loss < best.loss[often] - slack[often]
         found = Settled(*(array[lower] for array in fine))
         best, n_reached = _joined(best, n_reached, slack, found, often[lower])
     # Climbers start from the best of every fourth minimum, then from the next best of these: none
     # has its start in common with another. The climbs alone are counted.
-    n_reached = np.where(n_reached < ENOUGH, 0, n_reached)
+    n_reached = np.where((n_reached < ENOUGH) & ~many, 0, n_reached)
     groups = [np.arange(first, x.shape[1], CLIMBERS) for first in range(CLIMBERS)]
     for number in range(PASSES):
-        few = cells[n_reached < ENOUGH]
+        few = cells[(n_reached < ENOUGH) & ~many]
         taken = [
             group[np.argsort(loss[few][:, group], axis=1, kind="stable")[:, number]]
             for group in groups
@@ -87,8 +103,8 @@ def climbed(
         if not few.size or not taken:
             break
         at, of = np.stack(taken, axis=1).ravel(), few.repeat(len(taken))
-        ends = _climb(settle, padding, (p, weight), (x[of, at], loss[of, at]), of, rng)
-        fine = settle(ends, of, True)
+        ends = _climb(settle, efforts, padding, (p, weight), (x[of, at], loss[of, at]), of, rng)
+        fine = settle(ends, of, efforts.fine)
         best, n_reached = _joined(best, n_reached, slack, fine, of)
     return best, np.maximum(n_reached, 1)
 
@@ -125,7 +141,7 @@ def polytope_starts(share: Float[np.ndarray, "cell n_features"], n_hidden: int) 
 def neighbours(
     weights: TiedWeights,
     density: Float[np.ndarray, " n_features"],
-    moves: list[tuple[int, int]],
+    moves: Int[np.ndarray, "move 2"],
 ) -> TiedWeights:
     """One solution after each move: two features swapped, or one dropped.
 
@@ -145,35 +161,52 @@ def neighbours(
 
 def _climb(
     settle: Settle,
+    efforts: Efforts,
     padding: Padding,
     setting: tuple[np.ndarray, np.ndarray],
     start: tuple[np.ndarray, np.ndarray],
     cells: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """End of each climber; climbers of all cells go side by side."""
+    """End of each climber; climbers of all cells go side by side.
+
+    A climber with more than `MOVES` moves tries so many at a time, in random order. All are ranked
+    at a glance, and from the first `SEARCHED` of them minima are searched.
+    """
     x, loss = (array.copy() for array in start)
     p, weight = setting
-    moving = np.arange(len(x))
+    moves = [rng.permutation(_moves(p[cell], weight[cell])) for cell in cells]
+    n_moves = np.array([len(some) for some in moves])
+    idle = np.zeros(len(x), int)  # moves since the last that led lower
     for _ in range(ROUNDS):
+        moving = np.flatnonzero(idle < n_moves)
         if not moving.size:
             break
         models = padding.unpack(x[moving])
         tried = []
-        for one, cell in enumerate(cells[moving]):
+        for one, i in enumerate(moving):
             model = TiedWeights(models.W[one], models.b[one])
-            moves = _moves(p[cell], weight[cell])
-            if len(moves) > MOVES:
-                moves = [moves[i] for i in rng.choice(len(moves), MOVES, replace=False)]
-            tried.append(padding.pack(neighbours(model, p[cell], moves)))
-        sizes = [len(rows) for rows in tried]
-        found = settle(np.concatenate(tried), cells[moving].repeat(sizes), False)
-        ends = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-        lowest = np.array([rows[np.argmin(found.loss[rows])] for rows in ends])
+            tried.append(padding.pack(neighbours(model, p[cells[i]], moves[i][:MOVES])))
+            moves[i] = np.roll(moves[i], -MOVES, axis=0)
+        of = moving.repeat([len(rows) for rows in tried])
+        x_tried = np.concatenate(tried)
+        if n_moves.max() > MOVES:
+            seen = settle(x_tried, cells[of], efforts.glance)
+            first = np.concatenate([_lowest(seen.loss, of == i, SEARCHED) for i in moving])
+            x_tried, of = seen.x[first], of[first]
+        found = settle(x_tried, cells[of], efforts.search)
+        lowest = np.concatenate([_lowest(found.loss, of == i, 1) for i in moving])
         gains = found.loss[lowest] < loss[moving] * (1 - LEAST_GAIN)
+        idle[moving] = np.where(gains, 0, idle[moving] + MOVES)
         moving, lowest = moving[gains], lowest[gains]
         x[moving], loss[moving] = found.x[lowest], found.loss[lowest]
     return x
+
+
+def _lowest(loss: np.ndarray, which: np.ndarray, count: int) -> np.ndarray:
+    """Indices of the lowest losses among some."""
+    some = np.flatnonzero(which)
+    return some[np.argsort(loss[some], kind="stable")[:count]]
 
 
 def _moves(p: np.ndarray, weight: np.ndarray) -> list[tuple[int, int]]:

@@ -20,6 +20,23 @@ ROUNDS = (20, 40, 60, 80, 120, 160, 240, 400)
 _begin = jax.jit(jax.vmap(begin))
 
 
+class Effort(NamedTuple):
+    """What a descent spends on every start.
+
+    Attributes:
+        n_terms: Cosine terms of the loss, a multiple of ``block``.
+        block: Cosine terms evaluated together; efforts that differ in ``n_terms`` share a program.
+            0 for the closed form alone, which is exact up to two features.
+        tolerances: Of gradient and value, relative to the loss of a model that does nothing.
+        rounds: Evaluations after which the unfinished are gathered, the last of them the most.
+    """
+
+    n_terms: int
+    block: int
+    tolerances: tuple[float, float]
+    rounds: tuple[int, ...] = ROUNDS
+
+
 class Settled(NamedTuple):
     """Final states of members, on the host.
 
@@ -39,9 +56,7 @@ def descend(
     *,
     rows: int,
     batch: int,
-    n_terms: int,
-    block: int,
-    tolerances: tuple[float, float],
+    effort: Effort,
 ) -> Settled:
     """Minimise the sum loss from every start. Arguments and results are on the host.
 
@@ -51,17 +66,14 @@ def descend(
         importance: I_i of every member.
         rows: Hidden dimensions of the vectors.
         batch: Members advanced together; other numbers are padded by repetition.
-        n_terms: Cosine terms of the loss, a multiple of ``block``.
-        block: Cosine terms evaluated together; calls that differ in ``n_terms`` share a program. 0
-            for the closed form alone, which is exact up to two features.
-        tolerances: Of gradient and value, relative to the loss of a model that does nothing.
+        effort: How far to go, and on how many terms of the loss.
     """
     at_rest = np.sum(density * importance, axis=1) / 3
     scale = np.where(at_rest > 0, at_rest, 1).astype(x.dtype)
     members = np.arange(len(x))
     begun = [_begin(x[at]) for at in batches(members, batch)]
     states = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(x)], *begun)
-    for limit in ROUNDS:
+    for limit in effort.rounds:
         groups = batches(members[~states.done], batch)
         # Dispatched before any result is used, batches run side by side on the host's cores.
         moved = [
@@ -69,10 +81,10 @@ def descend(
                 jax.tree.map(lambda leaf, at=at: leaf[at], states),
                 *(array[at] for array in (density, importance, scale)),
                 limit,
-                tolerances,
-                n_terms,
+                effort.tolerances,
+                effort.n_terms,
                 rows=rows,
-                block=block,
+                block=effort.block,
             )
             for at in groups
         ]

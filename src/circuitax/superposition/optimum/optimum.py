@@ -25,14 +25,16 @@ from circuitax.memory import machine_bytes
 from circuitax.superposition.loss.batches import batch_size
 from circuitax.superposition.loss.exact_losses import N_TERMS, losses_with_errors
 from circuitax.superposition.loss.padding import Padding
-from circuitax.superposition.optimum.climb import climbed
-from circuitax.superposition.optimum.descent import Settled, descend
+from circuitax.superposition.optimum.climb import Efforts, climbed
+from circuitax.superposition.optimum.descent import ROUNDS, Effort, Settled, descend
 
 # Cosine terms of the search (errors near 1e-7, far below the gaps between solution classes) and of
 # the polish (near 1e-9), by number of features, a multiple of the former: one compiled program
 # serves both. Up to two features the closed form is exact.
 TERMS = {1: (0, 0), 2: (0, 0), 3: (16, 16), 4: (24, 96)}
 MANY_FEATURES_TERMS = (32, 128)
+# The share of the search's terms with which many moves are ranked is one to this number.
+GLANCED = 4
 # Restarts of a cell that are polished to be counted, at most, and how near to the best loss of them
 # one has reached it: as a share of it, and of the loss of a model that does nothing.
 COMPARED = 10
@@ -108,8 +110,9 @@ def find_optimum(
         tolerance: Relative distance to the best loss that counts as near it, not negative.
         thorough: Also start from polytopes, and where the best loss was reached less than three
             times, climb from several solutions by swaps of two features and by dropping one
-            (`climb.climbed`), until three climbs end in it or there is no further start. What these
-            find is in ``weights`` and ``loss``, and not among the restarts.
+            (`climb.climbed`), until three climbs end in it or there is no further start; from ten
+            features on, climb once from the best. What these find is in ``weights`` and ``loss``,
+            and not among the restarts; given as ``starts``, it is gone on from.
 
     Warns:
         UserWarning: If the best loss of a cell was reached once, so that there may be a better one
@@ -169,30 +172,23 @@ def find_optimum(
     p, weight = padding.fill(density), padding.fill(importance)
     batch = batch_size(n_cells * n_polished)
 
-    def minima(
-        x: np.ndarray, cells: np.ndarray, n_terms: int, tolerances: tuple[float, float]
-    ) -> Settled:
-        return descend(
-            x,
-            p[cells],
-            weight[cells],
-            rows=padding.rows,
-            batch=batch,
-            n_terms=n_terms,
-            block=search_terms,
-            tolerances=tolerances,
-        )
+    search = Effort(search_terms, search_terms, (1e-5, 1e-6))
+    fine = Effort(polish_terms, search_terms, (1e-9, 1e-13))
+
+    def minima(x: np.ndarray, cells: np.ndarray, effort: Effort) -> Settled:
+        setting = p[cells], weight[cells]
+        return descend(x, *setting, rows=padding.rows, batch=batch, effort=effort)
 
     cells, shape = np.arange(n_cells), (n_cells, n_starts)
     every = np.tile(padding.pack(first), (n_cells, 1)), np.repeat(cells, n_starts)
-    searched = minima(*every, search_terms, (1e-5, 1e-6))
+    searched = minima(*every, search)
     x, loss = searched.x.reshape(*shape, -1), searched.loss.reshape(shape)
     solved, value = x.copy(), np.full(shape, np.inf, loss.dtype)
     gradient = np.zeros(shape, loss.dtype)
 
     def polish(some: tuple[np.ndarray, ...]) -> None:
         if some[0].size:
-            found = minima(x[some], some[0], polish_terms, (1e-9, 1e-13))
+            found = minima(x[some], some[0], fine)
             solved[some], value[some], gradient[some] = found.x, found.loss, found.gradient
 
     order = np.argsort(loss, axis=1)
@@ -212,12 +208,13 @@ def find_optimum(
     end = Settled(solved[best], value[best], gradient[best])
     n_reached = np.sum(value <= (end.loss + slack)[:, None], axis=1)
     if thorough:
-
-        def settled(starts: np.ndarray, of: np.ndarray, fine: bool) -> Settled:
-            terms = polish_terms if fine else search_terms
-            return minima(starts, of, terms, (1e-9, 1e-13) if fine else (1e-5, 1e-6))
-
-        end, n_reached = climbed(settled, padding, (p, weight), (x, loss), end, n_reached, slack)
+        some_terms = search_terms // GLANCED
+        glance = Effort(some_terms, some_terms, (1e-5, 1e-6), ROUNDS[:2])
+        efforts = Efforts(glance, search._replace(rounds=ROUNDS[:5]), fine)
+        restarts = x, loss
+        end, n_reached = climbed(
+            minima, efforts, padding, (p, weight), restarts, end, n_reached, slack
+        )
     if n_restarts and (n_reached == 1).any():
         warnings.warn(_reached_once(n_reached, n_restarts), stacklevel=2)
 
