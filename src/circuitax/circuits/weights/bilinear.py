@@ -163,7 +163,7 @@ def truncated(mlp: MLPWeights, rank: int) -> MLPWeights:
     if not 1 <= rank <= d_model:
         raise ValueError(f"rank={rank} must be from 1 to d_model={d_model}")
     whole = as_eigenvectors(mlp)
-    kept = (jnp.arange(d_model)[:, None] * d_model + jnp.arange(rank)).ravel()
+    kept = (jnp.arange(d_model)[:, None] * d_model + jnp.arange(rank)[None]).ravel()
     reads = whole.W_in[:, kept]
     return whole._replace(W_in=reads, W_gate=reads, W_out=whole.W_out[kept])
 
