@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import device_tokens, draw_windows
@@ -148,9 +149,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         trained[name], start = _train(spec, name, kind, sizes, text, windows, key, lab)
         if kind == KINDS[0]:
             given = (spec, trained[name].models, start, windows, jnp.asarray(directions), key)
-            found.append(lab.stage(f"read-{name}", _read, *given))
-            if sizes.n_layers == 1:
-                pairs = lab.stage("pairs", _pairs, *given[:-1], text)
+            with one_thread():
+                found.append(lab.stage(f"read-{name}", _read, *given))
+                if sizes.n_layers == 1:
+                    pairs = lab.stage("pairs", _pairs, *given, text)
     deep = [f"{layer} of {n}" for n in range(1, len(found) + 1) for layer in range(n)]
     data = {name: (dims, np.concatenate([f[name] for f in found])) for name, dims in READ.items()}
     data |= {name: (dims, pairs[name]) for name, dims in PAIRS.items()}
@@ -184,13 +186,13 @@ READ = {
     "energy_at_init": PLACES,
     "correlation": RANKS,
     "correlation_at_init": RANKS,
-    "energy_permuted": ("mlp", "seed", "draw"),
     "whole_loss": ("depth", "seed"),
     "removed_loss": ("depth", "seed"),
     "kept_loss": ("depth", "seed", "kept"),
     "random_loss": ("depth", "seed", "draw"),
 }
 PAIRS = {
+    "energy_permuted": ("seed", "draw"),
     "part_loss": ("seed", "part"),
     "part_loss_at_init": ("seed", "part"),
     "closing": ("seed",),
@@ -253,35 +255,40 @@ def _read(
     spec: Spec, ends: Model, starts: Model, windows: Array, directions: Array, key: jax.Array
 ) -> dict[str, np.ndarray]:
     """Spectra, correlations and losses of one depth; layers or the depth in front of each array."""
-    read, permuted = jax.jit(partial(readings, kept=spec.kept)), jax.jit(permuted_energies)
+    read = jax.jit(partial(readings, kept=spec.kept))
     losses = jax.jit(partial(kept_losses, kept=spec.kept))
     rows: dict[str, list[np.ndarray]] = {name: [] for name in READ}
     for seed in range(spec.seeds):
         end, start, own = member_of(ends, seed), member_of(starts, seed), windows[seed]
-        drawn = at_index(derive(key, "permuted"), seed)
         after, before = read(end, own, directions), read(start, own, directions)
         rows["energy"].append(np.asarray(after.energy))
         rows["correlation"].append(np.asarray(after.correlation))
         rows["energy_at_init"].append(np.asarray(before.energy))
         rows["correlation_at_init"].append(np.asarray(before.correlation))
-        draws = jax.random.split(drawn, spec.draws)
-        rows["energy_permuted"].append(np.asarray(permuted(end, directions, draws)))
-        found = losses(end, own, draws)
+        found = losses(end, own, _draws(spec, key, seed))
         for name, value in found._asdict().items():
             rows[f"{name}_loss"].append(np.asarray(value)[None])
     return {name: np.stack(values, axis=1) for name, values in rows.items()}
 
 
 def _pairs(
-    spec: Spec, ends: Model, starts: Model, windows: Array, directions: Array, text: Text
+    spec: Spec,
+    ends: Model,
+    starts: Model,
+    windows: Array,
+    directions: Array,
+    key: jax.Array,
+    text: Text,
 ) -> dict[str, np.ndarray]:
-    """Pairs of tokens in the one-layer models: losses, tables against the text, and seeds alike."""
+    """One-layer models: permuted units, pairs of tokens and what they are worth, seeds alike."""
     parts, tables = jax.jit(part_losses), jax.jit(strongest_pairs)
     profiles = jax.jit(token_profiles)
     rows: dict[str, list[np.ndarray]] = {name: [] for name in PAIRS if name != "cosine"}
     seen = []
     for seed in range(spec.seeds):
         end, start, own = member_of(ends, seed), member_of(starts, seed), windows[seed]
+        draws = permuted_energies(end, directions, _draws(spec, key, seed))
+        rows["energy_permuted"].append(draws)
         after = parts(end, own)
         rows["part_loss"].append(np.asarray(after.loss))
         rows["closing"].append(np.asarray(after.closing))
@@ -302,3 +309,8 @@ def _pairs(
     return {name: np.stack(values) for name, values in rows.items()} | {
         "cosine": couples(np.stack(seen), spec.draws)
     }
+
+
+def _draws(spec: Spec, key: jax.Array, seed: int) -> Array:
+    """Keys of the random choices of one seed."""
+    return jax.random.split(at_index(derive(key, "draws"), seed), spec.draws)

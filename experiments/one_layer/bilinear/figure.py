@@ -83,8 +83,9 @@ def eigenvectors(record: Record) -> Figure:
     ):
         rows = np.cumsum(data[name].values[0], axis=-1).mean(axis=1).T
         mean_curve(spectrum, np.arange(1, len(rows) + 1), rows, colour, label=label)
-    permuted = data.energy_permuted.values[0].mean(axis=1)
-    spectrum.plot([2], [permuted.mean()], "x", color=BLUE, label="gates permuted")
+    spectrum.plot(
+        [2], [data.energy_permuted.values.mean()], "x", color=BLUE, label="gates permuted"
+    )
     spectrum.set(xscale="log", ylim=(0, 1.03), xlabel="largest eigenvectors")
     spectrum.set(ylabel="share of squared eigenvalues", title="One layer")
     spectrum.legend(fontsize=6, loc="lower right")

@@ -66,7 +66,7 @@ def nulls(record: Record) -> Nulls:
             _mean(kept_share(data, data.random_loss.isel(draw=i), depth))
             for i in range(data.sizes["draw"])
         ]
-    permuted = data.energy_permuted.values[0][_alive(data, "bilinear-1")]
+    permuted = data.energy_permuted.values[_alive(data, "bilinear-1")]
     return {
         "untrained": untrained,
         "mismatched": mismatched,

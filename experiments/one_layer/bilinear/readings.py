@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from circuitax.circuits.losses.neurons import mlp_streams
@@ -18,6 +19,7 @@ from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import MLPWeights
+from circuitax.kit.members import member_of
 from circuitax.training.language import text_losses
 
 RANDOM = 4  # eigenvectors of each direction that the random choices keep
@@ -73,20 +75,19 @@ def correlations(
 
 def permuted_energies(
     model: Model, directions: Int[Array, " direction"], keys: Key[Array, " draw"]
-) -> Float[Array, "layer draw"]:
-    """Mean share of the two largest eigenvectors once hidden units have each other's gates."""
+) -> Float[np.ndarray, " draw"]:
+    """Mean share of the two largest once hidden units of layer 0 have each other's gates."""
     outputs = unembedding(model)[:, directions].T
+    mlp, shares = member_of(bilinear_mlps(model), 0), []
+    for key in keys:
+        order = jax.random.permutation(key, mlp.W_in.shape[1])
+        matrices = _matrices(mlp._replace(W_gate=mlp.W_gate[:, order]), outputs)
+        energy = np.sort(np.linalg.eigvalsh(np.asarray(matrices)) ** 2, axis=1)
+        shares.append((energy[:, -NAMED:].sum(axis=1) / energy.sum(axis=1)).mean())
+    return np.array(shares)
 
-    def of_layer(mlp: MLPWeights) -> Array:
-        def drawn(key: Array) -> Array:
-            order = jax.random.permutation(key, mlp.W_in.shape[1])
-            other = mlp._replace(W_gate=mlp.W_gate[:, order])  # type: ignore[index]
-            values = interaction_eigenvectors(interaction_matrices(other, outputs)).values ** 2
-            return (values[:, :NAMED].sum(axis=1) / values.sum(axis=1)).mean()
 
-        return jax.lax.map(drawn, keys)
-
-    return jax.lax.map(of_layer, bilinear_mlps(model))
+_matrices = jax.jit(interaction_matrices)
 
 
 class KeptLosses(NamedTuple):
