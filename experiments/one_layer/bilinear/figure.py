@@ -40,7 +40,7 @@ def losses(record: Record) -> Figure:
     training.set(xlabel="step", ylabel="held-out loss, nats a token")
     training.set_title(f"{deepest} layers")
     training.legend(fontsize=6)
-    places = []
+    places: list[tuple[float, str]] = []
     for depth in map(int, data.depth.values):
         for kind in ("bilinear", "linear"):
             place, rows = len(places) + 0.4 * (depth - 1), gap(data, kind, depth)
