@@ -28,6 +28,7 @@ from circuitax.circuits.ledger.second_moments import position_path_moments
 from circuitax.circuits.paths.components import components_of
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.order_terms import order_streams
+from circuitax.circuits.weights.bilinear import interaction_eigenvectors, interaction_matrices
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.circuits.weights.mlp_composition import mlp_composition
 from circuitax.kernel import attention, kron_matrix, mlp, toy
@@ -649,6 +650,22 @@ def passage(layers: MLPWeights, layer: int, x: np.ndarray) -> np.ndarray:
     W_in, W_out = layers.W_in[layer], layers.W_out[layer]
     gates = 1 / (1 + np.exp(-x @ W_in))
     return np.stack([np.eye(6) + W_in * g @ W_out for g in gates])
+
+
+@formula(
+    "mlps",
+    "⟨MLP(x), u⟩ = x B_u xᵀ, B_u = Σ_k ⟨W_out[k], u⟩ (g_k w_kᵀ + w_k g_kᵀ) / 2 = Σ_i λ_i v_i v_iᵀ",
+)
+def _(rng: np.random.Generator) -> Both:
+    W, x, u = mlp_of(rng, biases=False), rng.normal(size=4), rng.normal(size=4)
+    B = interaction_matrices(jax.tree.map(jnp.asarray, W), jnp.asarray(u))
+    values, vectors = interaction_eigenvectors(B)
+    pairs = [np.outer(W.W_gate[:, k], W.W_in[:, k]) for k in range(5)]
+    summed = sum((W.W_out[k] @ u) * (pairs[k] + pairs[k].T) / 2 for k in range(5))
+    written = applied(W, x[None], "linear")[0] @ u
+    again = sum(values[i] * np.outer(vectors[:, i], vectors[:, i]) for i in range(4))
+    ours = [np.full((4, 4), written), B, again]
+    return np.stack(ours), np.stack([np.full((4, 4), x @ summed @ x), summed, summed])
 
 
 @formula("mlps", "s_ts = scale Σ_ab ⟨q_t^a, k_s^b⟩")

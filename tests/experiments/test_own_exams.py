@@ -17,7 +17,7 @@ class Given(Exception):
     """What an experiment gives its members, each its own."""
 
 
-OWN = ("induction_depth", "induction_phase", "path_explosion", "two_layer_circuits")
+OWN = ("bilinear", "induction_depth", "induction_phase", "path_explosion", "two_layer_circuits")
 
 
 @pytest.mark.parametrize("name", OWN)

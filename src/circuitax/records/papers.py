@@ -31,6 +31,7 @@ class Paper(StrEnum):
     MENG_2022 = "Meng et al. 2022"
     MU_2018 = "Mu and Viswanath 2018"
     NANDA_2023 = "Nanda et al. 2023 (progress measures)"
+    PEARCE_2024 = "Pearce et al. 2024"
     PRIETO_2026 = "Prieto and others 2026"
     RAJAMANOHARAN_2024 = "Rajamanoharan et al. 2024"
     SHARKEY_2022 = "Sharkey, Braun and Millidge 2022"
