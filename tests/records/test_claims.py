@@ -179,3 +179,20 @@ def test_the_rest_is_unmet_for_one_reason() -> None:
     claims = [dataclasses.replace(CLAIM, id=name, quantity=name) for name in "abc"]
     claims.append(dataclasses.replace(CLAIM, id="d", quantity="a"))
     assert unmet_rest(claims, {"a": exact(1)}, "no head") == {"b": "no head", "c": "no head"}
+
+
+def test_a_claim_prints_its_statement_and_what_it_has() -> None:
+    claim = Claim(
+        id="c",
+        source="a book",
+        statement="Two are two.",
+        quantity="two",
+        expected=near(2.0, 0.1),
+        why="half a digit",
+        origin="ours",
+        null=Null("random", "any number"),
+    )
+    lines = str(claim).splitlines()
+    assert lines[0] == "c: Two are two." and "  null: random: any number" in lines
+    assert f"  allowed: two: {near(2.0, 0.1).text}" in lines and "explanation" not in str(claim)
+    assert "null" in claim._repr_html_() and "any number" in claim._repr_html_()

@@ -129,17 +129,25 @@ class Claim:
     cites: tuple[str, ...] = field(default=(), kw_only=True)
     null: Null | None = field(default=None, kw_only=True)
 
-    def _repr_html_(self) -> str:
-        """The statement, what is allowed and why, for a notebook."""
-        facts = {
+    def _facts(self) -> dict[str, str]:
+        return {
             "source": self.source,
             "printed": self.printed,
             "allowed": f"{self.quantity}: {self.expected.text}",
             "because": self.why,
             "selection": f"{self.selection}, n = {self.n} or more",
+            "null": "" if self.null is None else f"{self.null.kind}: {self.null.how}",
             "explanation": self.explanation,
         }
-        return fact_table(f"{self.id}: {self.statement}", facts)
+
+    def __str__(self) -> str:
+        """The statement, what is allowed and why, a line each; ``repr`` has every field."""
+        lines = [f"  {name}: {text}" for name, text in self._facts().items() if text]
+        return "\n".join([f"{self.id}: {self.statement}", *lines])
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        return fact_table(f"{self.id}: {self.statement}", self._facts())
 
     def __post_init__(self) -> None:
         for name, allowed in (("kind", KINDS), ("origin", ORIGINS)):
