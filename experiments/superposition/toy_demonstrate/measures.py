@@ -106,7 +106,7 @@ def represented(data: xr.Dataset) -> np.ndarray:
     return (np.linalg.norm(data.relu_W.values, axis=2) > REPRESENTED).sum(axis=-1)
 
 
-@measures("T7-*")
+@measures("T7-bias", "T7-gram")
 def _linear(data: xr.Dataset) -> dict[str, Estimate]:
     """The linear model is principal components: the most important features, whatever p is."""
     n, m = data.sizes["feature"], data.sizes["hidden"]
