@@ -29,7 +29,7 @@ with redirect_stdout(sys.stderr):
 MODELS: dict[str, Any] = {}
 
 
-class Half(torch.autograd.Function):  # type: ignore[misc]
+class Half(torch.autograd.Function):
     """A product whose sides get half of the gradient each."""
 
     @staticmethod

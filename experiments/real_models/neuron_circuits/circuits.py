@@ -91,7 +91,7 @@ def scores(
     def one(given: tuple[Array, Array, Array]) -> Nodes:
         text, yes, no = given
         seen = forward_run(model, text, outputs=True)
-        nothing = jnp.zeros_like(seen.trace.mlp_outputs)
+        nothing = jnp.zeros_like(seen.trace.streams[1:])
 
         def slopes(held: Interventions) -> tuple[Array, Array]:
             def lead(heads: Array, mlps: Array) -> Array:

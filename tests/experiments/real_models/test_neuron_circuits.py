@@ -94,13 +94,14 @@ def test_scores_are_those_of_flows_and_of_small_changes() -> None:
         relp = neuron_flows(one, shared, 3, direction).sum(axis=1)
         np.testing.assert_allclose(found.neurons[1, METHODS.index("RelP")], relp, atol=1e-12)
         assert np.abs(relp - flows).max() > 1e-3
-        written = carried_back(shared, 3, direction).written
+        written, wrote = carried_back(shared, 3, direction).written, one.head_outputs
+        assert wrote is not None
         np.testing.assert_allclose(
             found.heads[1, METHODS.index("RelP")],
-            np.einsum("lhtd,ltd->lh", one.head_outputs, written),
+            np.einsum("lhtd,ltd->lh", wrote, written),
             atol=1e-12,
         )
-        ends = one.head_outputs[:, :, -1] @ direction / one.scales.final[-1]
+        ends = wrote[:, :, -1] @ direction / one.scales.final[-1]
         np.testing.assert_allclose(found.heads[1, METHODS.index("direct effect")], ends, atol=1e-12)
         np.testing.assert_allclose(seen.lead[1], one.logits[-1, 11] - one.logits[-1, 12])
         # The gradient is what a node less by a little costs, for a neuron and for a head.

@@ -12,6 +12,7 @@ from typing import Any, SupportsIndex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int
 
 from circuitax.circuits.explain.explained import Explanation, Neuron, by_size, head_names
 from circuitax.circuits.explain.path_graphs import path_graphs
@@ -20,7 +21,7 @@ from circuitax.circuits.losses.neurons import neuron_activations
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.paths.components import component_names, components_of, stacked
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.groups import neuron_flows, path_groups
+from circuitax.circuits.paths.groups import PathGroups, neuron_flows, path_groups
 from circuitax.circuits.paths.openings import opening
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import Head
@@ -120,13 +121,13 @@ def explain(
     direction = frozen.read_out.W_U[:, chosen]
     if against is not None:
         direction = direction - frozen.read_out.W_U[:, against]
-    groups = path_groups(frozen, position, direction)
     others = np.argsort(-np.where(np.arange(logits.size) == chosen, -np.inf, logits), kind="stable")
     rival = int(others[0]) if against is None and logits.size > 1 else None
+    lead_of = direction if rival is None else direction - frozen.read_out.W_U[:, rival]
+    groups, of_lead = _both_groups(frozen, position, direction, lead_of)
     lead = np.zeros(1 + n_ctx)
     if rival is not None:
-        lead_of = direction - frozen.read_out.W_U[:, rival]
-        lead = np.array(path_groups(frozen, position, lead_of).by_source, np.float64)
+        lead = np.array(of_lead.by_source, np.float64)
         b_U = frozen.read_out.b_U
         lead[0] += 0.0 if b_U is None else float(b_U[chosen] - b_U[rival])
     w = direction if frozen.read_out.scale is None else direction / frozen.read_out.scale[position]
@@ -163,6 +164,17 @@ def explain(
         if n_nodes
         else (),
     )
+
+
+@jax.jit
+def _both_groups(
+    frozen: FrozenModel, position: int | Int[Array, ""], first: jax.Array, second: jax.Array
+) -> tuple[PathGroups, PathGroups]:
+    """The groups of two directions, from one pass of the streams."""
+    both = jax.vmap(path_groups, in_axes=(None, None, 0))(
+        frozen, position, jnp.stack([first, second])
+    )
+    return PathGroups(*(x[0] for x in both)), PathGroups(*(x[1] for x in both))
 
 
 def _neurons(
