@@ -58,7 +58,7 @@ def losses(record: Record) -> Figure:
     zero_line(parts)
     parts.set_xticks(range(len(PARTS)), PARTS)
     parts.tick_params(axis="x", labelsize=5.5)
-    parts.set(ylabel="loss without it, less whole, nats", title="Parts of one bilinear layer")
+    parts.set(ylabel="loss without it, nats more", title="Parts of one bilinear layer")
     parts.margins(x=0.2, y=0.15)
     letter_panels(axes[0])
     found = estimates(data)
@@ -106,7 +106,7 @@ def eigenvectors(record: Record) -> Figure:
             )
     told.set(xscale="log", ylim=(0, 1.03), xlabel="eigenvectors")
     told.set(ylabel=f"directions told above {ABOVE}", title="On held-out text")
-    told.legend(fontsize=6, loc="lower right")
+    told.legend(fontsize=6, loc="upper left", bbox_to_anchor=(0, 0.97))
     _kept(kept, data)
     for ax in axes[0]:
         ticks = [1, 2, 4, 8, 16, 32, 64]
@@ -157,7 +157,9 @@ def trigrams(record: Record) -> Figure:
     own = np.arange(data.sizes["direction"])
     rates = {name: data[name].values[own, own] for name in ("rate_with", "rate_without")}
     seen = np.flatnonzero((data.times.values >= FEWEST) & np.isfinite(rates["rate_without"]))
-    shown = seen[np.argsort(-data.raised.values[seen], kind="stable")][:SHOWN]
+    order = seen[np.argsort(-data.raised.values[seen], kind="stable")]
+    pairs = np.stack([data.source.values[order], data.destination.values[order]])
+    shown = order[np.sort(np.unique(pairs, axis=1, return_index=True)[1])][:SHOWN]
     figure, axes = new_figure(1, 2, height=0.8 + 0.19 * len(shown), width_ratios=[1, 1.3])
     raised, follows = axes[0]
     names = [visible(str(name), 8) for name in data.token.values]
@@ -188,8 +190,8 @@ def trigrams(record: Record) -> Figure:
     headline(figure, f"Pairs of tokens read from the weights{share}")
     sample_note(
         figure,
-        f"first seed; strongest pair of each of {data.sizes['direction']} logits, those with "
-        f"{FEWEST} occurrences that raise most",
+        f"first seed; strongest pair of each of {data.sizes['direction']} logits, with {FEWEST} "
+        f"occurrences; each pair of these {seen.size} once, with the logit that it raises most",
     )
     return figure
 
