@@ -58,7 +58,7 @@ def _closing(model: Model, tokens: Int[Array, " n_ctx"]) -> Array:
     """Paths from two tokens to every logit of the last position, against what the MLP wrote."""
     seen, mlp = run_model(model, tokens, outputs=True), _layer(model)
     heads, W_U = member_of(model.blocks.attention, 0), unembedding(model)
-    token, whole = seen.streams[0], seen.trace.mlp_outputs[0]
+    token, whole = seen.streams[0], jnp.asarray(seen.mlp_outputs)[0]
     pattern = seen.trace.patterns[0, :, -1]
     moved = jnp.einsum("hs,sd,hdk,hke->hse", pattern, token, heads.W_V, heads.W_O)
     sources = jnp.concatenate([token[-1:], moved.reshape(-1, token.shape[-1])])
@@ -133,7 +133,9 @@ def followed(
         reach: Farthest source, at least 1.
     """
     text = np.asarray(tokens, np.int64)
-    times, with_it, without = [], [], []
+    times: list[int] = []
+    with_it: list[np.ndarray] = []
+    without: list[np.ndarray] = []
     for destination, source in zip(destinations, sources, strict=True):
         at = np.flatnonzero(text[:-1] == destination)
         before = np.concatenate([[0], np.cumsum(text == source)])
