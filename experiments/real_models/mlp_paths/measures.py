@@ -65,9 +65,8 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     copied = copied_token(data, first)
     if copied.size:
         found["paths-copied-token"] = share_estimate(copied)
-    layers = first_layers(data)
-    if layers.size:
-        found["linear-map-layer"] = mean_estimate(layers)
+    if (layer := late(first_layers(data))) is not None:
+        found["linear-map-layer"] = layer
     for score in data.score.values:
         shares = found_heads(data, data.scores.sel(score=score).values)
         if shares.size:
@@ -99,7 +98,7 @@ def nulls(record: Record) -> Nulls:
     n_layers, n_heads = data.sizes["layer"], data.sizes["head"]
     pairs = (n_layers * (n_layers - 1) // 2) * n_heads**2
     # Of heads alone; with positions there are more.
-    all_paths, n_named = (1 + n_heads) ** n_layers, first_layers(data).size
+    all_paths = (1 + n_heads) ** n_layers
     random: dict[str, Draws] = {
         "paths-three-tokens": draws(
             lambda: mean_estimate(largest_three(rng.normal(size=data.exact.shape)))
@@ -112,11 +111,6 @@ def nulls(record: Record) -> Nulls:
         "linear-map-rank": [
             mean_estimate(rank) for rank in data.rank_shuffled.values.mean(axis=1)[None]
         ],
-        "linear-map-layer": draws(
-            lambda: (
-                mean_estimate(rng.integers(n_layers, size=n_named) / n_layers) if n_named else None
-            )
-        ),
     }
     random |= {f"paths-{score}-source": any_source(data.sizes["prompt"]) for score in SOURCES}
     for score in data.score.values:
@@ -136,6 +130,7 @@ def nulls(record: Record) -> Nulls:
                 lambda: mean_estimate(few_heads(rng.permuted(data.by_heads.values, axis=1)))
             ),
             "paths-removed-foreseen": draws(lambda: foreseen(rng.permutation(falls), foreseen_by)),
+            "linear-map-layer": draws(lambda: late(first_layers(data, rng))),
             **exchanged(
                 {"paths-removed-token": token_falls(data), "paths-removed-paths": path_falls(data)}
             ),
@@ -172,11 +167,21 @@ def named_at_end(data: xr.Dataset, shift: int) -> np.ndarray:
     return np.asarray(named[np.arange(n), (np.arange(n) + shift) % n])
 
 
-def first_layers(data: xr.Dataset) -> np.ndarray:
-    """Layer from which on the predicted token is named, over the depth, where it is in the end."""
+def first_layers(data: xr.Dataset, rng: np.random.Generator | None = None) -> np.ndarray:
+    """Layer from which on the predicted token is named, over the depth, where it is in the end.
+
+    With ``rng`` the layers before the last are shuffled in each prompt.
+    """
     own = np.stack([named[:, i] for i, named in enumerate(data.named.values)])
     own = own[own[:, -1]]
+    if rng is not None:
+        own[:, :-1] = rng.permuted(own[:, :-1], axis=1)
     return np.array([(np.flatnonzero(~row).max(initial=-1) + 1) / row.size for row in own])
+
+
+def late(layers: np.ndarray) -> Estimate | None:
+    """Their mean; None where no prompt's token is named in the end."""
+    return mean_estimate(layers) if layers.size else None
 
 
 def found_heads(data: xr.Dataset, scores: np.ndarray) -> np.ndarray:

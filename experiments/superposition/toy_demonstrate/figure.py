@@ -35,7 +35,7 @@ def small(record: Record) -> Figure:
     rows: list[tuple[str, list[Any], list[Any]]] = [
         ("trained\n$W^\\top W$, b", [linear[last], *relu], [linear_bias, *biases]),
         (
-            "exact optimum\n$W^\\top W$, b",
+            "lowest exact loss\n$W^\\top W$, b",
             [None, *data.optimum_W.values],
             [None, *data.optimum_b.values],
         ),
@@ -105,7 +105,9 @@ def counts(record: Record) -> Figure:
     kept = represented(data)
     mean_curve(left, p, kept.T, BLUE, label=f"mean of {len(kept)} seeds (95 % interval)", each=True)
     optimum = (np.linalg.norm(data.optimum_W.values, axis=1) > REPRESENTED).sum(axis=-1)
-    left.plot(p, optimum, "s", color=GREEN, markersize=4, fillstyle="none", label="exact optimum")
+    left.plot(
+        p, optimum, "s", color=GREEN, markersize=4, fillstyle="none", label="lowest exact loss"
+    )
     ratio = data.sizes["scaled_hidden"] / data.sizes["hidden"]
     larger = (data.scaled_norm.values > REPRESENTED).sum(axis=-1) / ratio
     n, m = data.sizes["scaled_feature"], data.sizes["scaled_hidden"]
@@ -186,8 +188,8 @@ FIGURES = (
         "angles.",
         caption="Sparser features share dimensions, the less important ones first.",
         refuted="This is refuted if the linear column has entries off the first five of the "
-        "diagonal, or if the best trained networks and the exact optimum show different patterns "
-        "before the sparsest densities, at which training stops short of the optimum.",
+        "diagonal, or if the best trained networks and the lowest exact loss show different "
+        "patterns before the sparsest densities, at which training stops short of it.",
     ),
     FigureSpec(
         "scaled",

@@ -4,12 +4,12 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
-from circuitax.records.resampled import best_estimate, resampled_estimate
+from circuitax.records.resampled import resampled_estimate
 from circuitax.superposition.geometry.phases import Phase, phases
 from circuitax.superposition.geometry.solution_class import polytopes
 from experiments.superposition.shared.random_weights import normal_weights
@@ -17,7 +17,7 @@ from experiments.superposition.toy_demonstrate.claims import CLAIMS, COUNTS, NOT
 
 # A feature is represented when its norm is above this.
 REPRESENTED = 0.5
-N_DRAWS, N_ALONE = 100, 1000
+N_DRAWS = 100
 SIZES = (20, 5, 80, 20, 100, 20)
 
 
@@ -26,7 +26,8 @@ def measure(record: Record) -> Measured:
     data = record.data
     found: dict[str, Estimate] = {}
     if _wanted(data):
-        found = _linear(data) | _relu(data) | _optimum(data) | _large(data)
+        found = _linear(data) | _counts(data) | _later(data) | _biases(data)
+        found |= _optimum(data) | _large(data)
     reason = "this run has other sizes, importances or densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
@@ -38,20 +39,13 @@ def nulls(record: Record) -> Nulls:
         return {}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     starts = [_at_start(record, rng) for rng in rngs]
-    found = [_linear(one) | _biases(one) | _notebook(one) for one in starts]
+    found = [_linear(one) | _counts(one) | _biases(one) | _notebook(one) for one in starts]
     ordered = ["relu_W", "relu_interference"]
     orders = [_later(shuffled(data, ordered, "feature", rng, ["seed", "density"])) for rng in rngs]
-    std = record.notes["init_std"]["small"]
-    alone = normal_weights(np.random.default_rng(0), std, N_ALONE, 5, 20)
-    kept = (np.linalg.norm(alone, axis=1) > REPRESENTED).sum(axis=-1, dtype=float)
     several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
     best = max(int(data.relu_best.sel(density=0.001)), 0)
     return {
-        "untrained": {
-            **several,
-            **{f"demonstrate-count-p{p:g}": kept for p in COUNTS},
-            "demonstrate-digons-p0.03": [float(_digons(W)) for W in alone],
-        },
+        "untrained": several,
         "permuted": {
             "demonstrate-less-important-first": [
                 one.get("demonstrate-less-important-first") for one in orders
@@ -137,18 +131,16 @@ def _unlike_linear(data: xr.Dataset, density: float) -> Estimate:
 
 
 @measures("demonstrate-count-*", "demonstrate-digons-p0.03")
-def _relu(data: xr.Dataset) -> dict[str, Estimate]:
-    """Counts, shapes and biases of the ReLU model."""
-    found = {}
-    losses, kept = data.relu_loss.values, represented(data)
+def _counts(data: xr.Dataset) -> dict[str, Estimate]:
+    """Represented features of the ReLU model's networks, and the share that are five digons."""
+    found, kept = {}, represented(data)
     for i, p in enumerate(data.density.values):
         if p in COUNTS:
-            found[f"demonstrate-count-p{p:g}"] = best_estimate(losses[:, i], kept[:, i])
+            found[f"demonstrate-count-p{p:g}"] = mean_estimate(kept[:, i])
     if 0.03 in data.density.values:
-        cell = data.sel(density=0.03)
-        digons = [_digons(W) for W in cell.relu_W.values]
-        found["demonstrate-digons-p0.03"] = best_estimate(cell.relu_loss.values, digons)
-    return found | _later(data) | _biases(data)
+        digons = [_digons(W) == 5 for W in data.relu_W.sel(density=0.03).values]
+        found["demonstrate-digons-p0.03"] = share_estimate(digons)
+    return found
 
 
 def _digons(W: np.ndarray) -> int:

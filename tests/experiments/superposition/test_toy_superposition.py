@@ -83,12 +83,19 @@ def test_what_hangs_on_one_network_has_an_interval() -> None:
     found = correlated["T8-anticorrelated"]
     assert found.value < 1 and found.high == pytest.approx(90, abs=3) and found.n == 8
     assert correlated["T8-correlated"].high < 1
+
+
+def test_counts_are_of_all_networks_and_five_digons_are_counted() -> None:
     record = accepted("toy_demonstrate")
-    cell = record.data.sel(density=0.01)
-    counts = (np.linalg.norm(cell.relu_W.values, axis=1) > 0.5).sum(axis=-1)
-    order = np.argsort(cell.relu_loss.values)
-    count = toy_demonstrate_measures.measure(record).estimates["demonstrate-count-p0.01"]
-    assert count.value == counts[order[0]] and count.low <= counts[order[1]] < count.value
+    W = record.data.relu_W.sel(density=0.03).values.copy()
+    W[:] = np.concatenate([np.eye(5), -np.eye(5), np.zeros((5, 10))], axis=1)
+    W[:4, :, 9] = 0  # four networks of four digons and a feature by itself
+    data = record.data.copy()
+    data.relu_W.loc[{"density": 0.03}] = W
+    found = toy_demonstrate_measures.measure(Record(data, record.notes)).estimates
+    n = len(W)
+    assert found["demonstrate-count-p0.03"].value == pytest.approx(10 - 4 / n)
+    assert found["demonstrate-digons-p0.03"].value == pytest.approx(1 - 4 / n)
 
 
 @pytest.mark.parametrize(
