@@ -106,7 +106,7 @@ def eigenvectors(record: Record) -> Figure:
             )
     told.set(xscale="log", ylim=(0, 1.03), xlabel="eigenvectors")
     told.set(ylabel=f"directions told above {ABOVE}", title="On held-out text")
-    told.legend(fontsize=6, loc="upper left", bbox_to_anchor=(0, 0.97))
+    told.legend(fontsize=5.5, loc="upper left", handlelength=1.3, bbox_to_anchor=(-0.02, 0.97))
     _kept(kept, data)
     for ax in axes[0]:
         ticks = [1, 2, 4, 8, 16, 32, 64]
