@@ -111,6 +111,12 @@ def path_graphs(
     """
     ahead = carried_back(frozen, position, direction).written
     flows = np.asarray(jnp.einsum("lhtd,ltd->lht", run.trace.head_outputs, ahead), np.float64)
+    attention = _Attention(
+        *map(
+            np.asarray,
+            (frozen.A, frozen.W_V, frozen.W_O, run.trace.patterns, run.trace.streams, ahead),
+        )
+    )
     chains = _proven_chains(paths, position)
     proven = list(dict.fromkeys(node for chain in chains for node in chain))
 
@@ -130,7 +136,7 @@ def path_graphs(
         chosen = {"heads and neurons": [*few, *neurons], **chosen, "heads and MLPs": [*few, *whole]}
     found = []
     for i, (title, nodes) in enumerate(chosen.items()):
-        about = _Asked(run, frozen, nodes, ahead) if i == 0 else None
+        about = _Asked(run, frozen, nodes, attention) if i == 0 else None
         asked = None if about is None else about.questions
         graph = path_graph(frozen, nodes, position, direction, asked)
         edges = np.asarray(graph.edges, np.float64)
@@ -140,7 +146,7 @@ def path_graphs(
             GraphNode(
                 node,
                 float(edges[n].sum()),
-                _looks(run, frozen, node, ahead),
+                attention.looks(node),
                 *words[n],
                 tuple(reasons.get(node, ())),
             )
@@ -151,43 +157,77 @@ def path_graphs(
     return tuple(found)
 
 
+class _Attention(NamedTuple):
+    """Attention of all heads on the host, where an index makes no program of its own."""
+
+    A: np.ndarray
+    W_V: np.ndarray
+    W_O: np.ndarray
+    patterns: np.ndarray
+    streams: np.ndarray
+    ahead: np.ndarray
+
+    def looks(self, node: Node) -> tuple[tuple[int, float, float], ...]:
+        """Positions a head moves most from, each with its attention and its part of the value."""
+        if node.kind != "head":
+            return ()
+        _, layer, head, at = node
+        read = self.W_V[layer, head] @ (self.W_O[layer, head] @ self.ahead[layer, at])
+        moved = self.A[layer, head, at] * (self.streams[layer] @ read)
+        pattern = self.patterns[layer, head, at]
+        best = np.argsort(-np.abs(moved), kind="stable")[:LOOKS]
+        return tuple((int(s), float(pattern[s]), float(moved[s])) for s in best if pattern[s] > 0)
+
+    def contrast(self, node: Node) -> tuple[int | None, np.ndarray]:
+        """The position a head moves most from, and weights of its score less the others' mean.
+
+        None and zeros where the head has one position to look at, and no choice.
+        """
+        pattern = self.patterns[node.layer, node.which, node.position]
+        seen, weights = np.flatnonzero(pattern > 0), np.zeros(len(pattern))
+        if len(seen) < 2:
+            return None, weights
+        best = self.looks(node)[0][0]
+        weights[seen] = -1 / (len(seen) - 1)
+        weights[best] = 1
+        return best, weights
+
+
 class _Asked:
     """Questions about the nodes: one of a neuron's gate, two of a head's attention."""
 
     def __init__(
-        self, run: Run, frozen: FrozenModel, nodes: Sequence[Node], ahead: jax.Array
+        self, run: Run, frozen: FrozenModel, nodes: Sequence[Node], attention: _Attention
     ) -> None:
         self.keys: list[tuple[Node, str, int | None]] = []
         self.values: list[float] = []
         n_ctx, d_model = frozen.embedding.shape
         directions: list[Any] = []
-        asked = [
-            (node, *_contrast(run, frozen, node, ahead)) for node in nodes if node.kind == "head"
-        ]
+        asked = [(node, *attention.contrast(node)) for node in nodes if node.kind == "head"]
         if asked:
             layer, head, dest = (jnp.asarray([node[i] for node, _, _ in asked]) for i in (1, 2, 3))
             weights = jnp.asarray(np.stack([w for _, _, w in asked]), frozen.tokens.dtype)
-            told = _directions(run, layer, head, dest, weights)
+            told = jax.tree.map(np.asarray, _directions(run, layer, head, dest, weights))
             for i, (node, best, _) in enumerate(asked):
                 self.keys += [(node, "keys", best), (node, "query", best)]
                 self.values += [float(told.value[i])] * 2
                 directions += [told.key[i], told.query[i]]
         for node in nodes:
             if node.kind == "unit":
-                gates = gate_read_out(run, node.layer)
+                gates = jax.tree.map(np.asarray, gate_read_out(run, node.layer))
                 w = gates.W_U[:, node.which]
                 w = w if gates.scale is None else w / gates.scale[node.position]
-                at = jnp.zeros((n_ctx, d_model), w.dtype).at[node.position].set(w)
+                at = np.zeros((n_ctx, d_model), w.dtype)
+                at[node.position] = w
                 bias = 0.0 if gates.b_U is None else float(gates.b_U[node.which])
                 self.keys.append((node, "gate", None))
                 self.values.append(bias)
                 directions.append(at)
         layers = jnp.asarray([node.layer for node, _, _ in self.keys], int)
-        behind = jnp.asarray([float(what == "gate") for _, what, _ in self.keys])
-        stacked = (jnp.stack(directions) if directions else jnp.zeros((0, n_ctx, d_model))).astype(
-            frozen.tokens.dtype
-        )
-        self.questions = Questions(layers, behind.astype(stacked.dtype), stacked)
+        behind = [float(what == "gate") for _, what, _ in self.keys]
+        stacked = np.reshape(directions, (-1, n_ctx, d_model))
+        dtype = frozen.tokens.dtype
+        self.questions = Questions(layers, jnp.asarray(behind, dtype), jnp.asarray(stacked, dtype))
 
     def reasons(self, parts: np.ndarray) -> dict[Node, list[Reason]]:
         """The answers, by node."""
@@ -201,41 +241,10 @@ class _Asked:
         return found
 
 
-def _contrast(
-    run: Run, frozen: FrozenModel, node: Node, ahead: jax.Array
-) -> tuple[int | None, np.ndarray]:
-    """The position a head moves most from, and weights of its score less the mean of the others.
-
-    None and zeros where the head has one position to look at, and no choice.
-    """
-    pattern = np.asarray(run.trace.patterns[node.layer, node.which, node.position])
-    seen, weights = np.flatnonzero(pattern > 0), np.zeros(len(pattern))
-    if len(seen) < 2:
-        return None, weights
-    best = _looks(run, frozen, node, ahead)[0][0]
-    weights[seen] = -1 / (len(seen) - 1)
-    weights[best] = 1
-    return best, weights
-
-
 @jax.jit
 def _directions(run: Run, layer: Any, head: Any, dest: Any, weights: Any) -> Any:
     each = lambda *at: score_directions(run, *at)  # noqa: E731
     return jax.vmap(each)(layer, head, dest, weights)
-
-
-def _looks(
-    run: Run, frozen: FrozenModel, node: Node, ahead: jax.Array
-) -> tuple[tuple[int, float, float], ...]:
-    """Positions a head moves most from, each with its attention and its part of the value."""
-    if node.kind != "head":
-        return ()
-    _, layer, head, at = node
-    read = frozen.W_V[layer, head] @ (frozen.W_O[layer, head] @ ahead[layer, at])
-    moved = np.asarray(frozen.A[layer, head, at] * (run.trace.streams[layer] @ read))
-    pattern = np.asarray(run.trace.patterns[layer, head, at])
-    best = np.argsort(-np.abs(moved), kind="stable")[:LOOKS]
-    return tuple((int(s), float(pattern[s]), float(moved[s])) for s in best if pattern[s] > 0)
 
 
 def _words(
