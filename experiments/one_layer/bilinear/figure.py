@@ -46,18 +46,18 @@ def losses(record: Record) -> Figure:
             place, rows = len(places) + 0.4 * (depth - 1), gap(data, kind, depth)
             if rows.size:
                 seed_column(gaps, place, rows, LOOKS[kind][0], form="+.3f", size=5)
-            places.append((place, f"{NAMES[kind]},\n{depth} layer{'s' * (depth > 1)}"))
+            places.append((place, f"{NAMES[kind]}\n{depth}"))
     zero_line(gaps)
     gaps.set_xticks([x for x, _ in places], [name for _, name in places])
-    gaps.tick_params(axis="x", labelsize=5.5)
-    gaps.set(ylabel="loss less GELU's, nats", title="Equal parameters")
+    gaps.tick_params(axis="x", labelsize=6)
+    gaps.set(xlabel="layers", ylabel="loss less GELU's, nats", title="Equal parameters")
     gaps.margins(x=0.15, y=0.15)
     price = data.part_loss.values - data.part_loss.values[:, :1]
     for place, rows in enumerate(price.T[1:]):
         seed_column(parts, place, rows, PINK, form=".2f", size=5)
     zero_line(parts)
     parts.set_xticks(range(len(PARTS)), PARTS)
-    parts.tick_params(axis="x", labelsize=5.5)
+    parts.tick_params(axis="x", labelsize=6)
     parts.set(ylabel="loss without it, nats more", title="Parts of one bilinear layer")
     parts.margins(x=0.2, y=0.15)
     letter_panels(axes[0])
@@ -106,7 +106,7 @@ def eigenvectors(record: Record) -> Figure:
             )
     told.set(xscale="log", ylim=(0, 1.03), xlabel="eigenvectors")
     told.set(ylabel=f"directions told above {ABOVE}", title="On held-out text")
-    told.legend(fontsize=5.5, loc="upper left", handlelength=1.3, bbox_to_anchor=(-0.02, 0.97))
+    told.legend(fontsize=6, loc="lower right", handlelength=1.3, bbox_to_anchor=(1.04, 0.16))
     _kept(kept, data)
     for ax in axes[0]:
         ticks = [1, 2, 4, 8, 16, 32, 64]
