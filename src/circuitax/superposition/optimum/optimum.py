@@ -79,7 +79,7 @@ class Optimum(NamedTuple):
         title = f"Optimum of {counted(n_cells, 'cell')}, {counted(n_starts, 'start')}"
         once = int(np.sum(reached == 1))
         notes = [f"reached once in {counted(once, 'cell')}: a better one may be missed"]
-        columns = ("loss", "reached by starts or climbs", "starts within tolerance")
+        columns = ("loss", "reached it", "near it")
         return NumberTable(title, columns, rows, notes[: bool(once)])
 
 
