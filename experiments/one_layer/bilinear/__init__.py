@@ -2,4 +2,4 @@
 
 from circuitax.config.catalogue import Experiment
 
-EXPERIMENT = Experiment(place=70, budget_seconds=90, evening_seconds=900, paper_seconds=400_000)
+EXPERIMENT = Experiment(place=70, budget_seconds=90, evening_seconds=2_400, paper_seconds=400_000)

@@ -13,6 +13,7 @@ from circuitax.circuits.weights.bilinear import (
     interaction_eigenvectors,
     interaction_matrices,
     pair_terms,
+    token_interactions,
 )
 from circuitax.circuits.weights.heads import token_qk, unembedding
 from circuitax.kernel.chain import materialise
@@ -93,8 +94,9 @@ def strongest_pairs(model: Model, directions: Int[Array, " direction"]) -> Pairs
     outputs = unembedding(model)[:, directions].T
 
     def of_direction(u: Array) -> Pairs:
-        left = model.W_E @ interaction_matrices(mlp, u)
-        raised = 2 * jnp.einsum("td,hsd->hts", left, moved)
+        of_heads = jax.vmap(token_interactions, in_axes=(None, None, 0))
+        tables = of_heads(interaction_matrices(mlp, u), model.W_E, moved)
+        raised = 2 * materialise(tables)
         best = jnp.argmax(jax.nn.relu(scores) * jax.nn.relu(raised))
         head, destination, source = jnp.unravel_index(best, raised.shape)
         return Pairs(head, destination, source, raised[head, destination, source])

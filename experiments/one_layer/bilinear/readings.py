@@ -13,6 +13,7 @@ from circuitax.circuits.weights.bilinear import (
     bilinear_mlps,
     interaction_eigenvectors,
     interaction_matrices,
+    kept_eigenvectors,
 )
 from circuitax.circuits.weights.heads import unembedding
 from circuitax.kernel.linalg import safe_divide
@@ -117,10 +118,7 @@ def kept_losses(
         return text_losses(other, windows).mean()
 
     def of_places(places: Int[Array, "layer direction chosen"]) -> Array:
-        units = (places + d * jnp.arange(d)[None, :, None]).reshape(len(places), -1)
-        reads = jax.vmap(lambda W, at: W[:, at])(whole.W_in, units)
-        W_out = jax.vmap(lambda W, at: W[at])(whole.W_out, units)
-        return loss(whole._replace(W_in=reads, W_gate=reads, W_out=W_out))
+        return loss(jax.vmap(kept_eigenvectors)(whole, places))
 
     def first(rank: int) -> Array:
         return of_places(jnp.broadcast_to(jnp.arange(rank), (len(mlp.W_out), d, rank)))

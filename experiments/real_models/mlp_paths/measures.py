@@ -65,7 +65,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     copied = copied_token(data, first)
     if copied.size:
         found["paths-copied-token"] = share_estimate(copied)
-    if (layer := late(first_layers(data))) is not None:
+    if (layer := mean_layer(first_layers(data))) is not None:
         found["linear-map-layer"] = layer
     for score in data.score.values:
         shares = found_heads(data, data.scores.sel(score=score).values)
@@ -130,7 +130,7 @@ def nulls(record: Record) -> Nulls:
                 lambda: mean_estimate(few_heads(rng.permuted(data.by_heads.values, axis=1)))
             ),
             "paths-removed-foreseen": draws(lambda: foreseen(rng.permutation(falls), foreseen_by)),
-            "linear-map-layer": draws(lambda: late(first_layers(data, rng))),
+            "linear-map-layer": draws(lambda: mean_layer(first_layers(data, rng))),
             **exchanged(
                 {"paths-removed-token": token_falls(data), "paths-removed-paths": path_falls(data)}
             ),
@@ -179,7 +179,7 @@ def first_layers(data: xr.Dataset, rng: np.random.Generator | None = None) -> np
     return np.array([(np.flatnonzero(~row).max(initial=-1) + 1) / row.size for row in own])
 
 
-def late(layers: np.ndarray) -> Estimate | None:
+def mean_layer(layers: np.ndarray) -> Estimate | None:
     """Their mean; None where no prompt's token is named in the end."""
     return mean_estimate(layers) if layers.size else None
 

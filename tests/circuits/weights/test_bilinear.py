@@ -10,10 +10,10 @@ from circuitax.circuits.weights.bilinear import (
     bilinear_mlps,
     interaction_eigenvectors,
     interaction_matrices,
+    kept_eigenvectors,
     output_basis,
     pair_terms,
     token_interactions,
-    truncated,
 )
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.chain import materialise
@@ -84,7 +84,7 @@ def test_the_basis_of_outputs_is_that_of_the_unfolded_tensor(mlp) -> None:
     np.testing.assert_allclose(norms, sizes, rtol=1e-10)
 
 
-def test_eigenvectors_as_units_are_the_same_mlp_and_truncated_ones_the_largest(mlp, rng) -> None:
+def test_eigenvectors_as_units_are_the_same_mlp_and_few_are_the_largest(mlp, rng) -> None:
     x = rng.normal(size=(4, D))
     whole = jax.jit(as_eigenvectors)(mlp)
     np.testing.assert_allclose(
@@ -98,12 +98,14 @@ def test_eigenvectors_as_units_are_the_same_mlp_and_truncated_ones_the_largest(m
         values, vectors = np.linalg.eigh(interaction_matrices(mlp, jnp.asarray(u)))
         for i in np.argsort(-np.abs(values))[:2]:
             want += (values[i] * (x @ vectors[:, i]) ** 2)[:, None] * u
-    found = apply_mlp(truncated(mlp, 2), jnp.asarray(x), "linear") - mlp.b_out[None]
+    two = jnp.broadcast_to(jnp.arange(2), (D, 2))
+    kept = kept_eigenvectors(whole, two)
+    assert kept.W_out.shape == (2 * D, D)
+    found = apply_mlp(kept, jnp.asarray(x), "linear") - mlp.b_out[None]
     np.testing.assert_allclose(found, want, atol=1e-11)
     assert np.abs(want - written(mlp, x)).max() > 0.1
-    for rank in (0, D + 1):
-        with pytest.raises(ValueError, match=f"rank={rank} must be from 1 to d_model={D}"):
-            truncated(mlp, rank)
+    with pytest.raises(ValueError, match=f"places has {D - 1} rows, must have d_model={D}"):
+        kept_eigenvectors(whole, two[1:])
 
 
 def test_pairs_of_sources_add_up_to_what_is_written(mlp, rng) -> None:

@@ -15,7 +15,7 @@ interpretability" (docs/bibliography.md), section 3.
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.kernel.activations import Activation
@@ -127,7 +127,7 @@ def as_eigenvectors(mlp: MLPWeights) -> MLPWeights:
 
     The directions u_o are those of `output_basis`. Unit ``o d_model + i`` is the eigenvector of
     number i of direction o, largest absolute eigenvalue first: it reads v_oi twice, as ``W_in``
-    and as ``W_gate``, and writes λ_oi u_o. Rows of ``W_out`` set to 0 drop eigenvectors.
+    and as ``W_gate``, and writes λ_oi u_o.
 
     Args:
         mlp: One layer of `bilinear_mlps`.
@@ -145,27 +145,24 @@ def as_eigenvectors(mlp: MLPWeights) -> MLPWeights:
     return MLPWeights(W_in=reads, W_out=W_out, b_out=mlp.b_out, W_gate=reads)
 
 
-def truncated(mlp: MLPWeights, rank: int) -> MLPWeights:
-    """One layer with the ``rank`` largest eigenvectors of each direction of `output_basis`.
-
-    ``rank d_model`` hidden units; with ``rank = d_model`` it is the same map.
+def kept_eigenvectors(whole: MLPWeights, places: Int[Array, "d_model kept"]) -> MLPWeights:
+    """Some eigenvectors of each output direction, the same MLP with fewer hidden units.
 
     Args:
-        mlp: One layer of `bilinear_mlps`.
-        rank: From 1 to ``d_model``.
+        whole: As `as_eigenvectors` gives it, of one layer.
+        places: Which of each direction are kept, from 0, the largest absolute eigenvalue first.
 
     Raises:
-        ValueError: If ``mlp`` is not one gated layer, or ``rank`` is out of range.
+        ValueError: If ``places`` has another number of rows than there are directions.
 
     Source: Pearce et al. 2024, section 4, truncation to the top eigenvectors.
     """
-    d_model = mlp.W_out.shape[-1]
-    if not 1 <= rank <= d_model:
-        raise ValueError(f"rank={rank} must be from 1 to d_model={d_model}")
-    whole = as_eigenvectors(mlp)
-    kept = (jnp.arange(d_model)[:, None] * d_model + jnp.arange(rank)[None]).ravel()
-    reads = whole.W_in[:, kept]
-    return whole._replace(W_in=reads, W_gate=reads, W_out=whole.W_out[kept])
+    d_model = whole.W_out.shape[-1]
+    if len(places) != d_model:
+        raise ValueError(f"places has {len(places)} rows, must have d_model={d_model}")
+    units = (jnp.arange(d_model)[:, None] * d_model + places).ravel()
+    reads = whole.W_in[:, units]
+    return whole._replace(W_in=reads, W_gate=reads, W_out=whole.W_out[units])
 
 
 def token_interactions(
