@@ -4,8 +4,8 @@ Seen before, on another root key (90), one seed and 300 to 400 steps: held-out l
 rates were chosen (`conf/experiment/bilinear.yaml`). Bilinear models were as good as GELU ones or up
 to 0.1 nats better, linear ones 0.07 worse. Nothing was read of any trained weights. A run of 300
 steps on key 91 was stopped, as it took too long, after the one-layer bilinear models, whose mean
-loss of 3.30 was seen. A run of 200 steps on key 92 was accepted for a day; all its verdicts had been
-seen when this one, of 1,600 steps on key 93, was begun. No claim was changed between the two.
+loss of 3.30 was seen. A run of 200 steps on key 92 was accepted for a day; its verdicts had been
+seen when this one, of 1,600 steps on key 93, was begun. No limit was changed between the two.
 
 The paper's output directions are features of a sparse autoencoder, or digits; here they are logits.
 """
