@@ -67,6 +67,25 @@ def a_circuit(names: Names, printed: str) -> None:
     assert len(set(re.findall(r"\d\.\d+", printed))) == 3
 
 
+def a_path(names: Names, printed: str) -> None:
+    """The last of the three: the reader's values, and no other head's output, move."""
+    model, run, other = names["model"], names["run"], names["other"]
+    moved = cx.run(model, run.tokens, names["edit"], outputs=True).head_outputs - run.head_outputs
+    change = np.asarray(other.head_outputs[0, 1] - run.head_outputs[0, 1], float)
+    stream, attention = np.asarray(run.streams[1], float), model.blocks.attention
+    width = np.sqrt(stream.var(axis=-1, keepdims=True) + model.spec.norm_eps)
+    read = (
+        (change - change.mean(axis=-1, keepdims=True))
+        / width
+        * np.asarray(model.blocks.attention_norm.gain[1])
+    )
+    want = run.patterns[1, 2] @ read @ attention.W_V[1, 2] @ attention.W_O[1, 2]
+    np.testing.assert_allclose(moved[1, 2], want, atol=1e-5)
+    assert np.abs(want).max() > 1e-3
+    np.testing.assert_allclose(moved.at[1, 2].set(0), 0, atol=2e-6)  # rounding
+    assert len(set(re.findall(r"\d\.\d+", printed))) == 3
+
+
 def a_gradient(names: Names, printed: str) -> None:
     score, model, slope = (names[name] for name in ("k_composition", "model", "slope"))
     ahead, back = (
@@ -117,6 +136,8 @@ def some_distances(names: Names, printed: str) -> None:
     i, j = np.triu_indices(len(X), 1)
     ratio = np.linalg.norm(Y[i] - Y[j], axis=1) / np.linalg.norm(X[i] - X[j], axis=1)
     squared = ratio**2 - 1
+    *_, cubic, chernoff, exact = (int(line.split()[-1]) for line in printed.split("\n")[-4:-1])
+    assert exact < chernoff < cubic
     _, head, row, *_ = printed.strip().splitlines()
     low, median, mean, high, deviation = row.split()[1:]
     want = [squared.min(), np.median(squared), squared.mean(), squared.max(), squared.std()]
@@ -140,6 +161,7 @@ CHECKS: list[Callable[[Names, str], None]] = [
     a_llama_file,
     what_you_have,
     a_pattern,
+    a_path,
     a_circuit,
     a_gradient,
     a_loss,
@@ -152,8 +174,8 @@ CHECKS: list[Callable[[Names, str], None]] = [
 PYTHON = [title for title in RECIPES if title != SWEEP]
 
 
-def test_there_are_twelve_recipes_of_at_most_fifteen_lines() -> None:
-    assert len(RECIPES) == 12 and len(CHECKS) == len(PYTHON) == 11
+def test_there_are_thirteen_recipes_of_at_most_fifteen_lines() -> None:
+    assert len(RECIPES) == 13 and len(CHECKS) == len(PYTHON) == 12
     for title, blocks in RECIPES.items():
         (code,) = blocks
         lines = [line for line in code.splitlines() if line.strip()]
