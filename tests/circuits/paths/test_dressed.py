@@ -474,6 +474,7 @@ def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
 def test_a_pre_activation_splits_by_source_and_last_head(seen: Run, layer: int) -> None:
     """Against the pre-activations of NumPy, and against single paths to the stream read there."""
     spec, position, unit = seen.model.spec, 3, 5
+    linear = frozen.frozen_model(seen)
     x = Written(seen).read[layer]
     w = jax.tree.map(lambda leaf: np.asarray(leaf[layer]), seen.model.blocks.mlp)
     norm = seen.model.blocks.mlp_norm
@@ -484,11 +485,11 @@ def test_a_pre_activation_splits_by_source_and_last_head(seen: Run, layer: int) 
         x = x + (0 if norm.offset is None else np.asarray(norm.offset)[layer])
     W, b = (w.W_in, w.b_in) if w.W_gate is None else (w.W_gate, w.b_gate)
     want = x @ W + (0 if b is None else b)
-    cut = openings.cut_before_gates(seen, layer)
+    cut = openings.cut_before_gates(seen, linear, layer)
     b = 0 if cut.read_out.b_U is None else cut.read_out.b_U[None]
     single = logits_of(expansion.path_streams(cut), cut.read_out)
     close(single.sum(axis=0) + b, want)
-    found = openings.opening(seen, layer, unit, position)
+    found = openings.opening(seen, linear, layer, unit, position)
     np.testing.assert_allclose(found.by_source.sum() + found.bias, want[position, unit], atol=1e-12)
     total = found.by_last.sum() + found.direct + found.bias
     np.testing.assert_allclose(total, want[position, unit], atol=1e-12)

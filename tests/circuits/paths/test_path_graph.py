@@ -135,7 +135,8 @@ def test_what_enters_a_node_leaves_it_and_the_logit_gets_all(name: str, x64: Non
 @pytest.mark.parametrize("name", ["gelu", "gated_biases", "parallel", "post_ln"])
 def test_a_question_is_split_as_the_model_cut_there(name: str, x64: None) -> None:
     seen = seen_of(name)
-    frozen, cut = frozen_model(seen), cut_before_gates(seen, 1)
+    frozen = frozen_model(seen)
+    cut = cut_before_gates(seen, frozen, 1)
     w, unit, place = frozen.read_out.W_U[:, 5], 3, 1
     direction = cut.read_out.W_U[:, unit]
     direction = direction if cut.read_out.scale is None else direction / cut.read_out.scale[place]

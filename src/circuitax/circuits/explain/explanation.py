@@ -198,7 +198,7 @@ def _neurons(
         written = jnp.asarray(active[layer, at, unit] * W_out[layer, unit])
         ids = _largest(np.asarray(logits_of(written[None], read_out)), RAISED)[0]
         words = tuple(name(int(i)) for i in ids)
-        opened = opening(run, layer, unit, at)
+        opened = opening(run, frozen, layer, unit, at)
         sources = np.array(opened.by_source, np.float64)
         sources[-1] += float(opened.bias)
         heads = np.append(np.asarray(opened.by_last, np.float64), float(opened.direct))

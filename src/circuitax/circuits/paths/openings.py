@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.losses.neurons import mlp_streams
-from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
+from circuitax.circuits.paths.frozen import FrozenModel
 from circuitax.circuits.paths.frozen_norms import FrozenNorms
 from circuitax.circuits.paths.groups import carried_back
 from circuitax.circuits.paths.read_out import ReadOut
@@ -23,11 +23,9 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import Run
 
 
-@compiled("mlps", "gates")
-def cut_before_gates(
-    run: Run, layer: int | Int[Array, ""], *, mlps: str = "dressed", gates: str = "frozen"
-) -> FrozenModel:
-    """The frozen model up to what one MLP reads, whose logits are the pre-activations there.
+@compiled()
+def cut_before_gates(run: Run, frozen: FrozenModel, layer: int | Int[Array, ""]) -> FrozenModel:
+    """A frozen model up to what one MLP reads, whose logits are the pre-activations there.
 
     Those of the gates, ``x W_gate + b_gate``, or ``x W_in + b_in`` in an MLP without; in a deeper
     one, of the first hidden layer. Expansion, order terms and groups of the result split them; a
@@ -35,16 +33,14 @@ def cut_before_gates(
 
     Args:
         run: A run of a transformer with MLPs on one text, made with ``outputs=True``.
+        frozen: Its frozen model.
         layer: Of the MLP; a traced index is not checked.
-        mlps: As in `frozen_model`.
-        gates: As in `frozen_model`.
 
     Raises:
-        ValueError: If the model has no MLP, the layer is out of range, or as `frozen_model`.
+        ValueError: If the model has no MLP or the layer is out of range.
 
     Source: ours; docs/methods/mlps.md.
     """
-    frozen = frozen_model(run, mlps=mlps, gates=gates)
     spec, blocks = run.model.spec, run.model.blocks
     if blocks.mlp is None:
         raise ValueError("run.model.blocks.mlp is None: the model has no gates")
@@ -119,6 +115,7 @@ class Opening(NamedTuple):
 @compiled()
 def opening(
     run: Run,
+    frozen: FrozenModel,
     layer: int | Int[Array, ""],
     unit: int | Int[Array, ""],
     position: int | Int[Array, ""],
@@ -127,6 +124,7 @@ def opening(
 
     Args:
         run: As in `cut_before_gates`.
+        frozen: Its frozen model.
         layer: Of the MLP.
         unit: From 0.
         position: Where the unit acts, from 0.
@@ -136,7 +134,7 @@ def opening(
 
     Source: ours; docs/methods/mlps.md.
     """
-    cut = cut_before_gates(run, layer)
+    cut = cut_before_gates(run, frozen, layer)
     check_index("unit", unit, cut.read_out.W_U.shape[1])
     direction = cut.read_out.W_U[:, unit]
     whole = carried_back(cut, position, direction)
