@@ -130,7 +130,9 @@ def test_the_row_of_a_claim_shows_what_its_null_gives() -> None:
         "not declared",
         "theorem",
     ]
-    assert "<b>null</b> permuted: labels are shuffled<br>" in lines[1]
+    assert "<b>null</b> labels are shuffled<br>" in lines[1] and "planned n" not in lines[1]
+    fewer = render_details([row("fewer", 1.0, n=5)])["toy-models"]
+    assert "<b>planned n</b> 5" in fewer
     assert "<b>about it</b> seen to hold" in lines[0] and "about it" not in lines[1]
     disagreed = part("Where we disagree", render_details(rows)["toy-models"])
     assert "`drawn`" in disagreed and "Reason: it would hold in 1 of 3 draws" in disagreed

@@ -115,9 +115,9 @@ def facts(settled: SettledClaim, scale: str) -> dict[str, str]:
     texts = {
         "because": claim.why,
         "selection": claim.selection,
-        "null": f"{claim.null.kind}: {claim.null.how}" if claim.null else "",
+        "null": claim.null.how if claim.null else "",
         "interval": estimate.method if estimate else "",
-        "planned n": str(claim.n),
+        "planned n": "" if estimate and estimate.n == claim.n else str(claim.n),
         "would decide": _deciding_text(settled),
         "scale": scale,
         "about it": claim.explanation if settled.verdict == HOLDS else "",
