@@ -65,6 +65,8 @@ CLAIMS = (
         at_most(1000.0),
         "2 % of all",
         n=N,
+        explanation="Names were thought to tell their pronoun in fewer. Which of the nodes are "
+        "about the name was not looked at.",
         null=RANDOM,
     ),
     OURS.claim(
