@@ -17,6 +17,7 @@ from experiments.one_layer.bilinear.measures import (
     estimates,
     gap,
     kept_share,
+    measure,
 )
 
 LOOKS = {"bilinear": (ORANGE, "-"), "gelu": (BLUE, "--"), "linear": (GREY, ":")}
@@ -61,7 +62,7 @@ def losses(record: Record) -> Figure:
     parts.set(ylabel="loss without it, nats more", title="Parts of one bilinear layer")
     parts.margins(x=0.2, y=0.15)
     letter_panels(axes[0])
-    found = estimates(data)
+    found = measure(record).estimates
     said = [
         f"{abs(one.value):.3f} {'more' if one.value > 0 else 'less'} than GELU ones with {words}"
         for depth, _, words in DEPTHS
@@ -153,7 +154,8 @@ def _kept(ax: Axes, data: xr.Dataset) -> None:
 
 def trigrams(record: Record) -> Figure:
     """Pairs of tokens read from the weights of one seed, and rates of what they raise."""
-    data = record.data.isel(seed=0)
+    most = int((record.data.times.values >= FEWEST).sum(axis=1).argmax())
+    data = record.data.isel(seed=most)
     own = np.arange(data.sizes["direction"])
     rates = {name: data[name].values[own, own] for name in ("rate_with", "rate_without")}
     seen = np.flatnonzero((data.times.values >= FEWEST) & np.isfinite(rates["rate_without"]))
@@ -190,15 +192,16 @@ def trigrams(record: Record) -> Figure:
     headline(figure, f"Pairs of tokens read from the weights{share}")
     sample_note(
         figure,
-        f"first seed; strongest pair of each of {data.sizes['direction']} logits, with {FEWEST} "
-        f"occurrences; each pair of these {seen.size} once, with the logit that it raises most",
+        f"seed {most}, which has most; strongest pair of each of {data.sizes['direction']} logits, "
+        f"with {FEWEST} occurrences; each pair of these {seen.size} once, with the logit that it "
+        "raises most",
     )
     return figure
 
 
 def occurring(record: Record) -> bool:
-    """Whether any pair of the first seed is in the text often enough."""
-    return bool((record.data.times.values[0] >= FEWEST).any())
+    """Whether any pair of any seed is in the text often enough."""
+    return bool((record.data.times.values >= FEWEST).any())
 
 
 FIGURES = (

@@ -14,6 +14,7 @@ from experiments.one_layer.bilinear.claims import CLAIMS
 ABOVE = 0.75  # correlation from which on two eigenvectors tell a direction
 FEWEST = 20  # occurrences of a pair of tokens
 KEPT = 4
+MOST = 0.03  # nats that a layer more may cost a GELU model, as many as a bilinear one may
 NEEDED = 64  # eigenvectors of a direction, of which claims name shares
 
 
@@ -23,7 +24,10 @@ def measure(record: Record) -> Measured:
     if record.notes["d_model"] != NEEDED:
         found = {name: one for name, one in found.items() if not name.startswith("bilinear-kept")}
     found = over_seeds_only(found, ["bilinear-trigrams"])  # counted on one text
-    return Measured(found, {}, unmet_rest(CLAIMS, found, "smaller models, or seeds diverged"))
+    unmet = outdone(record.data)
+    rest = unmet_rest(CLAIMS, found, "smaller models, or seeds diverged")
+    found = {name: one for name, one in found.items() if name not in unmet}
+    return Measured(found, unmet, {name: why for name, why in rest.items() if name not in unmet})
 
 
 @measures("bilinear-*")
@@ -82,6 +86,20 @@ def gap(data: xr.Dataset, kind: str, depth: int) -> np.ndarray:
     alive = _alive(data, names[0]) & _alive(data, names[1])
     one, other = (last.sel(model=name).values for name in names)
     return np.asarray((one - other)[alive], float)
+
+
+def outdone(data: xr.Dataset) -> dict[str, str]:
+    """Gaps beside GELU models that end worse than those of one layer less, each with the reason."""
+    last = data.loss.isel(step=-1).mean("seed")
+    found = {}
+    for depth in map(int, data.depth.values[1:]):
+        more = float(last.sel(model=f"gelu-{depth}") - last.sel(model=f"gelu-{depth - 1}"))
+        if more > MOST:
+            found[f"bilinear-gap-{depth}"] = (
+                f"GELU models of {depth} layers end {more:.2f} nats above those of {depth - 1}: "
+                "they were not trained well enough to compare with"
+            )
+    return found
 
 
 def well_told(data: xr.Dataset, name: str, depth: int) -> np.ndarray:

@@ -19,14 +19,14 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.memory import weights_of
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
-from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
+from circuitax.records.claims import ABSENT, FAILS, HOLDS, WOULD_HOLD, settle
 from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from experiments.one_layer.bilinear import experiment
 from experiments.one_layer.bilinear.claims import CLAIMS
 from experiments.one_layer.bilinear.experiment import Spec, models
 from experiments.one_layer.bilinear.figure import FIGURES, trigrams
-from experiments.one_layer.bilinear.measures import measure, nulls
+from experiments.one_layer.bilinear.measures import measure, nulls, outdone
 from experiments.one_layer.bilinear.pairs import (
     couples,
     followed,
@@ -280,6 +280,16 @@ def test_planted_effects_hold_and_their_absence_fails() -> None:
     assert set(found.values()) == {HOLDS}, found
     found = verdicts(planted(rng, False))
     assert set(found.values()) <= {FAILS, WOULD_HOLD}, found
+
+
+def test_nothing_is_compared_with_models_that_a_layer_more_made_worse() -> None:
+    record = planted(np.random.default_rng(0), True)
+    assert not outdone(record.data)
+    record.data["loss"][:, 4] += 0.1
+    assert set(outdone(record.data)) == {"bilinear-gap-2"}
+    assert verdicts(record)["bilinear-gap-2"] == ABSENT
+    record.data["loss"][:, 4] -= 0.2
+    assert not outdone(record.data)
 
 
 def test_a_tiny_run_is_drawn(tmp_path: Path) -> None:
