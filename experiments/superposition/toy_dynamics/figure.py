@@ -135,9 +135,10 @@ FIGURES = (
     FigureSpec(
         "levels",
         levels,
-        message="Equal features end at D = 0 or 1/2, and the loss falls while they move.",
-        refuted="This is refuted if curves stay away from the lines, or if the correlations are "
-        "near 0.",
+        message="Equal features end at D = 0 or 1/2, and motion between levels says little about "
+        "when the loss falls.",
+        refuted="This is refuted if curves stay away from the lines, or if correlations are at 0.5 "
+        "and above.",
     ),
     FigureSpec(
         "octahedron",
