@@ -147,7 +147,8 @@ CLAIMS = (
         "change since the start says little",
         explanation="no head is below -0.05 in the mean over seeds, and both MLPs write along the "
         "stream (0.26, 0.31): models of two layers may have nothing to delete",
-        printed="some heads and neurons manage memory, mainly by deletion; no number",
+        origin="ours",
+        link="",
         null=Null("untrained", "the same components before training"),
     ),
 )

@@ -242,14 +242,15 @@ WORDS = (
     ),
     FRAMEWORK.claim(
         "published-bug",
-        "A head that has keep … in → mind and keep … at → bay has keep … in → bay "
-        "and keep … at → mind too: share of the heads that have both",
-        at_least(0.5),
-        "more than half",
+        "Some head has keep … in → mind and keep … at → bay, and so the bugs keep … in → bay and "
+        "keep … at → mind too: number of such heads",
+        at_least(1),
+        "the paper shows one; its bugs follow, since what a head attends to and what that raises "
+        "are chosen apart",
         section="skip-trigram bugs (F7)",
-        selection="heads that have both",
+        selection="all heads",
         printed="keep … in → mind and at → bay force in → bay and at → mind",
-        null=Null("random", "any ten of 50,000 tokens alike, in as many heads that have both"),
+        null=Null("random", "any ten of 50,000 tokens alike, in as many heads"),
     ),
 )
 NEVER = (

@@ -5,7 +5,8 @@ from typing import SupportsFloat
 import numpy as np
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.difference import difference_estimate
+from circuitax.records.estimate import Estimate, exact
 from circuitax.records.measured import Measured
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -14,6 +15,7 @@ from experiments.real_models.stream_use.claims import CLAIMS
 
 # Random directions of 576 dimensions have cosines with a deviation of 0.04.
 NEGATIVE = -0.3
+LARGE = -0.9  # eigenvalue score, below which a head erases
 # Draws of the nulls, random heads that the least of all is drawn from, and random embeddings.
 DRAWS, HEADS, SPECTRA = 500, 540, 20
 
@@ -32,12 +34,10 @@ def measure(record: Record) -> Measured:
         "stream-neuron-layers": _of_the_model((least < NEGATIVE).mean()),
         "stream-head-erases": _of_the_model(data.eigenvalues.min()),
     }
-    erases = data.eigenvalues.values < NEGATIVE
+    erases, present = data.eigenvalues.values < LARGE, data.present.mean("text").values
     if erases.any() and not erases.all():
-        present = data.present.values
-        more = present[:, erases].mean(axis=1) - present[:, ~erases].mean(axis=1)
-        found["stream-head-present"] = mean_estimate(np.asarray(more))
-    why = f"no head has an eigenvalue score below {NEGATIVE}"
+        found["stream-head-present"] = difference_estimate(present[erases], present[~erases])
+    why = f"no head has an eigenvalue score below {LARGE}"
     return Measured(found, unmet_rest(CLAIMS, found, why))
 
 
@@ -53,11 +53,10 @@ def nulls(record: Record) -> Nulls:
     scores = [_random_score(rng, d_model, d_head) for _ in range(HEADS)]
     heads = rng.choice(scores, (DRAWS, data.eigenvalues.size)).min(axis=1)
     spectra = [_random_spectrum(rng, int(data.attrs["d_vocab"]), d_model) for _ in range(SPECTRA)]
-    erases, present = data.eigenvalues.values.ravel() < NEGATIVE, data.present.values
-    present = present.reshape(len(present), -1)
-    shuffled = (rng.permutation(erases) for _ in range(DRAWS))
+    erases, present = data.eigenvalues.values.ravel() < LARGE, data.present.mean("text").values
+    shuffled = (rng.permutation(erases).reshape(present.shape) for _ in range(DRAWS))
     more = [
-        mean_estimate(present[:, some].mean(axis=1) - present[:, ~some].mean(axis=1))
+        difference_estimate(present[some], present[~some])
         for some in shuffled
         if some.any() and not some.all()
     ]

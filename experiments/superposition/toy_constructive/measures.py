@@ -28,28 +28,30 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: shuffled decays and features, swapped networks, best linear models."""
+    """Draws of the nulls: shuffled decays and features, other features, best linear models."""
     data = record.data
     if not _wanted(data):
         return {}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     decays = [shuffled(data, ["loss", "W"], "decay", rng, ["seed", "kind"]) for rng in rngs]
     places = [shuffled(data, ["W"], "feature", rng, ["seed"]) for rng in rngs]
-    swapped = [_arranged(_swapped(data, rng)) for rng in rngs]
     of_decays = [_of_decays(one) for one in decays]
     of_places = [_arrangements(one) for one in places]
     linear = data.linear_loss / data.linear_loss.sel(kind="independent")
     change = abs(data.permuted_loss / data.loss - 1).mean("decay")
+    exchanged = np.log(data.loss / data.permuted_loss).sel(kind="independent", decay=0.0).values
     against = np.log(data.loss.sel(decay=0.0) / data.linear_loss).transpose("kind", "seed").values
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, *against.shape))
+    independent = [mean_estimate(np.exp(rows[0] * exchanged)) for rows in signs]
     return {
         "mismatched": {
-            "constructive-control": [mean_estimate(change.sel(kind=kind)) for kind in DEPENDENT]
+            "constructive-control": [mean_estimate(change.sel(kind=kind)) for kind in DEPENDENT],
+            **{f"constructive-arranged-{kind}": independent for kind in DEPENDENT},
         },
         "permuted": {"constructive-linear": [_worst(np.exp(rows * against)) for rows in signs]}
         | {
             name: [draw[name] for draw in draws]
-            for draws in (of_decays, swapped, of_places)
+            for draws in (of_decays, of_places)
             for name in draws[0]
         },
         "false world": {
@@ -130,15 +132,6 @@ def _arranged(data: xr.Dataset) -> dict[str, Estimate]:
 def _worst(ratios: np.ndarray) -> Estimate:
     """The mean over seeds of the kind whose mean is greatest, of ``[kind, seed]``."""
     return max(map(mean_estimate, ratios), key=lambda estimate: estimate.value)
-
-
-def _swapped(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """Networks and their exchanged ones in each other's place, in half of the seeds."""
-    half = xr.DataArray(rng.permutation(data.sizes["seed"]) % 2 == 0, dims="seed")
-    return data.assign(
-        loss=data.loss.where(half, data.permuted_loss),
-        permuted_loss=data.permuted_loss.where(half, data.loss),
-    )
 
 
 @measures("constructive-circle", "constructive-clusters")

@@ -123,6 +123,7 @@ CLAIMS = (
         "below 0, the bias of an untrained network, by more than noise",
         kind="relation",
         printed="sparser models have positive interference and negative biases; no number",
+        null=Null("mismatched", "denser features, p of 0.1 and more"),
     ),
     PAPER.claim(
         "demonstrate-rescaled",

@@ -89,13 +89,15 @@ CLAIMS = (
     LEVELS.claim(
         "dynamics-drops",
         "The loss falls when features change level (correlation over time, after the first tenth, "
-        "of the change of all D_i with the fall of log loss, each less its mean over seeds at that "
-        "time, mean of seeds)",
+        "of the change of all D_i that are not on the same level before and after with the fall of "
+        "log loss, each less its mean over seeds at that time, mean of seeds)",
         at_least(0.5),
         "a strong correlation; the paper shows it by eye",
         printed="each jump comes with a drop of the loss, tiny first, larger later",
-        null=Null("mismatched", "the falls of the next seed, or of a later one"),
-        explanation="What all seeds have in common, that both fade with time, is taken off.",
+        null=Null("false world", "only the motion of features that stay on a level counts"),
+        explanation="It is motion inside levels that goes with the falls: of features that stay on "
+        "one the correlation is 0.65, and theirs is 72 % of all motion after the first tenth. Of "
+        "682 crossings of 1/4 the first tenth has 493, in six measurements.",
     ),
     REGIMES.claim(
         "dynamics-octahedron",

@@ -55,11 +55,11 @@ def levels(record: Record) -> Figure:
     seed_column(below, 0, drop_correlation(data), ORANGE, form=".2f")
     seed_column(below, 1, largest_jump(steps, d).mean(axis=-1), GREEN, form=".2f")
     reference_line(below, y=0.5, label="claim: at least")
-    below.set(xlim=(-0.5, 1.5), ylim=(0, 1.1), ylabel=f"{seeds} seeds, mean, 95 %")
+    below.set(xlim=(-0.5, 1.5), ylim=(-0.5, 1.1), ylabel=f"{seeds} seeds, mean, 95 %")
     below.set_xticks(
         [0, 1],
         [
-            "correlation of motion\nwith fall of log loss,\nless means of seeds",
+            "correlation of motion\noff levels with fall of\nlog loss, less means",
             "largest change in 5 %\nof steps, of range",
         ],
     )
@@ -135,9 +135,10 @@ FIGURES = (
     FigureSpec(
         "levels",
         levels,
-        message="Equal features end at D = 0 or 1/2, and the loss falls while they move.",
-        refuted="This is refuted if curves stay away from the lines, or if the correlations are "
-        "near 0.",
+        message="Equal features end at D = 0 or 1/2, and motion between levels says little about "
+        "when the loss falls.",
+        refuted="This is refuted if curves stay away from the lines, or if correlations are at 0.5 "
+        "and above.",
     ),
     FigureSpec(
         "octahedron",

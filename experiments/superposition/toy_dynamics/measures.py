@@ -27,7 +27,6 @@ ANTIPODE, UPRIGHT = -0.9, 0.3  # cosines of an octahedron
 COARSE, FINE = 0.02, 0.005  # allowed error of the straight pieces over the range of log loss
 N_DRAWS = 20
 MISMATCHED = (
-    "dynamics-drops",
     "dynamics-plane",
     "dynamics-plane-fine",
     "dynamics-kink-opening",
@@ -57,7 +56,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: starts, falls and kinks of other seeds, smooth falls, shuffled times."""
+    """Draws of the nulls: starts, other seeds' kinks, smooth falls, staying features, times."""
     data = record.data
     if not _wanted(data):
         return {}
@@ -70,6 +69,7 @@ def nulls(record: Record) -> Nulls:
         "mismatched": _mismatched(data),
         "false world": {
             "dynamics-sudden": [_sudden(data.assign(dimensionality=even))],
+            "dynamics-drops": [mean_estimate(drop_correlation(data, staying=True))],
             **{name: [value] for name, value in _of_smooth_falls(data).items()},
         },
         "permuted": {
@@ -109,23 +109,35 @@ def largest_jump(steps: np.ndarray, dimensionality: np.ndarray) -> np.ndarray:
     return change / np.maximum(np.ptp(dimensionality, axis=0), 1e-9)
 
 
-def motion_and_fall(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Motion of all D_i between two measurements, and fall of log loss, after `FIRST`."""
+def stays(dimensionality: np.ndarray) -> np.ndarray:
+    """Whether each D_i is on the same level at a measurement and at the next one."""
+    near = np.abs(dimensionality[..., None] - np.array(LEVELS)) <= LEVEL_WIDTH
+    return (near[1:] & near[:-1]).any(axis=-1)
+
+
+def motion_and_fall(data: xr.Dataset, staying: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Motion of D_i between two measurements, and fall of log loss, after `FIRST`.
+
+    Args:
+        data: Data of a record.
+        staying: Whether the motion is that of features that stay on a level, or of all others.
+    """
     late = data.isel(step=data.step.values >= FIRST * data.step.values[-1])
-    moved = np.abs(np.diff(late.dimensionality.values, axis=0)).sum(axis=-1)
+    d = late.dimensionality.values
+    moved = np.abs(np.diff(d, axis=0)).sum(axis=-1, where=stays(d) == staying)
     return moved, -np.diff(np.log(late.loss.values), axis=0)
 
 
-def drop_correlation(data: xr.Dataset, shift: int = 0) -> list[float]:
+def drop_correlation(data: xr.Dataset, staying: bool = False) -> list[float]:
     """Correlation over time of `motion_and_fall`, each less its mean over seeds, for each seed.
 
     Args:
         data: With two seeds or more.
-        shift: How many seeds further the falls are taken from; 0 for a seed's own.
+        staying: As in `motion_and_fall`.
     """
-    moved, fell = (rows - rows.mean(axis=1, keepdims=True) for rows in motion_and_fall(data))
-    pairs = zip(moved.T, np.roll(fell, -shift, axis=1).T, strict=True)
-    return [float(np.corrcoef(a, b)[0, 1]) for a, b in pairs]
+    rows = motion_and_fall(data, staying)
+    moved, fell = (each - each.mean(axis=1, keepdims=True) for each in rows)
+    return [float(np.corrcoef(a, b)[0, 1]) for a, b in zip(moved.T, fell.T, strict=True)]
 
 
 def feature_cosines(W: np.ndarray) -> np.ndarray:
@@ -281,11 +293,11 @@ def _at_kinks(data: xr.Dataset, grain: str, found: list[np.ndarray]) -> dict[str
 
 
 def _mismatched(data: xr.Dataset) -> dict[str, Draws]:
-    """Falls and kinks of other seeds: those of the next one, of the one after it, and so on."""
+    """Kinks of other seeds: those of the next one, of the one after it, and so on."""
     coarse, fine = loss_kinks(data, COARSE), loss_kinks(data)
     found: dict[str, list[Estimate | None]] = {}
     for shift in range(1, min(N_DRAWS + 1, data.sizes["seed"])):
-        draw = {"dynamics-drops": mean_estimate(drop_correlation(data, shift))}
+        draw: dict[str, Estimate] = {}
         for grain, kinks_of in (("", coarse), ("-fine", fine)):
             draw |= _at_kinks(data, grain, kinks_of[shift:] + kinks_of[:shift])
         for name in MISMATCHED:

@@ -74,13 +74,11 @@ CLAIMS = (
     ARENA.claim(
         "sae-shrinkage",
         "A penalty on the sum of codes shrinks them: norm ratio of the ReLU autoencoder at the "
-        "largest penalty, 40 in 10",
+        "largest penalty, 5 in 2",
         at_most(0.97),
         "half of the penalty is taken off each code",
         selection="largest strength; all seeds",
         null=Null("mismatched", "TopK, which has no penalty, in the place of ReLU"),
-        explanation="TopK has 0.88 without any penalty, so that the limit leaves room for more "
-        "than shrinkage; ReLU, with 0.69, is below TopK in all seeds",
         printed="shrinkage is visible, with five latents for five features; no number",
     ),
     JUMP.claim(

@@ -22,14 +22,15 @@ def measure(record: Record) -> Measured:
     data, best = record.data, at_best_strength(record.data)
     cosine = best.cosine
     large = best.sel(target="large")
-    strongest = data.isel(strength=-1).sel(target="large").norm_ratio
+    strongest = data.isel(strength=-1).norm_ratio
+    shrunk = strongest.sel(target="large")
     merged = _merged(best)
     found = {
         "sae-large-relu": _mean(cosine.sel(target="large", kind="relu")),
         "sae-small-best": _mean(_best_method(data.cosine.sel(target="small"))),
         "sae-orthogonal": _least(cosine.sel(target="independent")),
-        "sae-shrinkage": _mean(strongest.sel(kind="relu")),
-        "sae-jump-shrinks-less": _mean(strongest.sel(kind="jumprelu") - strongest.sel(kind="relu")),
+        "sae-shrinkage": _mean(strongest.sel(target="small", kind="relu")),
+        "sae-jump-shrinks-less": _mean(shrunk.sel(kind="jumprelu") - shrunk.sel(kind="relu")),
         "sae-jump-regret": _mean(large.error.sel(kind="relu") / large.error.sel(kind="jumprelu")),
         "sae-hedging": _mean(merged.sel(kind="relu")),
         "sae-hedging-all": _least(merged),
@@ -47,7 +48,7 @@ def nulls(record: Record) -> Nulls:
     every = {name: record.data.sizes[name] for name in ("kind", "strength", "seed")}
     of_seeds, of_methods = {"seed": every["seed"]}, {n: every[n] for n in ("kind", "seed")}
     best = at_best_strength(record.data)
-    strongest = record.data.isel(strength=-1).sel(target="large").norm_ratio
+    strongest = record.data.isel(strength=-1).norm_ratio
     # An error of 0 has no ratio; a run of few steps has some.
     large = best.error.sel(target="large")
     error = np.log(large.where(large > 0))
@@ -66,10 +67,10 @@ def nulls(record: Record) -> Nulls:
         "permuted": {
             "sae-hedging": [_mean(_merged(one).sel(kind="relu")) for one in exchanged],
             "sae-hedging-all": [_least(_merged(one)) for one in exchanged],
-            "sae-jump-shrinks-less": _exchanged(strongest),
+            "sae-jump-shrinks-less": _exchanged(strongest.sel(target="large")),
             "sae-jump-regret": _exchanged(-error, np.exp),
         },
-        "mismatched": {"sae-shrinkage": [_mean(strongest.sel(kind="topk"))]},
+        "mismatched": {"sae-shrinkage": [_mean(strongest.sel(target="small", kind="topk"))]},
         "false world": {"sae-no-hedging": [_mean(wider)]},
     }
 

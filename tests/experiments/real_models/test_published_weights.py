@@ -296,11 +296,14 @@ def test_heads_that_copy_and_named_words_differ_from_chance(effect: bool, verdic
     right = np.ones((2, 8), bool)
     data = xr.Dataset(
         {
-            "one_layer_copying": ("head", 0.5 * signs),
-            "one_layer_copies": ("head", np.full(8, 0.6 * effect)),
+            "one_layer_copying": ("one_layer_head", 0.5 * signs),
+            "one_layer_copies": ("one_layer_head", np.full(8, 0.6 * effect)),
             "words_are_tokens": True,
-            "skip_trigram": (("triple", "head"), np.full((12, 8), effect)),
-            "bug": (("which", "pair", "head"), np.stack([right, np.full((2, 8), effect)])),
+            "skip_trigram": (("triple", "one_layer_head"), np.full((12, 8), effect)),
+            "bug": (
+                ("which", "pair", "one_layer_head"),
+                np.stack([right, np.full((2, 8), effect)]),
+            ),
         },
         {"which": ["right", "wrong"]},
     )

@@ -82,7 +82,7 @@ def record(**notes: str) -> Record:
         {
             "variance": ("component", np.array([0.4, 0.3, 0.1, 0.1, 0.04, 0.03, 0.02, 0.01])),
             "least": (("map", "layer"), np.array([[-0.1, -0.2], [-0.6, -0.05]])),
-            "eigenvalues": (("layer", "head"), np.array([[-0.7, 0.9], [0.5, -0.4]])),
+            "eigenvalues": (("layer", "head"), np.array([[-0.95, 0.9], [-0.7, -0.97]])),
             "present": (
                 ("text", "layer", "head"),
                 np.array([[[0.8, 0.1], [0.1, 0.6]], [[0.6, 0.1], [0.3, 0.6]]]),
@@ -98,7 +98,7 @@ def test_claims_are_settled_by_the_numbers_that_they_name() -> None:
         "stream-embedding": pytest.approx(0.7),
         "stream-neuron-erases": pytest.approx(-0.6),
         "stream-neuron-layers": pytest.approx(0.5),
-        "stream-head-erases": pytest.approx(-0.7),
+        "stream-head-erases": pytest.approx(-0.97),
         "stream-head-present": pytest.approx((0.6 + 0.4) / 2),
     }
 

@@ -82,11 +82,29 @@ def test_jumps_and_drops_of_made_up_features() -> None:
     assert found["dynamics-regimes"].value == found["dynamics-octahedron"].value == 1
 
 
-def test_falls_and_kinks_of_another_seed_or_of_a_smooth_loss_are_nulls() -> None:
-    record = made_up()
+def drifting() -> Record:
+    """The same with a drift inside levels that lowers the loss, each seed by its own."""
+    record, rng = made_up(), np.random.default_rng(0)
+    drift = 0.05 * rng.random(record.data.loss.shape)
+    d = record.data.dimensionality + xr.DataArray(drift, dims=("step", "seed"))
+    moved = np.abs(np.diff(drift, axis=0, prepend=0)).cumsum(axis=0)
+    loss = np.exp(-moved) + xr.zeros_like(record.data.loss)
+    return Record(record.data.assign(dimensionality=d, loss=loss), record.notes)
+
+
+def test_motion_inside_levels_is_no_change_of_level() -> None:
+    data = drifting().data
+    assert measures.drop_correlation(data, staying=True) == pytest.approx([1, 1], abs=0.05)
+    assert max(measures.drop_correlation(data)) < 0.5
+    d = np.array([[0.0, 0.45, 0.05, 0.1, 0.3], [0.09, 0.55, 0.5, 0.25, 0.31]])
+    assert measures.stays(d).tolist() == [[True, True, False, False, False]]
+
+
+def test_kinks_of_another_seed_or_of_a_smooth_loss_are_nulls() -> None:
+    record = drifting()
     nulls = measures.nulls(record)
-    (drops,) = nulls["mismatched"]["dynamics-drops"]
-    assert drops.value < 0  # of two seeds, each jumps when the other does not
+    (drops,) = nulls["false world"]["dynamics-drops"]
+    assert drops.value > 0.9
     assert nulls["permuted"]["dynamics-regimes"][0].value < 1
     (sudden,) = nulls["false world"]["dynamics-sudden"]
     assert sudden.value == pytest.approx(measures.WINDOW)
