@@ -158,6 +158,20 @@ def test_no_seed_is_judged_at_a_strength_that_was_chosen_on_itself() -> None:
     np.testing.assert_array_equal(alone.cosine.values, [[0.9]])
 
 
+def test_one_mixed_neuron_takes_a_dense_seed_out_and_lowers_the_share_of_a_sparser_one() -> None:
+    record = accepted("toy_abs")
+    pure = record.data.sweep_pure.transpose("sweep_density", "sweep_seed", "sweep_neuron").copy()
+    live = record.data.sweep_live.transpose(*pure.dims).values
+    dense, sparser = (int(np.argmin(abs(record.data.sweep_density.values - p))) for p in (1, 0.03))
+    for i in (dense, sparser):
+        pure[i] = live[i]
+        pure[i, 3, np.flatnonzero(live[i, 3])[0]] = False
+    found = abs_measures.measure(Record(record.data.assign(sweep_pure=pure), record.notes))
+    assert found.estimates["abs-mono-p1"].value == 15 / 16
+    missing = 1 / live[sparser, 3].sum() / 16
+    assert found.estimates["abs-mono-p0.03"].value == pytest.approx(1 - missing)
+
+
 def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:
     record = accepted("toy_abs")
     nulls = abs_measures.nulls(record)["random"]
