@@ -59,9 +59,9 @@ CLAIMS = (
     ),
     DENSE.claim(
         "abs-mono-p1",
-        "p = 1: neurons are monosemantic (share of seeds in which all are that are used)",
+        "p = 1: neurons are monosemantic (share of seeds whose neurons in use all are)",
         at_least(0.75),
-        "three seeds of four; the paper shows one model",
+        "three seeds of four",
     ),
     DENSE.claim(
         "abs-mono-p0.3", "p = 0.3: neurons are monosemantic (share)", at_least(0.9), "nearly all"

@@ -168,7 +168,7 @@ CLAIMS = (
         "The identity between takes exactly as many subcomponents as there are dimensions, 2 "
         "(share of seeds)",
         at_least(0.75),
-        "three seeds of four; the paper shows one",
+        "three seeds of four",
         kind="relation",
         section="causal importances of TMS 5-2 with identity",
         printed="2 subcomponents for the identity, as many as dimensions",

@@ -15,7 +15,7 @@ NOISE = "Adam's noise at rate 1e-3 and the official weight decay move norms by a
 DIGITS = "last digit given"
 TWO_PAIRS = (
     "The 21 others of 40 networks keep two antipodal pairs, which are best down to p = 0.16, and a "
-    "fifth feature with a norm of 0.4 at most; the network of lowest loss is a pentagon"
+    "fifth feature with a norm of 0.41 at most; the network of lowest loss is a pentagon"
 )
 
 START = Null("untrained", "as many networks at their start, in the place of those trained")
