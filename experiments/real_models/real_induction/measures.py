@@ -48,6 +48,7 @@ def nulls(record: Record) -> Nulls:
     if not n_matching:
         return {}
     random = null_draws.of_heads(data, n_matching) | null_draws.of_pairs(data)
+    random["real-k-best"] = null_draws.of_other_writers(data)
     random["real-ablation"] = null_draws.of_sets(rises(data), draws(data))
     random["real-ablation-previous"] = random["real-ablation"]
     random |= null_draws.of_any_head(data)

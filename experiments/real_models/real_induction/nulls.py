@@ -1,5 +1,7 @@
 """Draws of the nulls of the claims on SmolLM2's induction heads: random heads, sets and pairs."""
 
+import itertools
+
 import numpy as np
 import xarray as xr
 
@@ -46,13 +48,11 @@ def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
     rng = np.random.default_rng(0)
     readers, writers = heads_of(data, "induction"), heads_of(data, "previous")
     n_heads = data.sizes["head"]
-    ranks = {}
-    for later in {layer for layer, _ in readers}:
-        for layer in {layer for layer, _ in writers if layer < later}:
-            pairs = data.composition.sel(layer=layer, reader_layer=later, reading=[*READINGS])
-            flat = pairs.transpose("reading", "head", "reader_head").values.reshape(3, -1)
-            order = np.argsort(np.argsort(flat, axis=1), axis=1) / (flat.shape[1] - 1)
-            ranks[later, layer] = order.reshape(3, n_heads, n_heads)
+    ranks = {
+        (later, layer): _ranks(data, layer, later)
+        for later in {layer for layer, _ in readers}
+        for layer in {layer for layer, _ in writers if layer < later}
+    }
     z = data.composition_z.sel(reading="K")
     apart = {
         (later, layer): z.sel(layer=layer, reader_layer=later)
@@ -61,7 +61,7 @@ def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
         for later, layer in ranks
     }
     found: dict[str, list[float]] = {
-        f"real-k-{name}": [] for name in ("composition", "best", "over-q", "rotation")
+        f"real-k-{name}": [] for name in ("composition", "over-q", "rotation")
     }
     for _ in range(DRAWS):
         place = np.full((3, len(readers), len(writers)), np.nan)
@@ -78,11 +78,34 @@ def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
         ]
         found["real-k-rotation"].append(float(np.mean(above)))
         queries, keys = place[READINGS.index("Q")], place[READINGS.index("K")]
-        reached = keys[~np.isnan(keys).all(axis=1)]
         found["real-k-composition"].append(float(np.nanmean(keys)))
-        found["real-k-best"].append(float(np.nanmax(reached, axis=1).mean()))
         found["real-k-over-q"].append(float(np.nanmean(keys - queries)))
     return dict(found)
+
+
+def of_other_writers(data: xr.Dataset) -> list[float]:
+    """The best share of the real readers, over all choices of other writers from the same layers.
+
+    A layer that comes before no reader is left out.
+    """
+    readers, writers = heads_of(data, "induction"), heads_of(data, "previous")
+    others = []
+    for layer, _ in writers:
+        share = np.full((len(readers), data.sizes["head"]), np.nan)
+        for i, (later, reader) in enumerate(readers):
+            if layer < later:
+                share[i] = _ranks(data, layer, later)[READINGS.index("K"), :, reader]
+        if not np.isnan(share).all():
+            others.append(np.delete(share, [head for at, head in writers if at == layer], axis=1).T)
+    return [float(np.nanmax(chosen, axis=0).mean()) for chosen in itertools.product(*others)]
+
+
+def _ranks(data: xr.Dataset, layer: int, later: int) -> np.ndarray:
+    """Share of the other pairs of two layers that compose less, ``[reading, writer, reader]``."""
+    pairs = data.composition.sel(layer=layer, reader_layer=later, reading=[*READINGS])
+    flat = pairs.transpose("reading", "head", "reader_head").values.reshape(len(READINGS), -1)
+    order = np.argsort(np.argsort(flat, axis=1), axis=1) / (flat.shape[1] - 1)
+    return order.reshape(len(READINGS), data.sizes["head"], -1)
 
 
 def of_any_head(data: xr.Dataset) -> dict[str, Draws]:

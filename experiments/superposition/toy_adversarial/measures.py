@@ -13,6 +13,8 @@ from circuitax.records.record import Record
 from experiments.superposition.toy_adversarial.claims import CLAIMS
 
 DEFENCE = 0.8  # strength of the attacks in training that the claims are about
+# Share of inputs without a gradient from which gradients count as masked.
+MASKED = 0.5
 N_DRAWS = 40
 
 
@@ -28,7 +30,7 @@ def measure(record: Record) -> Measured:
     )
     trained = [claim.id for claim in CLAIMS if claim.id.startswith("adversarial-training")]
     meant = np.allclose((weakest, strongest), (0, DEFENCE))
-    return Measured(found, {}, {} if meant else dict.fromkeys(trained, other))
+    return Measured(found, _unmasked(data), {} if meant else dict.fromkeys(trained, other))
 
 
 def nulls(record: Record) -> Nulls:
@@ -55,6 +57,17 @@ def nulls(record: Record) -> Nulls:
         },
         "false world": {"adversarial-training-removes": [_mean(without)]},
     }
+
+
+def _unmasked(data: xr.Dataset) -> dict[str, str]:
+    """Why no attack can fail for want of a gradient, if most of the sparsest inputs have one."""
+    sparse = data.isel(density=int(np.argmin(data.density.values)))
+    masked = float(sparse.masked.mean())
+    if masked >= MASKED:
+        return {}
+    at = f"at the sparsest density, {sparse.density:g}"
+    why = f"gradients are not masked: {masked:.0%} of inputs have none {at}, and half would have to"
+    return {"adversarial-gradient-fails": why}
 
 
 @measures(

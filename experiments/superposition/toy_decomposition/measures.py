@@ -4,14 +4,14 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, mean_of_finite
+from circuitax.records.estimate import Estimate, mean_of_finite, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from experiments.superposition.toy_decomposition.claims import CLAIMS
 
 NAMES = {"small": "small", "small-id": "small ID", "large": "large", "large-id": "large ID"}
-N_DRAWS = 40
+N_DRAWS, N_CHANCE = 40, 1000
 PUBLISHED = {"small": [5, 2], "large": [40, 10]}
 
 
@@ -33,10 +33,11 @@ def measure(record: Record) -> Measured:
         found[f"spd-shrinks-less-{size}"] = _mean(abs(cell.norm_ratio - 1))
         found[f"spd-alive-{size}"] = _mean(cell.alive.sel(place="encoder"))
         if f"{size} ID" in there:
-            identity = data.alive.sel(target=f"{size} ID", place="identity")
-            components = sizes[size][2]
-            found[f"spd-alive-identity-{size}"] = mean_of_finite(
-                identity.values, bounds=(0, components)
+            identity = _of_identity(data, size)
+            found[f"spd-alive-identity-{size}"] = (
+                share_estimate(identity == sizes[size][1])
+                if size == "small"
+                else mean_of_finite(identity, bounds=(0, sizes[size][2]))
             )
         found[f"spd-one-to-one-{size}"] = _mean(cell.one_to_one)
         found[f"decomposition-null-{size}"] = _mean(cell.start_cosine)
@@ -64,6 +65,11 @@ def nulls(record: Record) -> Nulls:
             mismatched[f"decomposition-whole-null-{size}"] = [_mean(cell.start_cosine)]
             mismatched[f"decomposition-null-{other}"] = [_mean(cell.start_cosine)]
     random: dict[str, Draws] = {}
+    if "small ID" in data.target.values:
+        alive, (_, hidden, components, *_) = _of_identity(data, "small"), sizes["small"]
+        chance = float(alive.mean()) / components
+        drawn = np.random.default_rng(0).binomial(components, chance, (N_CHANCE, alive.size))
+        random["spd-alive-identity-small"] = (drawn == hidden).mean(axis=1)
     for size in PUBLISHED.keys() & set(data.target.values):
         start = data.sel(target=size).start_norm_ratio
         untrained[f"spd-shrinks-less-{size}"] = [_mean(abs(start - 1))]
@@ -79,6 +85,12 @@ def nulls(record: Record) -> Nulls:
         "random": random,
         "false world": {"decomposition-faithful": [1.0], "decomposition-sufficient": [1.0]},
     }
+
+
+def _of_identity(data: xr.Dataset, size: str) -> np.ndarray:
+    """Subcomponents of the identity that are alive, in each seed that stayed finite."""
+    alive = data.alive.sel(target=f"{size} ID", place="identity").values
+    return np.asarray(alive[np.isfinite(alive)])
 
 
 def _alone(chosen: np.ndarray) -> Estimate:

@@ -20,6 +20,7 @@ from experiments.real_models.real_induction.measures import (
     nulls,
     rises,
 )
+from experiments.real_models.real_induction.nulls import of_other_writers
 from experiments.real_models.real_induction.pairs import READINGS, places
 from experiments.real_models.real_induction.reference import FIRST, ROWS, SCORES, TURN
 from experiments.real_models.real_induction.repeats import (
@@ -228,6 +229,21 @@ def test_a_pair_stands_among_all_pairs_of_its_two_layers() -> None:
     best = pairs.argmax()
     data["removed_head"][1, 1], data["removed_head"][0, 1] = best // 9, best % 9
     assert places(data).sel(reading="K")[1, 1] == 1.0
+
+
+def test_one_other_writer_of_eight_is_in_an_eighth_of_the_choices() -> None:
+    data = planted().data
+    composed = np.random.default_rng(0).uniform(size=data.composition.shape)
+    composed[1, :, :, 0, 3:6] /= 2
+    composed[1, :, :, 1, 6:8] /= 2
+    composed[1, 11, 5, 0, 3:6] = composed[1, 11, 5, 1, 6:8] = 2.0  # through keys
+    data["composition"] = (data.composition.dims, composed)
+    draws = np.array(of_other_writers(data))
+    assert draws.shape == (8**4,)  # 19.3 comes after all induction heads
+    assert (draws > 0.95).mean() == 1 / 8
+    composed[1, 11, [1, 5]] = composed[1, 11, [5, 1]]  # 11.1 is a previous-token head itself
+    data["composition"] = (data.composition.dims, composed)
+    assert not (np.array(of_other_writers(data)) > 0.95).any()
 
 
 def test_the_composition_of_the_record_is_that_of_dense_maps(tiny: Record) -> None:

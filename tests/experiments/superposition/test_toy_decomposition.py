@@ -51,6 +51,19 @@ def test_measures_are_means_over_seeds_of_each_target() -> None:
     assert measures.measure(resized).not_run["spd-small"].startswith("this run has other sizes")
 
 
+def test_the_small_identity_takes_two_subcomponents_in_a_share_of_seeds() -> None:
+    record = Record.load(ACCEPTED)
+    place = {"target": "small ID", "place": "identity"}
+    counts = record.data.alive.copy()
+    counts.loc[place] = [3.0, 1.0, np.nan, *[2.0] * 13]
+    changed = Record(record.data.assign(alive=counts), record.notes)
+    found = measures.measure(changed).estimates["spd-alive-identity-small"]
+    assert (found.value, found.n) == (pytest.approx(13 / 15), 15)
+    # The mean of two of twenty: exactly two of them are alive with probability 0.285.
+    draws = measures.nulls(changed)["random"]["spd-alive-identity-small"]
+    assert np.mean(draws) == pytest.approx(0.2852, abs=0.01)
+
+
 def test_a_run_without_the_identity_between_settles_the_other_claims() -> None:
     whole = Record.load(ACCEPTED)
     record = Record(whole.data.sel(target=["small", "large"]), whole.notes)

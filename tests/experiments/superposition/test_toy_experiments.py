@@ -26,6 +26,8 @@ from experiments.superposition.toy_phase import measures as toy_phase_measures
 from experiments.superposition.toy_phase.claims import TABLE
 
 INTRO = Path(__file__).parents[3] / "results" / "toy_intro" / "accepted"
+SQUARE, DROPPED = [0, 90, 180, 270, 45], [1, 1, 1, 1, 0]
+PENTAGON, EQUAL = [0, 144, 288, 72, 216], [1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -87,16 +89,36 @@ def test_bars_of_the_share_of_seeds_are_wilson_intervals() -> None:
         assert k.min() < n
 
 
-def test_digons_are_counted_by_opposite_directions() -> None:
-    record = Record.load(INTRO)
-    assert toy_intro_measures.measure(record).estimates["T2-digons"].value == 2
-    cell = {"importance_base": 0.9, "sparsity": 0.8}
-    best = int(record.data.best.sel(cell))
-    W = record.data.W.sel(cell | {"seed": best}).values
-    feature = np.linalg.norm(W, axis=0).argmax()
-    W[:, feature] = [[0.8, -0.6], [0.6, 0.8]] @ W[:, feature]  # turning one breaks its pair
-    record.data.W.loc[cell | {"seed": best}] = W
-    assert toy_intro_measures.measure(record).estimates["T2-digons"].value == 1
+@pytest.mark.parametrize(
+    ("claim", "sparsity", "angles", "norms", "other_angles", "other_norms"),
+    [
+        ("T2-digons", 0.8, SQUARE, DROPPED, [0, 60, 180, 270, 45], DROPPED),
+        ("T2-digons", 0.8, SQUARE, DROPPED, SQUARE, [0.4, 1, 1, 1, 0]),
+        ("T2-dropped", 0.8, SQUARE, DROPPED, SQUARE, [1, 1, 1, 1, 0.06]),
+        ("T2-dropped", 0.8, SQUARE, DROPPED, SQUARE, [1, 1, 1, 0, 0]),
+        ("T3-represented-p0.1", 0.9, PENTAGON, EQUAL, PENTAGON, [1, 1, 1, 1, 0.4]),
+        ("T3-gaps", 0.9, PENTAGON, EQUAL, [0, 72, 144, 216, 293], EQUAL),
+    ],
+)
+def test_shares_count_the_networks_that_show_what_the_figure_does(
+    claim: str,
+    sparsity: float,
+    angles: list[float],
+    norms: list[float],
+    other_angles: list[float],
+    other_norms: list[float],
+) -> None:
+    data = Record.load(INTRO).data.sel(importance_base=[0.9], sparsity=[sparsity])
+    W = data.W.transpose("seed", ...)
+    W[:] = _in_plane(angles, norms)
+    W[:10] = _in_plane(other_angles, other_norms)
+    found = toy_intro_measures.measure(Record(data.assign(W=W))).estimates[claim]
+    assert (found.value, found.n) == (0.75, 40)
+
+
+def _in_plane(angles: list[float], norms: list[float]) -> np.ndarray:
+    turned = np.radians(angles)
+    return np.array([np.cos(turned), np.sin(turned)]) * norms
 
 
 @pytest.mark.parametrize(

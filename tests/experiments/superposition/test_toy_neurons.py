@@ -103,6 +103,17 @@ def test_claims_about_eighty_per_cent_need_such_attacks() -> None:
     assert "from 0 to 0.4" in found["adversarial-training"]
 
 
+def test_an_attack_by_gradient_is_judged_where_half_of_the_gradients_are_masked() -> None:
+    record = accepted("toy_adversarial")
+    (claim, why), *none = adversarial_measures.measure(record).unmet.items()
+    assert (claim, none) == ("adversarial-gradient-fails", []) and "22% of inputs have none" in why
+    sparsest = record.data.density == record.data.density.min()
+    for share, unmet in ((0.49, 1), (0.5, 0)):
+        masked = record.data.masked.where(~sparsest, share)
+        changed = Record(record.data.assign(masked=masked), record.notes)
+        assert len(adversarial_measures.measure(changed).unmet) == unmet
+
+
 def test_superposition_is_counted_by_features_and_not_by_their_norms() -> None:
     record = accepted("toy_adversarial")
     data = record.data
@@ -145,6 +156,20 @@ def test_no_seed_is_judged_at_a_strength_that_was_chosen_on_itself() -> None:
     np.testing.assert_array_equal(best.cosine.values, [[0.1, 0.2, 0.3, 0.4]])
     alone = sae_measures.at_best_strength(data.isel(seed=[0]))
     np.testing.assert_array_equal(alone.cosine.values, [[0.9]])
+
+
+def test_one_mixed_neuron_takes_a_dense_seed_out_and_lowers_the_share_of_a_sparser_one() -> None:
+    record = accepted("toy_abs")
+    pure = record.data.sweep_pure.transpose("sweep_density", "sweep_seed", "sweep_neuron").copy()
+    live = record.data.sweep_live.transpose(*pure.dims).values
+    dense, sparser = (int(np.argmin(abs(record.data.sweep_density.values - p))) for p in (1, 0.03))
+    for i in (dense, sparser):
+        pure[i] = live[i]
+        pure[i, 3, np.flatnonzero(live[i, 3])[0]] = False
+    found = abs_measures.measure(Record(record.data.assign(sweep_pure=pure), record.notes))
+    assert found.estimates["abs-mono-p1"].value == 15 / 16
+    missing = 1 / live[sparser, 3].sum() / 16
+    assert found.estimates["abs-mono-p0.03"].value == pytest.approx(1 - missing)
 
 
 def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:
