@@ -185,7 +185,7 @@ def trigrams(record: Record) -> Figure:
     follows.set(xlabel="comes next behind the destination, %")
     for ax in axes[0]:
         ax.set_ylim(len(shown) - 0.4, -0.6)
-    follows.legend(fontsize=6)
+    follows.legend(fontsize=6, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     letter_panels(axes[0])
     one = estimates(record.data).get("bilinear-trigrams")
     share = "" if one is None else f": {100 * one.value:.0f} % come true more often than without"
@@ -210,7 +210,8 @@ FIGURES = (
         losses,
         message="Text models with bilinear MLPs beside GELU and linear ones of equal parameters.",
         caption="Right: a quadratic MLP is the sum of what the token at the position makes by "
-        "itself, its products with what heads brought, and what that makes by itself.",
+        "itself, its products with what heads brought, and what that makes by itself. Where GELU "
+        "models of two layers end above those of one, nothing is to be compared with them.",
         refuted="Refuted if bilinear dots lie as high as linear ones.",
     ),
     FigureSpec(
