@@ -112,8 +112,8 @@ def _of_those_ranked_alike(cell: xr.Dataset, count: str) -> Estimate:
     best = _of_best(cell, count)
     alike = cell[count].values[cell.loss.values <= (1 + RANKED_ALIKE) * cell.loss.min().item()]
     method = f"{best.method}, and the restarts up to {RANKED_ALIKE:.0%} behind the best"
-    low, high = min(best.low, alike.min()), max(best.high, alike.max())
-    return best._replace(low=float(low), high=float(high), method=method)
+    ends = np.append(alike, (best.low, best.high))
+    return best._replace(low=float(ends.min()), high=float(ends.max()), method=method)
 
 
 def _named(data: xr.Dataset, densities: Iterable[float]) -> Iterator[tuple[float, xr.Dataset]]:
