@@ -12,6 +12,7 @@ from circuitax.records.nulls import PRINTED_NUMBER, Null
 from circuitax.records.papers import Paper
 
 START = Null("untrained", "normal weights of variance 1/m, as at the start, in as many seeds")
+ONE_MODE = Null("random", "norms of one mode: normal ones of the mean and spread of each model's")
 DIRECTIONS = Null("random", "as many random directions at each width, in as many seeds")
 CONSTANT = Null("printed number", "a loss that does not depend on the width", answer=0.0)
 PAPER = ClaimSource(
@@ -35,6 +36,7 @@ OURS = replace(
 )
 
 STRONG, WEAK = -1.0, 0.5
+DECAYS = {"strong": STRONG, "less": -0.3, "none": 0.0, "weak": WEAK}
 FAMILIES = "1.01 ± 0.05 (exponential), 1.0 ± 0.1 (power law), 0.89 ± 0.05 (linear) frequencies"
 SPREAD = "the paper's own exponents lie between 0.89 and 1.01, from more features and widths"
 
@@ -133,16 +135,20 @@ CLAIMS = (
         printed="weight decay decides: about all features represented, or about m/n of them",
         null=START,
     ),
-    PAPER.claim(
-        "scaling-bimodal",
-        "Norms are bimodal: few lie between the modes (share of features with a norm from 0.3 to "
-        "0.6, mean over widths and decays, alpha = 1)",
-        at_most(0.1),
-        "a uniform norm between 0 and 1.2 would be there a quarter of the time",
-        kind="relation",
-        printed="norms of features are bimodal; no share",
-        null=START,
-        explanation="Norms without decay are spread; with decay of either sign they are not.",
+    *(
+        PAPER.claim(
+            f"scaling-bimodal-{name}",
+            f"With decay {decay:g} norms are bimodal: fewer lie between the modes than in the "
+            "smaller one (number from 0.3 to 0.6 over the smaller of those below and above, "
+            "alpha = 1)",
+            at_most(1),
+            "a gap between two modes",
+            kind="relation",
+            printed="norms of features are bimodal; no share",
+            null=ONE_MODE,
+            explanation="Norms without decay are spread." if decay == 0 else "",
+        )
+        for name, decay in DECAYS.items()
     ),
     PAPER.claim(
         "scaling-overlap",

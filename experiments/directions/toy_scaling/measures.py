@@ -9,22 +9,27 @@ from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
-from experiments.directions.toy_scaling.claims import CLAIMS, STRONG, WEAK
+from experiments.directions.toy_scaling.claims import CLAIMS, DECAYS, STRONG, WEAK
 
 REPRESENTED = 0.5
 BETWEEN = (0.3, 0.6)
+# A mode has this share of features at least, half of m/n at the smallest width.
+LEAST_MODE = 0.005
 N_DRAWS = 20
-ARMS = ((0.0, STRONG), (1.0, STRONG), (2.0, STRONG), (1.0, WEAK), (1.5, WEAK), (2.0, WEAK))
+ARMS = (
+    *((0.0, STRONG), (2.0, STRONG), (1.5, WEAK), (2.0, WEAK)),
+    *((1.0, decay) for decay in DECAYS.values()),
+)
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
-    found: dict[str, Estimate] = {}
-    if _wanted(data):
-        found = _exponents(data) | _norms(data) | _overlaps(data)
-    reason = "this run has other arms or fewer widths, or networks that diverged"
-    return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
+    if not _wanted(data):
+        reason = "this run has other arms or fewer widths, or networks that diverged"
+        return Measured({}, {}, unmet_rest(CLAIMS, {}, reason))
+    found = _exponents(data) | _norms(data) | _overlaps(data) | _bimodal(data)
+    return Measured(found, unmet_rest(CLAIMS, found, "norms have one mode"))
 
 
 def nulls(record: Record) -> Nulls:
@@ -37,9 +42,11 @@ def nulls(record: Record) -> Nulls:
     start = [_norms(data.assign(norm=_start_norms(data, rng))) for rng in rngs]
     random = [_overlaps(data.assign(overlap=_random_overlaps(data, rng))) for rng in rngs]
     others = [shuffled(data, ["norm"], "feature", rng, each) for rng in rngs]
+    normal = [_bimodal(data.assign(norm=_normal_norms(data, rng))) for rng in rngs]
     return {
         "untrained": {name: [draw[name] for draw in start] for name in start[0]},
-        "random": {name: [draw[name] for draw in random] for name in random[0]},
+        "random": {name: [draw[name] for draw in random] for name in random[0]}
+        | {name: [draw.get(name) for draw in normal] for name in _bimodal(data)},
         "permuted": {"scaling-weak-loss": [_unlearned_loss(arm(one, 2.0, WEAK)) for one in others]},
     }
 
@@ -74,6 +81,12 @@ def _start_norms(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:
     width = data.width.values[:, None, None]
     squares = rng.chisquare(width, [data.sizes[name] for name in dims]) / width
     return xr.DataArray(np.sqrt(squares), dims=dims)
+
+
+def _normal_norms(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:
+    """Norms of one mode, of the mean and the spread of the norms of each model."""
+    normal = data.norm.copy(data=rng.standard_normal(data.norm.shape))
+    return np.abs(data.norm.mean("feature") + data.norm.std("feature") * normal)
 
 
 def _random_overlaps(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:
@@ -112,19 +125,29 @@ def _unlearned_loss(weak: xr.Dataset) -> Estimate:
     return mean_estimate((weak.loss / (4 / 3 * unlearned)).mean("width"))
 
 
-@measures("scaling-represented-*", "scaling-bimodal", "scaling-lever", "scaling-long")
+@measures("scaling-bimodal-*")
+def _bimodal(data: xr.Dataset) -> dict[str, Estimate]:
+    """Features between two modes of norms over those of the smaller one, by decay if it has two."""
+    found, dims = {}, ["width", "feature"]
+    for name, decay in DECAYS.items():
+        norm = arm(data, 1.0, decay).norm
+        below, above = (norm <= BETWEEN[0]).mean(dims), (norm >= BETWEEN[1]).mean(dims)
+        smaller = np.minimum(below, above)
+        if smaller.min() >= LEAST_MODE:
+            found[f"scaling-bimodal-{name}"] = mean_estimate((1 - below - above) / smaller)
+    return found
+
+
+@measures("scaling-represented-*", "scaling-lever", "scaling-long")
 def _norms(data: xr.Dataset) -> dict[str, Estimate]:
     strong, weak = (arm(data, 1.0, decay) for decay in (STRONG, WEAK))
     n, smallest = data.sizes["feature"], int(data.width[0])
     share = [represented(one).mean("width") / n for one in (strong, weak)]
-    levers = data.isel(arm=np.flatnonzero(data.alpha.values == 1.0))
-    between = (levers.norm > BETWEEN[0]) & (levers.norm < BETWEEN[1])
     long = (strong.norm.sel(width=smallest) > 1).sum("feature")
     return {
         "scaling-represented-strong": mean_estimate(share[0], bounds=(0, 1)),
         "scaling-represented-weak": mean_estimate((represented(weak) / weak.width).mean("width")),
         "scaling-lever": mean_estimate(share[0] - share[1]),
-        "scaling-bimodal": mean_estimate(between.mean(["width", "arm", "feature"])),
         "scaling-long": mean_estimate(long / (smallest**2 / 2)),
     }
 

@@ -13,12 +13,12 @@ from circuitax.records.null_samples import regrouped
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
-from experiments.induction.induction_depth.claims import CLAIMS
-from experiments.induction.shared.head_roles import PREFIX_SCORE
+from experiments.induction.induction_depth.claims import CLAIMS, LAST_PART, LEVEL
+from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE
 from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
 
-# A head below this matches no prefixes; a dozen tokens back, chance is below a tenth.
-NO_MATCH = 0.2
+# Heads are compared within their layers; their null shuffles them there.
+WITHIN_LAYERS = ("depth-score-together", "depth-evaluator-matching")
 # How often the null shuffles heads.
 DRAWS = 200
 PLACES = 1000
@@ -61,6 +61,11 @@ def measure(record: Record) -> Measured:
         **dict.fromkeys(("depth-mlp-change", "depth-mlp-share", "depth-mlp-matching"), with_mlps),
     }
     rest = unmet_rest(CLAIMS, found, "too few seeds have heads of the kinds named")
+    if deeper and "depth-change-deeper" in rest:
+        level = are_level(deeper)
+        rest["depth-change-deeper"] = (
+            f"the score of only {level.sum()} of {level.size} models is level when training ends"
+        )
     lacking = [claim for claim in rest if not sizes.get(claim, True)]
     not_run = dict.fromkeys(lacking, "this run has no finite models of that size")
     return Measured(found, {k: why for k, why in rest.items() if k not in not_run}, not_run)
@@ -78,10 +83,13 @@ def nulls(record: Record) -> Nulls:
     deep = [part for part in attention if int(part.n_layers) in (3, 4)]
     deepest = [part for part in attention if int(part.n_layers) > 2]
     rng = np.random.default_rng(0)
-    shuffled = [_of_heads([_heads_shuffled(part, rng) for part in deep]) for _ in range(DRAWS)]
-    permuted: dict[str, Draws] = {
-        name: [draw.get(name) for draw in shuffled] for name in shuffled[0]
-    }
+    permuted: dict[str, Draws] = {}
+    for within in (False, True):
+        draws = [
+            _of_heads([_heads_shuffled(part, rng, within) for part in deep]) for _ in range(DRAWS)
+        ]
+        names = WITHIN_LAYERS if within else draws[0]
+        permuted |= {name: [draw.get(name) for draw in draws] for name in names}
     # Any layer behind the first alike: counts at even steps of their binomial distribution.
     levels = (np.arange(PLACES) + 0.5) / PLACES
     random: dict[str, Draws] = {
@@ -139,8 +147,8 @@ def _of_one_layer(arms: list[xr.Dataset], second: xr.Dataset) -> dict[str, Draws
     return found
 
 
-def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """One size with prefix scores and eigenvalues shuffled among the heads of each model.
+def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator, within: bool) -> xr.Dataset:
+    """One size with prefix scores and eigenvalues shuffled among the heads of each model or layer.
 
     Prefix scores go to heads behind the first layer alone, which can match prefixes.
     """
@@ -148,8 +156,8 @@ def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     for name, first in (("prefix", 1), ("eigenvalues", 0)):
         values = part[name].transpose("member", "layer", "head").values.copy()
         heads = values[:, first : int(part.n_layers)]
-        flat = heads.reshape(len(heads), -1)
-        values[:, first : int(part.n_layers)] = rng.permuted(flat, axis=1).reshape(heads.shape)
+        flat = heads if within else heads.reshape(len(heads), -1)
+        values[:, first : int(part.n_layers)] = rng.permuted(flat, axis=-1).reshape(heads.shape)
         changed[name] = (("member", "layer", "head"), values)
     return part.assign(changed)
 
@@ -170,16 +178,31 @@ def _of_changes(
 ) -> dict[str, Estimate]:
     """Shares of models with the phase change, and the prefix matching of those with MLPs."""
     found: dict[str, Estimate] = {}
-    for name, parts in (("depth-change", deep), ("depth-change-deeper", deeper)):
-        if parts:
-            changed = [has_changed(part, usual).values for part in parts]
-            found[name] = share_estimate(np.concatenate(changed))
+    if deep:
+        found["depth-change"] = share_estimate(
+            np.concatenate([has_changed(part, usual).values for part in deep])
+        )
+    if deeper:
+        level = are_level(deeper)
+        changed = np.concatenate([has_changed(part, usual).values for part in deeper])
+        if 2 * level.sum() >= level.size:
+            found["depth-change-deeper"] = share_estimate(changed[level])
     for part in with_mlps:
         found["depth-mlp-change"] = share_estimate(has_changed(part, usual))
         found["depth-mlp-share"] = mean_estimate(jump_share(part))
         matches = part.prefix.max(["layer", "head"]) >= PREFIX_SCORE
         found["depth-mlp-matching"] = share_estimate(matches)
     return found
+
+
+def are_level(parts: list[xr.Dataset]) -> np.ndarray:
+    """Mask of the members of all parts whose in-context score is level when training ends."""
+    found = []
+    for part in parts:
+        last = float(part.step[-1])
+        before = part.in_context.interp(step=last - LAST_PART * (last - float(part.step[0])))
+        found.append((before - part.in_context.isel(step=-1)).values < LEVEL)
+    return np.concatenate(found)
 
 
 def _places(parts: list[xr.Dataset]) -> dict[int, np.ndarray]:
@@ -212,16 +235,20 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
         n_layers = int(part.n_layers)
         for i in range(part.sizes["member"]):
             model = part.isel(member=i, layer=slice(n_layers))
-            later = {name: model[name].values[1:].ravel() for name in ("prefix", "copying")}
+            by_layer = {name: model[name].values[1:] for name in ("prefix", "copying", "qk_trace")}
+            later = {name: values.ravel() for name, values in by_layer.items()}
+            above = {
+                name: (values - values.mean(axis=1, keepdims=True)).ravel()
+                for name, values in by_layer.items()
+            }
             matches, idle = later["prefix"] >= PREFIX_SCORE, later["prefix"] < NO_MATCH
             if not matches.any():
                 continue
             add("depth-matching-copies", float(np.mean(later["copying"][matches] > 0)))
-            add("depth-score-together", _ranks(later["prefix"], later["copying"]))
+            add("depth-score-together", _ranks(above["prefix"], above["copying"]))
+            add("depth-evaluator-matching", _ranks(above["prefix"], above["qk_trace"]))
             every = (model[name].values.ravel() for name in ("copying", "eigenvalues"))
             add("depth-evaluator-copying", _ranks(*every))
-            traces = model.qk_trace.values[1:].ravel()
-            add("depth-evaluator-matching", _ranks(later["prefix"], traces))
             along = model.before_after.values[1:].ravel()
             add("depth-before-after", along[matches].mean())
             if not idle.any():

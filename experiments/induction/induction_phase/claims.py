@@ -14,7 +14,7 @@ MOST = "95 % interval of a proportion; 16 of 16 give a lower end of 0.81, 15 of 
 NONE = "95 % interval of a proportion; 0 of 16 give an upper end of 0.19"
 PILOT = "threshold from pilot runs with other keys, far from both groups"
 CHANGE = (
-    " (in a sixth of training the score falls by five eighths of what two layers end with, the "
+    " (in a fifth of training the score falls by five eighths of what two layers end with, the "
     "printed step from 0.15 to 0.4)"
 )
 SIZE = (
@@ -50,12 +50,13 @@ CLAIMS = (
     ),
     PAPER.claim(
         "phase-share",
-        "Two-layer models make most of their in-context gain within one sixth of training: share "
+        "Two-layer models make most of their in-context gain within one fifth of training: share "
         "of the whole gain",
-        at_least(0.625),
-        "five eighths, 0.25 of 0.4 as printed; one layer has less; added on data already accepted",
+        at_least(0.75),
+        "as printed, of a window of 1 to 3 of 10 billion tokens; added on data already accepted",
         section="in-context score over training (O1)",
-        printed=SIZE,
+        explanation="the mean is at the printed share, and its interval reaches below it",
+        printed="more than 75 % of the final score forms in the window; " + SIZE,
     ),
     PAPER.claim(
         "phase-one-layer",
@@ -74,7 +75,7 @@ CLAIMS = (
         section="smeared keys (O7)",
         explanation="they end at 3.6 nats, as two layers do; with some seeds the fall may take "
         "longer "
-        "than a sixth of training",
+        "than a fifth of training",
         printed="with smeared keys one layer has the change as well; no number",
     ),
     PAPER.claim(
@@ -229,17 +230,15 @@ CLAIMS = (
         printed="the trajectory of one layer does not pivot; no number",
         null=OF_TWO,
     ),
-    PAPER.claim(
+    replace(OURS, source="Ours, beside the trace of the QK circuit (O10)", cites=()).claim(
         "trace-keys",
-        "The trace of the QK circuit through K-composition becomes positive in the change: "
-        "eigenvalue score of previous-token and prefix-matching head, at its end minus at its "
-        "beginning",
+        "The normalised trace of the QK circuit through K-composition, its eigenvalue score, "
+        "becomes positive in the change: that of previous-token and prefix-matching head, at its "
+        "end minus at its beginning",
         at_least(0.3),
         "the score of the corner is 0.7, random heads have 0",
-        section="trace of the QK circuit (O10)",
         explanation="it is 0.9 before the in-context score begins to fall steeply: perhaps the "
         "circuit's direction forms first, and its size then makes attention sharp",
-        printed="QK traces go with prefix scores, which shoot up in the window; no number",
         null=Null("mismatched", "through the first-layer head that looks back least"),
     ),
     replace(OURS, source="Ours, beside the trace of the QK circuit (O10)", cites=()).claim(

@@ -10,6 +10,8 @@ import xarray as xr
 
 PREFIX_SCORE = 0.4
 PREVIOUS_SCORE = 0.4
+# A head below this matches no prefixes.
+NO_MATCH = 0.2
 FOUND = "seeds that stayed finite and have an induction head (prefix score over 0.4)"
 MOST = "95 % interval of a proportion; 8 of 8 give a lower end of 0.68"
 # Values of ``role``.

@@ -2,13 +2,16 @@
 
 The score goes from below 0.15 nats to about 0.4 in one narrow window, in all models of two layers
 and more. On other texts the score has another size: the step is taken as its share of the score
-that models of two layers end with.
+that models of two layers end with, and the window as its share of training.
 """
 
+import numpy as np
 import xarray as xr
 
 BEFORE, AFTER = 0.15, 0.4  # nats, as printed
 PRINTED_STEP = (AFTER - BEFORE) / AFTER
+# Of training: 1 to 3 of 10 billion tokens.
+PRINTED_WINDOW = 1 / 5
 
 
 def last_score(members: xr.Dataset) -> float:
@@ -22,20 +25,36 @@ def last_score(members: xr.Dataset) -> float:
 
 
 def has_changed(members: xr.Dataset, usual: float) -> xr.DataArray:
-    """Mask of members with a phase change, ``jump >= PRINTED_STEP * usual``; none if usual <= 0.
+    """Mask of members with a phase change, ``fall >= PRINTED_STEP * usual``; none if usual <= 0.
 
     Where two layers end without a gain by context, there is no step that could be the usual one.
 
     Args:
-        members: With ``jump``, the largest fall of the in-context score within a sixth of training.
+        members: As `steepest_fall` takes them.
         usual: The score that two-layer models on the same texts end with, as `last_score` has it.
 
     Source: induction-heads paper, in-context score over training.
     """
-    return (members.jump >= PRINTED_STEP * usual) & (usual > 0)
+    return (steepest_fall(members) >= PRINTED_STEP * usual) & (usual > 0)
 
 
 def jump_share(members: xr.Dataset) -> xr.DataArray:
-    """Each member's gain in context within its steepest sixth of training, over its whole gain."""
+    """Each member's gain in context within its steepest fifth of training, over its whole gain."""
     score = members.in_context
-    return members.jump / (score.isel(step=0) - score.isel(step=-1))
+    return steepest_fall(members) / (score.isel(step=0) - score.isel(step=-1))
+
+
+def steepest_fall(members: xr.Dataset) -> xr.DataArray:
+    """Largest fall of each member's in-context score within `PRINTED_WINDOW` of training, in nats.
+
+    Args:
+        members: With ``in_context`` ``[step, member]``, interpolated linearly; windows begin at a
+            measurement, or end with the last one.
+    """
+    score, steps = members.in_context, members.step.values
+    first, last = float(steps[0]), float(steps[-1])
+    width = PRINTED_WINDOW * (last - first)
+    starts = np.minimum(steps, last - width)
+    ends = np.minimum(starts + width, last)  # rounding may go beyond the last measurement
+    before, after = (score.interp(step=at).assign_coords(step=steps) for at in (starts, ends))
+    return (before - after).max("step")

@@ -14,6 +14,7 @@ from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
+from experiments.induction.shared.head_roles import NO_MATCH
 from experiments.induction.shared.measures_term_worth import SAVINGS_ADD_UP
 
 # Eigenvalue scores from here on are in the top right corner of the scatter.
@@ -75,12 +76,13 @@ CLAIMS = (
     HEADS.claim(
         "primed-composition-overall",
         "heads compose more than before training: mean z over all pairs and kinds, after minus "
-        "before (F18)",
+        "before",
         at_least(0),
         explanation="with two heads a layer K-composition rises by 8 and Q- and V-composition fall "
         "by 6 and 10: the induction circuit may leave no room for other kinds",
-        section="corrected composition diagram (F18)",
-        printed="the corrected diagram has more composition overall; no number",
+        cites=(),
+        origin="ours",
+        link="",
     ),
     HEADS.claim(
         "primed-composition-some",
@@ -130,13 +132,11 @@ CLAIMS = (
     ),
     HEADS.claim(
         "primed-corner-alone",
-        "second-layer heads that are no induction heads are not in that corner: share of "
-        f"them with either score below {CORNER} (F15)",
+        f"second-layer heads that match nothing (prefix score below {NO_MATCH}) are not in that "
+        f"corner: share of them with either score below {CORNER} (F15)",
         at_least(0.5),
         "most of them; added after a look at the first run",
         n=5,
-        explanation="with two heads a layer the other one may do some induction as well: its "
-        "prefix scores of 0.25 to 0.38 are below the threshold, and it copies and matches",
         section="OV and QK eigenvalue scatter (F15)",
         printed="no other head in the top right corner; no number",
         null=BEFORE,

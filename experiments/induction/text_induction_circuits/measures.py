@@ -11,7 +11,7 @@ from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
-from experiments.induction.shared.head_roles import PREFIX_SCORE, composition_rise
+from experiments.induction.shared.head_roles import NO_MATCH, composition_rise
 from experiments.induction.shared.measures_term_worth import term_worth, without_redundancy
 from experiments.induction.text_induction_circuits.claims import CLAIMS, CORNER
 
@@ -33,7 +33,7 @@ def measure(record: Record) -> Measured:
     measured = mean_estimates(_samples(members))
     outside = _outside_corner(members)
     if len(outside) < 2:
-        why = f"only {len(outside)} of {n} seeds have a second-layer head that is no induction head"
+        why = f"only {len(outside)} of {n} seeds have a second-layer head that matches nothing"
         return Measured(measured, {"primed-corner-alone": why})
     return Measured(measured | {"primed-corner-alone": mean_estimate(outside, bounds=(0, 1))}, {})
 
@@ -115,9 +115,9 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
 
 
 def _outside_corner(members: xr.Dataset) -> np.ndarray:
-    """Share of a seed's other second-layer heads outside the corner, of seeds that have some."""
+    """Share of a seed's second-layer heads that match nothing outside the corner."""
     second = members.isel(layer=1)
     matching = members.matching.isel(writer=members.previous_head).rename(reader="head")
     outside = np.minimum(second.copying, matching) < CORNER
-    share = outside.where(second.prefix < PREFIX_SCORE).mean("head").values
+    share = outside.where(second.prefix < NO_MATCH).mean("head").values
     return share[np.isfinite(share)]

@@ -116,11 +116,12 @@ CLAIMS = (
         "Heads compose more than before training: mean z over all pairs and kinds, after minus "
         "before",
         at_least(0),
-        "a relation (F18, the corrected diagram)",
+        "a relation",
         explanation="K-composition rises by 2.6 and Q- and V-composition fall by 1.2 and 1.8: "
         "these models may need no more than one kind",
-        section="corrected composition diagram (F18)",
-        printed="the corrected diagram has more composition overall; no number",
+        cites=(),
+        origin="ours",
+        link="",
         null=SIDES,
     ),
     FRAMEWORK.claim(

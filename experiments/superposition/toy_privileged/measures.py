@@ -17,6 +17,8 @@ from experiments.superposition.toy_privileged.claims import CLAIMS, MONOSEMANTIC
 
 # A restart has found the best solution when its loss is at most 1 % above it.
 TOLERANCE = 0.01
+# Other inputs rank restarts otherwise whose losses differ by no more (docs/checks.md).
+RANKED_ALIKE = 0.05
 # Thresholds by which the record's neurons are classified: least norm, purity, and share of the
 # greatest weight.
 LEAST_NORM, LEAST_PURITY, LEAST_SHARE = 0.1, 0.9, 0.25
@@ -34,13 +36,13 @@ def measure(record: Record) -> Measured:
     for _, cell in _named(data, (0.35,)):
         found["privileged-code"] = _of_best(cell, "polysemantic")
     for _, cell in _named(data, (0.03,)):
-        found["privileged-pairs"] = _of_best(cell, "paired")
+        found["privileged-pairs"] = _of_those_ranked_alike(cell, "paired")
     sparse = data.isel(density=data.density.values <= 0.15)
     if sparse.sizes["density"]:
         found["privileged-best-is-rare"] = _rare(sparse)
     found = over_seeds_only(
         found,
-        ("privileged-mono-p0.03", "privileged-features-p0.03", "privileged-pairs"),
+        ("privileged-mono-p0.03", "privileged-features-p0.03"),
         units="restarts",
         exam="the inputs that rank them, on one of six sets of which another was best, are",
     )
@@ -103,6 +105,15 @@ def _rare(sparse: xr.Dataset) -> Estimate:
 def _of_best(cell: xr.Dataset, count: str) -> Estimate:
     """A number of the restart with the lowest loss, and how it varies with the restarts tried."""
     return best_estimate(cell.loss.values, cell[count].values)
+
+
+def _of_those_ranked_alike(cell: xr.Dataset, count: str) -> Estimate:
+    """A number of the best restart, between those of all that other inputs may rank first."""
+    best = _of_best(cell, count)
+    alike = cell[count].values[cell.loss.values <= (1 + RANKED_ALIKE) * cell.loss.min().item()]
+    method = f"{best.method}, and the restarts up to {RANKED_ALIKE:.0%} behind the best"
+    ends = np.append(alike, (best.low, best.high))
+    return best._replace(low=float(ends.min()), high=float(ends.max()), method=method)
 
 
 def _named(data: xr.Dataset, densities: Iterable[float]) -> Iterator[tuple[float, xr.Dataset]]:

@@ -137,6 +137,25 @@ def test_exponents_of_the_accepted_run_are_those_of_its_losses() -> None:
     assert bound.value > 1.5
 
 
+def test_norms_are_bimodal_where_few_lie_between_two_modes() -> None:
+    data = accepted("toy_scaling").data
+    rng, n = np.random.default_rng(0), data.sizes["feature"]
+    norm = data.norm.copy(data=rng.uniform(0, 1.2, data.norm.shape))
+    (two,) = np.flatnonzero((data.alpha == 1) & (data.decay == 0.5))
+    norm[{"arm": two}] = np.where(np.arange(n) < n // 10, 1.0, 0.1)
+    norm[{"arm": two, "feature": slice(n // 10, n // 10 + 5)}] = 0.5
+    (one,) = np.flatnonzero((data.alpha == 1) & (data.decay == -1))
+    norm[{"arm": one}] = np.linspace(0.4, 1.2, n)
+    record = Record(data.assign(norm=norm))
+    found, absent, _ = scaling_measures.measure(record)
+    assert found["scaling-bimodal-weak"].value == pytest.approx(5 / (n // 10))
+    assert found["scaling-bimodal-none"].value == pytest.approx(1, rel=0.05), "evenly spread"
+    assert set(absent) == {"scaling-bimodal-strong"}
+    # Normal norms of the same mean and spread, 0.18 and 0.27, have a mode and a tail.
+    drawn = scaling_measures.nulls(record)["random"]["scaling-bimodal-weak"]
+    assert min(draw.value for draw in drawn if draw) > 1
+
+
 def test_the_norm_of_exact_polygons_is_drawn_beside_trained_norms() -> None:
     record = accepted("toy_memorization")
     figure = memorization_figure.descent(record)

@@ -74,7 +74,6 @@ def record() -> Record:
             "on_repeat": (curve, 3 + context),
             "on_break": (curve, 3 - 2 * context),
             "prefix": (("arm", "member", "layer", "head"), prefix),
-            "jump": (each, np.full((arms, seeds), 2.0)),
             "jump_start": (each, np.full((arms, seeds), 200.0)),
             "jump_end": (each, np.full((arms, seeds), 300.0)),
             "alive": (each, np.ones((arms, seeds), bool)),
@@ -106,6 +105,13 @@ def test_claims_are_settled_by_the_numbers_that_they_name() -> None:
     assert not absent and set(not_run) == {f"depth-{x}" for x in (*sizes, "mlp-matching")}
 
 
+def falling(jump: list[float], whole: list[float]) -> np.ndarray:
+    """Scores that fall by a jump from 200 to 300, and otherwise evenly but from 300 to 400."""
+    each = (np.array(whole) - jump) / 4
+    falls = np.stack([0 * each, each, each, np.array(jump), 0 * each, each, each])
+    return -falls.cumsum(axis=0)
+
+
 def larger() -> Record:
     """The same, with an arm of six layers whose second seed died, and one of MLPs."""
     data = record().data.pad(layer=(0, 3))
@@ -113,7 +119,7 @@ def larger() -> Record:
     six.prefix[0, 0, 5, 1] = 0.99
     six.alive[0, 1] = False
     mlps = data.isel(arm=[1]).assign_coords(arm=["mlps"])
-    mlps.jump[0], mlps.in_context[0, -1] = [0.5, 1.5], -4.0
+    mlps.in_context[0] = falling([0.5, 1.5], [2.0, 2.0])
     mlps.prefix[0, 0] = 0.1
     parts = [part.assign_coords(d_mlp=("arm", [0] * part.sizes["arm"])) for part in (data, six)]
     parts.append(mlps.assign_coords(d_mlp=("arm", [128])))
@@ -126,10 +132,32 @@ def test_deeper_models_and_mlps_have_claims_of_their_own_and_leave_the_others_al
     assert value["depth-last-6"] == 1 and found["depth-last-6"].n == 1
     assert value["depth-change-deeper"] == 1 and found["depth-change-deeper"].n == 1
     assert value["depth-mlp-change"] == 0.5 and value["depth-mlp-matching"] == 0.5
-    assert value["depth-mlp-share"] == pytest.approx((0.5 + 1.5) / 2 / 4)
+    assert value["depth-mlp-share"] == pytest.approx((0.5 + 1.5) / 2 / 2)
     assert set(not_run) == {"depth-last-4", "depth-last-5"} and not absent
     same = set(before) - {"depth-score-alike"}  # which is of all sizes
     assert {name: found[name] for name in same} == {name: before[name] for name in same}
+
+
+def test_models_whose_score_still_falls_say_nothing_of_a_change() -> None:
+    made = larger()
+    made.data.in_context[4, -1] -= 1
+    found, absent, _ = measure(made)
+    assert "depth-change-deeper" not in found
+    assert absent == {
+        "depth-change-deeper": "the score of only 0 of 1 models is level when training ends"
+    }
+
+
+def test_scores_that_differ_between_layers_alone_do_not_go_together() -> None:
+    made = record()
+    made.data["prefix"][3] = [[[0.1, 0.1], [0.2, 0.4], [0.8, 0.9]]] * 2
+    within = np.array([[0, 0], [2, 1], [9, 8]])
+    made.data["copying"][3] = made.data["qk_trace"][3] = [within] * 2
+    found, drawn = measure(made).estimates, nulls(made)["permuted"]
+    for name in ("depth-score-together", "depth-evaluator-matching"):
+        # By their layers the heads would go together, and in each of them they do not.
+        assert found[name].value < -0.5, name
+        assert abs(np.mean([draw.value for draw in drawn[name] if draw])) < 0.2, name
 
 
 def test_every_arm_is_drawn_in_a_panel_or_a_row() -> None:
@@ -180,9 +208,9 @@ def test_arms_have_the_sizes_that_their_names_say() -> None:
 def test_models_of_one_layer_are_the_null_of_a_change_and_settle_nothing() -> None:
     data = larger().data
     one = data.isel(arm=[1]).assign_coords(arm=["one"], n_layers=("arm", [1]))
-    one.jump[0], one.in_context[0, -1] = [0.2, 1.5], -0.5
+    one.in_context[0] = falling([0.2, 1.5], [0.25, 1.6])
     with_mlps = one.assign_coords(arm=["one, MLPs"], d_mlp=("arm", [128])).copy(deep=True)
-    with_mlps.jump[0] = [0.1, 0.1]
+    with_mlps.in_context[0] = falling([0.1, 0.1], [0.2, 0.2])
     both = Record(data=xr.concat([one, data, with_mlps], "arm", data_vars="minimal"))
     assert measure(both).estimates == measure(larger()).estimates
     drawn = {name: draws for name, draws in nulls(both)["mismatched"].items() if "change" in name}
@@ -190,8 +218,8 @@ def test_models_of_one_layer_are_the_null_of_a_change_and_settle_nothing() -> No
     # The step is 1.25 nats, five eighths of what two layers end with; one member of two has it.
     assert shares == {"depth-change": 0.5, "depth-change-deeper": 0.5, "depth-mlp-change": 0.0}
     mismatched = {name: draws[0].value for name, draws in nulls(both)["mismatched"].items()}
-    assert mismatched["depth-share-3"] == pytest.approx((0.2 + 1.5) / 2 / 0.5)
-    assert mismatched["depth-score-alike"] == pytest.approx(0.5 / 4)
+    assert mismatched["depth-share-3"] == pytest.approx((0.2 / 0.25 + 1.5 / 1.6) / 2)
+    assert mismatched["depth-score-alike"] == pytest.approx((0.25 + 1.6) / 2 / 2)
     assert "depth-share-3" not in nulls(larger())["mismatched"], "it has no models of one layer"
 
 

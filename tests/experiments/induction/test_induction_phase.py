@@ -196,7 +196,6 @@ def curves(starts: np.ndarray, sudden: dict[str, bool]) -> Record:
     }
     in_context = np.stack([score[sudden[arm]] for arm in ARMS])
     noise = 0.01 * np.random.default_rng(0).normal(size=(4, n))
-    jump = np.array([[3.0 if sudden[arm] else 1 / 6] for arm in ARMS]) + np.abs(noise)
     each, at_step = ("arm", "member"), ("arm", "step", "member")
     heads = (*at_step, "layer", "head")
     zero = np.zeros((4, len(steps), n))
@@ -218,7 +217,6 @@ def curves(starts: np.ndarray, sudden: dict[str, bool]) -> Record:
         | dict.fromkeys(("prefix", "previous", "copying"), (heads, scores))
         | {
             "alive": (each, np.ones((4, n), bool)),
-            "jump": (each, jump),
             "in_context": (at_step, in_context + noise[:, None]),
             "loss_by_position": ((*at_step, "position"), losses),
             "trajectory": ((*at_step, "component"), ways),

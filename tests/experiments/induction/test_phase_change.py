@@ -4,14 +4,19 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
+from experiments.induction.shared.phase_change import (
+    has_changed,
+    jump_share,
+    last_score,
+    steepest_fall,
+)
 
 
 def curves() -> xr.Dataset:
-    """Three members that save 4, 2 and 3 nats, of which 2.6, 1.9 and 2.4 in one stretch."""
-    score = np.array([[0.0, 0.0, 0.5], [-1.4, -0.1, -0.6], [-4.0, -2.0, -2.5]])
-    data = {"in_context": (("step", "member"), score), "jump": ("member", [2.6, 1.9, 2.4])}
-    return xr.Dataset(data)
+    """Three members that save 4, 2 and 3 nats, of which 2.6, 1.9 and 2.4 in one fifth."""
+    end = [-4.0, -2.0, -2.5]
+    score = np.array([[0.0, 0.0, 0.5], [-1.4, -0.1, 0.5], [-4.0, -2.0, -0.1], end, end, end])
+    return xr.Dataset({"in_context": (("step", "member"), score)}, {"step": 10 * np.arange(6)})
 
 
 def test_a_change_is_five_eighths_of_what_two_layers_save() -> None:
@@ -22,6 +27,14 @@ def test_a_change_is_five_eighths_of_what_two_layers_save() -> None:
     assert has_changed(members, 4.0).values.tolist() == [True, False, False]
     assert has_changed(members, 3.0).values.tolist() == [True, True, True]
     np.testing.assert_allclose(jump_share(members), [2.6 / 4, 1.9 / 2, 2.4 / 3])
+
+
+def test_a_window_lies_between_measurements_and_ends_with_the_last_one() -> None:
+    score = -np.array([[0.0, 1.0, 1.0, 4.0], [0.0, 4.0, 5.0, 5.0]])
+    steps = np.array([0, 10, 90, 100])
+    members = xr.Dataset({"in_context": (("member", "step"), score)}, {"step": steps})
+    # The first falls by 3 in the last ten of 100 steps; the second by 4 in ten, then by 1 in 80.
+    np.testing.assert_allclose(steepest_fall(members), [3.0, 4 + 10 / 80])
 
 
 def test_context_that_saves_nothing_has_no_step() -> None:

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from circuitax.config.catalogue import discover
-from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
+from circuitax.records.claims import FAILS, HOLDS, UNDECIDED, WOULD_HOLD, settle
 from circuitax.records.record import Record
 from experiments.superposition.toy_correlated import measures as toy_correlated
 from experiments.superposition.toy_correlated.claims import COLLAPSED
@@ -48,6 +48,19 @@ def test_counts_of_privileged_neurons_are_held_against_networks_at_their_start(
     assert found["privileged-pairs"] == HOLDS
     less = verdicts("toy_privileged", data.assign(represented=data.represented - 1), **NOTES)
     assert less["privileged-features-p0.03"] == FAILS
+
+
+def test_a_restart_that_other_inputs_may_rank_first_leaves_pairs_undecided() -> None:
+    cells, loss = ("restart", "density"), np.linspace(1, 2, 100)[:, None]
+    names = ("monosemantic", "represented", "polysemantic", "paired")
+    arrays = {name: (cells, np.ones((100, 1))) for name in names}
+    W = (("neuron", "feature"), np.zeros((5, 10)))
+    data = xr.Dataset({"loss": (cells, loss), **arrays, "W": W}, {"density": [0.03]})
+    found = []
+    for behind in (4, 20):  # in percent, nearly
+        data["paired"] = xr.where(data.restart == behind, 0.5, 1.0) * xr.ones_like(data.loss)
+        found.append(verdicts("toy_privileged", data, **NOTES)["privileged-pairs"])
+    assert found == [UNDECIDED, HOLDS]
 
 
 NOTES = {"init_std": 1e-3, "represented": 0.5}
