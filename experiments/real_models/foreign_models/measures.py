@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import Claim
-from circuitax.records.estimate import Estimate, exact, mean_estimate, proportion_estimate
+from circuitax.records.estimate import Estimate, exact, proportion_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.nulls import Nulls
@@ -40,7 +40,10 @@ def measure(record: Record) -> Measured:
                 estimate = share_of_texts if claim.quantity in FRESH else exact
                 measured[claim.quantity] = estimate(values[claim.quantity], n)
         if task == "copies":
-            measured["copies-unseen"] = mean_estimate(data["copies-unseen"])
+            batches = data["copies-unseen"].values
+            measured["copies-unseen"] = exact(batches.mean(), batches.size)._replace(
+                method="mean of batches; what is allowed holds its standard error"
+            )
         if (unlike := {k: at_hand[k] for k, v in SIZES[task].items() if at_hand[k] != v}) != {}:
             sizes = ", ".join(f"{name}={value}" for name, value in unlike.items())
             why = f"measured, but the {model} at hand has {sizes}: it is not the published one"

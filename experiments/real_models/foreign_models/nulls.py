@@ -13,6 +13,7 @@ from experiments.real_models.foreign_models.sources import SIZES
 from experiments.real_models.foreign_models.tasks import COPY
 
 DRAWS = 500
+SIGNS = 39  # cells of which the page tells the sign
 # Tables whose cells are shuffled, and labels: which pairs are broken, which texts are palindromes.
 SHUFFLED = (
     "palindrome-called-so",
@@ -77,6 +78,7 @@ def random(n: dict[str, int]) -> dict[str, Draws]:
         "sign-follows": lambda: _correlations(rng),
         "sign-uneven": lambda: _unevenness(np.random.default_rng(1)),
         "sign-fires": lambda: [exact(max(sum(s), 6 - sum(s))) for s in product((0, 1), repeat=6)],
+        "unique-signs": lambda: stats.binom.ppf(levels, SIGNS, 0.5) / SIGNS,
         "bracket-wrong": lambda: stats.binom.ppf(levels, n["bracket-wrong"], 0.5),
         "bracket-fit": lambda: _fits_of_norm(rng, n["bracket-fit"]),
         "bracket-opposite": lambda: _cosines(rng),

@@ -27,9 +27,11 @@ OURS = replace(PAPER, source="circuitax", cites=(), origin="ours", link="")
 SEEN = (
     "the first run had head 23.0 as the only name mover of the three (attention 0.66, correlation "
     "0.89): 23.3 attends to the subject where it comes again, and lowers it, and 29.1 attends to "
-    "neither name; the fourth and fifth heads, 23.1 and 23.2, move the name again. A head that "
-    "lowers the subject has a direct effect on the lead like one that raises the object, and a "
-    "choice by that effect takes both"
+    "neither name. A head that lowers the subject has a direct effect on the lead like one that "
+    "raises the object, and a choice by that effect takes both. Of what the paper calls a name "
+    "mover, a head that attends to a name and copies it, SmolLM2 has several: 23.0, 23.1, 23.2 and "
+    "23.7, four of the five heads that raise the object's own logit most, attend to it with 0.40 "
+    "to 0.66 and correlate with 0.76 to 0.95"
 )
 
 CLAIMS = (

@@ -1,11 +1,14 @@
 """Measured values of the claims on correlated and anticorrelated features, from a record."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
+from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -17,7 +20,9 @@ from experiments.superposition.toy_correlated.claims import CLAIMS, COLLAPSED
 COLLAPSED_ANGLE = 20.0
 NEAR = 10.0
 SIZES = (4, 6, 20)
-N_DRAWS, N_ALONE = 40, 500
+N_DRAWS, N_ALONE, N_PARTNERS = 40, 500, 500
+ANGLES = {"correlated": 90, "anticorrelated": 180}  # of partners
+PARTNERED = ("T8-correlated-seeds", "T8-anticorrelated-seeds", "correlated-adjacent")
 HEXAGON = 0.03  # density at which three pairs are told to form one
 
 
@@ -26,13 +31,13 @@ def measure(record: Record) -> Measured:
     data = record.data
     found: dict[str, Estimate] = {}
     if _wanted(record):
-        found = _pairs(data) | _crowded(data) | _basis(data)
+        found = _pairs(data) | _seeds(data) | _neighbours(data) | _crowded(data) | _basis(data)
     reason = "this run has other sizes or densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: features of the same norms in random directions."""
+    """Draws of the nulls: random directions of the same norms, random partners and seeds."""
     if not _wanted(record):
         return {}
     data, names = record.data, ("correlated_W", "anticorrelated_W", "basis_W")
@@ -41,20 +46,34 @@ def nulls(record: Record) -> Nulls:
         rng = np.random.default_rng(i)
         W = {name: data[name].copy(data=same_norms(rng, data[name].values)) for name in names}
         found.append(_pairs(data.assign(W)) | _basis(data.assign(W)))
-    alone: dict[str, list[float]] = {}
+    alone: dict[str, list[Estimate]] = {}
     for i in range(N_ALONE):
-        optimum = same_norms(np.random.default_rng(i), data.crowded_optimum_W.values)
-        one = data.assign(crowded_optimum_W=data.crowded_optimum_W.copy(data=optimum))
-        for name, value in _three_pairs(one).items():
+        rng, crowded = np.random.default_rng(i), ("crowded_optimum_W", "crowded_W")
+        W = {name: data[name].copy(data=same_norms(rng, data[name].values)) for name in crowded}
+        for name, value in _three_pairs(data.assign(W)).items():
             alone.setdefault(name, []).append(value)
+    rng = np.random.default_rng(0)
+    partners = [_seeds(one) | _neighbours(one) for one in _mismatched(data, rng)]
     agree = collapsed(data.crowded_W.values) == collapsed(data.crowded_optimum_W.values)
     rng, cells = np.random.default_rng(0), np.arange(agree.shape[1])
     some = agree[rng.integers(len(agree), size=(N_ALONE, len(cells))), cells].mean(axis=1)
     several = {name: [draw[name] for draw in found] for name in found[0]}
     return {
-        "permuted": {"correlated-trained-collapsed": some},
+        "permuted": {
+            "correlated-trained-collapsed": some,
+            **{name: [draw.get(name) for draw in partners] for name in PARTNERED},
+        },
         "random": {**several, **alone},
     }
+
+
+def _mismatched(data: xr.Dataset, rng: np.random.Generator) -> Iterator[xr.Dataset]:
+    """The data with the features of each trained network paired at random, drawn anew."""
+    for _ in range(N_PARTNERS):
+        drawn = data
+        for name in ("correlated", "anticorrelated", "crowded"):
+            drawn = shuffled(drawn, [f"{name}_W"], f"{name}_feature", rng, ["seed"])
+        yield drawn
 
 
 def _wanted(record: Record) -> bool:
@@ -84,39 +103,62 @@ def collapsed(W: np.ndarray) -> np.ndarray:
     return (pair_angles(W) < COLLAPSED_ANGLE).sum(axis=-1)
 
 
-@measures("T8-*")
+@measures("T8-correlated", "T8-anticorrelated")
 def _pairs(data: xr.Dataset) -> dict[str, Estimate]:
-    """Angles inside two pairs in two dimensions."""
-    found = {}
-    for name, angle in (("correlated", 90), ("anticorrelated", 180)):
-        every = np.abs(pair_angles(data[f"{name}_W"].values) - angle).max(axis=-1)
-        found[f"T8-{name}"] = best_estimate(data[f"{name}_loss"].values, every, np.max)
-        # Cells share their seeds: a seed counts once, where it is near at every density.
-        found[f"T8-{name}-seeds"] = share_estimate((every < NEAR).all(axis=1))
-    return found
+    """Angles inside two pairs in two dimensions, of the best networks."""
+    return {
+        f"T8-{name}": best_estimate(data[f"{name}_loss"].values, _miss(data, name), np.max)
+        for name in ANGLES
+    }
+
+
+@measures("T8-correlated-seeds", "T8-anticorrelated-seeds")
+def _seeds(data: xr.Dataset) -> dict[str, Estimate]:
+    """The share of seeds that have the wanted angles at all densities, which share their seeds."""
+    return {
+        f"T8-{name}-seeds": share_estimate((_miss(data, name) < NEAR).all(axis=1))
+        for name in ANGLES
+    }
+
+
+def _miss(data: xr.Dataset, name: str) -> np.ndarray:
+    """The greatest difference of a pair's angle from the one wanted, ``[seed, density]``."""
+    apart = np.abs(pair_angles(data[f"{name}_W"].values) - ANGLES[name])
+    greatest: np.ndarray = apart.max(axis=-1)
+    return greatest
+
+
+@measures("correlated-adjacent")
+def _neighbours(data: xr.Dataset) -> dict[str, Estimate]:
+    """The share of networks without a collapsed pair in which all partners are neighbours."""
+    W = data.crowded_W.sel(crowded_density=HEXAGON).values
+    apart = [_adjacent(one) == 3 for one in W[collapsed(W) == 0]]
+    return {"correlated-adjacent": share_estimate(apart)} if apart else {}
+
+
+def _adjacent(W: np.ndarray) -> int:
+    """Pairs whose members are neighbours around the circle."""
+    pair = np.argsort(angles(W)) // 2
+    return int((pair == np.roll(pair, 1)).sum())
 
 
 @measures("correlated-trained-collapsed")
 def _crowded(data: xr.Dataset) -> dict[str, Estimate]:
     """The hexagon of three pairs, and their collapse."""
-    found = {name: exact(value) for name, value in _three_pairs(data).items()}
+    found = _three_pairs(data)
     agree = collapsed(data.crowded_W.values) == collapsed(data.crowded_optimum_W.values)
     found["correlated-trained-collapsed"] = best_estimate(data.crowded_loss.values, agree)
     return found
 
 
-@measures("correlated-collapsed-*", "correlated-adjacent", "correlated-hexagon")
-def _three_pairs(data: xr.Dataset) -> dict[str, float]:
-    """Properties of the exact optimum of three pairs."""
+@measures("correlated-collapsed-*", "correlated-hexagon")
+def _three_pairs(data: xr.Dataset) -> dict[str, Estimate]:
+    """Gaps of the exact optimum of three pairs, and collapsed pairs of all trained networks."""
     optimum = data.crowded_optimum_W.sel(crowded_density=HEXAGON).values
-    pair = np.argsort(angles(optimum)) // 2
-    found = {
-        "correlated-hexagon": float(np.abs(gaps(optimum) - 60).max()),
-        "correlated-adjacent": float((pair == np.roll(pair, 1)).sum()),
-    }
-    for p in COLLAPSED:
-        W = data.crowded_optimum_W.sel(crowded_density=p).values
-        found[f"correlated-collapsed-p{p:g}"] = float(collapsed(W))
+    found = {"correlated-hexagon": exact(np.abs(gaps(optimum) - 60).max())}
+    for p, count in COLLAPSED.items():
+        W = data.crowded_W.sel(crowded_density=p).values
+        found[f"correlated-collapsed-p{p:g}"] = share_estimate(collapsed(W) == count)
     return found
 
 

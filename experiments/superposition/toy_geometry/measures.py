@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -25,6 +25,7 @@ LINES = {
     "square antiprism": (8, 3),
 }
 LINE_WIDTH = 0.0125
+MOST = 0.8  # of represented features, at which a network counts as the mixture
 N_DRAWS = 20
 LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
 
@@ -147,7 +148,7 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
     found = {
         "geometry-digons": mean_estimate(digons / kept),
         "geometry-mixture-digons": mean_estimate(half.sum("feature") / some.sum("feature")),
-        "geometry-mixture": mean_estimate(share),
+        "geometry-mixture": share_estimate(share >= MOST),
     }
     for name, (k, rank) in LINES.items():
         on_line = abs(data.dimensionality - rank / k) <= LINE_WIDTH

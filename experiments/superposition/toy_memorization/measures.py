@@ -196,10 +196,15 @@ def _onset_or_later(data: xr.Dataset) -> float:
 
 @measures("memorization-decay")
 def _removed(data: xr.Dataset) -> Estimate:
-    """Share of the bump that the last decay removes."""
-    top, strong = at_peak(data.test_loss.isel(decay=0)), data.test_loss.isel(decay=-1)
-    highest = strong.isel(points=int(strong.mean("dataset").argmax("points")))
-    return mean_estimate((highest - top) / (top.mean() - 1))
+    """Share of the bump that the last decay removes, both means of the same sets."""
+    top = at_peak(data.test_loss.isel(decay=0)).values
+    strong = data.test_loss.isel(decay=-1).transpose("dataset", "points").values
+
+    def removed(sets: np.ndarray) -> float:
+        height = top[sets].mean()
+        return float((strong[sets].mean(axis=0).max() - height) / (height - 1))
+
+    return resampled_estimate(removed, data.sizes["dataset"])
 
 
 def _monotone(data: xr.Dataset, falls: bool) -> xr.Dataset:

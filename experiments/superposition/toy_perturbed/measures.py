@@ -19,9 +19,10 @@ from experiments.superposition.toy_perturbed.claims import CLAIMS
 REPRESENTED = 0.5
 # Two features of a digon are at least this nearly opposite: their cosine.
 ANTIPODAL = -0.9
-N_DRAWS = 40
+N_DRAWS, N_BENDS = 40, 1000
 DIGONS, PENTAGON = 0, 1
 RATIOS = (0.3, 0.4, 4.0)
+BENT = {"perturbed-denser": 4.0, "perturbed-sparser": 0.4}  # ratio at which a pentagon bends
 
 
 N_SHUFFLED = 1000
@@ -33,7 +34,7 @@ def measure(record: Record) -> Measured:
     found: dict[str, Estimate] = {}
     if _wanted(record):
         at = exact_crossing(data)
-        found = _exact(data, at) | _trained(data, at)
+        found = _exact(data, at) | _trained(data, at) | _bends(data)
     reason = "this run has other ratios or densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
@@ -44,18 +45,21 @@ def nulls(record: Record) -> Nulls:
     if not _wanted(record):
         return {}
     at, std = exact_crossing(data), float(record.notes["init_std"])
-    found = []
-    for i in range(N_DRAWS):
-        W = normal_weights(np.random.default_rng(i), std, *data.W.shape)
-        found.append(_trained(data.assign(W=data.W.copy(data=W)), at))
-    names = ("perturbed-trained", "perturbed-both", "perturbed-denser", "perturbed-sparser")
+    rngs = [np.random.default_rng(i) for i in range(N_BENDS)]
+    weights = (normal_weights(rng, std, *data.W.shape) for rng in rngs)
+    starts = [data.assign(W=data.W.copy(data=W)) for W in weights]
+    trained = [_trained(start, at) for start in starts[:N_DRAWS]]
+    bends = [_bends(start) for start in starts]
     base, rng = base_crossings(data), np.random.default_rng(0)
     base = base[np.isfinite(base)]
     mixed = rng.permuted(np.broadcast_to(base, (N_SHUFFLED, base.size)), axis=1)
     rises = {"perturbed-base-rises": np.diff(mixed).min(axis=1)} if base.size > 1 else {}
     return {
         "permuted": rises,
-        "untrained": {name: [draw.get(name) for draw in found] for name in names},
+        "untrained": {
+            **{name: [draw.get(name) for draw in trained] for name in trained[0]},
+            **{name: [draw.get(name) for draw in bends] for name in BENT},
+        },
         "false world": _unchanged(data, at),
     }
 
@@ -154,25 +158,27 @@ def _unchanged(data: xr.Dataset, at: float) -> dict[str, list[float]]:
     }
 
 
-@measures("perturbed-both", "perturbed-denser", "perturbed-sparser", "perturbed-trained")
+@measures("perturbed-both", "perturbed-trained")
 def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
-    """Branches of the trained networks, and the bending of the pentagon."""
+    """Branches of the trained networks."""
     pentagon = is_pentagon(data)
     agree = pentagon == (data.ratio.values > at)
-    ratios = data.ratio.values.tolist()
     found = {
         "perturbed-trained": best_estimate(data.loss.transpose("seed", "ratio").values, agree),
     }
-    here = ratios.index(0.3)
+    here = data.ratio.values.tolist().index(0.3)
     kinds = np.stack([is_digons(data)[:, here], pentagon[:, here]])
     found["perturbed-both"] = share_estimate(kinds[kinds.sum(axis=1).argmin()])
-    for name, ratio in (("perturbed-denser", 4.0), ("perturbed-sparser", 0.4)):
-        i = ratios.index(ratio)
-        gaps = [
-            own_gaps(W) - 72
-            for W, kept in zip(data.W.values[:, i], pentagon[:, i], strict=True)
-            if kept
-        ]
+    return found
+
+
+@measures("perturbed-denser", "perturbed-sparser")
+def _bends(data: xr.Dataset) -> dict[str, Estimate]:
+    """The perturbed feature's gaps in all pentagons, less the even ones."""
+    found = {}
+    for name, ratio in BENT.items():
+        cell = data.sel(ratio=[ratio])
+        gaps = [own_gaps(W) - 72 for W in cell.W.values[:, 0][is_pentagon(cell)[:, 0]]]
         if len(gaps) > 1:
             found[name] = mean_estimate(gaps)
     return found

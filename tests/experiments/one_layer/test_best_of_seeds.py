@@ -5,7 +5,11 @@ import pytest
 import xarray as xr
 
 from experiments.superposition.toy_abs.measures import _sanity
-from experiments.superposition.toy_phase.measures import _regions_in_theory, _trained
+from experiments.superposition.toy_phase.measures import (
+    _regions_in_theory,
+    _regions_of_tens,
+    _trained,
+)
 
 
 def phase_record(loss: np.ndarray, norm: np.ndarray) -> xr.Dataset:
@@ -35,12 +39,22 @@ def test_the_best_network_of_each_cell_is_judged() -> None:
     norm = np.array([[1.0, 0.1, 1.0], [1.0, 1.0, 1.0]])
     data = phase_record(loss, norm)
     found = _trained(data, _regions_in_theory(data, "trained"))
-    below, same = found["T4-trained-below"], found["T4-regions-trained"]
+    below, same = found["T4-trained-below"], found["regions-best"]
     # Seed 1 is the best at the first density and ignores the feature; seed 2 at the other.
     assert below.value == pytest.approx(1.1) and same.value == 0.5
     # Without seed 1, the first density is left to seed 0, at 1.5 times the closed form.
     assert below.high == pytest.approx(1.5) and (same.low, same.high) == (0.5, 1.0)
     assert below.n == 2, "one diverged at the first density"
+
+
+def test_ten_networks_are_averaged_without_the_worst_of_each_cell() -> None:
+    loss = np.concatenate([np.arange(10.0), np.arange(10.0)])
+    norm = np.tile([0.6] * 8 + [0.0, 5.0], 2)  # 0.53 without the last one
+    norm[10] = 0.0  # of the second ten: 0.47
+    worst_first = np.stack([norm, norm[::-1]]), np.stack([loss, loss[::-1]])
+    data = phase_record(worst_first[1], worst_first[0])
+    found = _regions_of_tens(data, np.arange(20))
+    assert found[:, 0, 0].tolist() == [["dedicated", "ignored"], ["ignored", "dedicated"]]
 
 
 def test_neurons_of_the_best_network_are_counted() -> None:

@@ -75,10 +75,11 @@ def of_pairs(W: np.ndarray, trained: np.ndarray) -> xr.Dataset:
     four = ("seed", "pair_density", "hidden", "correlated_feature")
     six = ("crowded_density", "hidden", "crowded_feature")
     apart = np.tile(W, (8, 1, 1, 1))
+    opposite = np.tile(polar(np.radians([0, 180, 90, 270])), (8, 1, 1, 1))
     return xr.Dataset(
         {
             "correlated_W": (four, apart),
-            "anticorrelated_W": (four, np.tile(polar(np.radians([0, 180, 90, 270])), (8, 1, 1, 1))),
+            "anticorrelated_W": ((*four[:3], "anticorrelated_feature"), opposite),
             "correlated_loss": (four[:2], loss),
             "anticorrelated_loss": (four[:2], loss),
             "basis_W": (("seed", "basis_density", "basis_hidden", "basis_feature"), basis),
@@ -95,6 +96,7 @@ def test_pairs_are_held_against_random_directions_and_random_seeds(
 ) -> None:
     monkeypatch.setattr(toy_correlated, "N_ALONE", 60)
     monkeypatch.setattr(toy_correlated, "N_DRAWS", 10)
+    monkeypatch.setattr(toy_correlated, "N_PARTNERS", 10)
     members = {"members": {"correlated": {"diverged": 0}}}
     angles = np.radians([0, 90, 45, 135])
     best = np.arange(8)[:, None, None, None] == 0
@@ -106,6 +108,22 @@ def test_pairs_are_held_against_random_directions_and_random_seeds(
     # Where every seed finds the optimum, to choose the best gains nothing.
     assert alone["correlated-trained-collapsed"] != every["correlated-trained-collapsed"]
     assert every["correlated-trained-collapsed"] == WOULD_HOLD
+
+
+def test_partners_at_random_are_told_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy_correlated, "N_ALONE", 1)
+    monkeypatch.setattr(toy_correlated, "N_DRAWS", 1)
+    monkeypatch.setattr(toy_correlated, "N_PARTNERS", 300)
+    data = of_pairs(polar(np.radians([0, 90, 180, 270])), np.ones((8, 1, 1, 1), bool))
+    draws = toy_correlated.nulls(Record(data, {"members": {"correlated": {"diverged": 0}}}))
+    # Of three pairings of a cross two are at right angles; of fifteen of a hexagon two go around.
+    for name, share in (
+        ("T8-correlated-seeds", 2 / 3),
+        ("T8-anticorrelated-seeds", 1 / 3),
+        ("correlated-adjacent", 2 / 15),
+    ):
+        drawn = np.mean([draw.value for draw in draws["permuted"][name]])
+        assert drawn == pytest.approx(share, abs=0.04)
 
 
 def of_halves(m: int, n: int) -> xr.Dataset:

@@ -139,6 +139,19 @@ def test_polytopes_count_only_on_their_line() -> None:
     assert beside["geometry-triangle"].value == 0
 
 
+def test_a_mixture_is_told_of_each_network_by_itself() -> None:
+    record = accepted("toy_geometry")
+    cell = {"inverse_density": 4.13}
+    data = record.data.copy(deep=True)
+    data["polytope"].loc[cell] = 0
+    far = np.arange(data.sizes["feature"]) < data.sizes["feature"] // 10  # a tenth
+    seeds = np.arange(data.sizes["seed"])[:, None]
+    d = np.where((seeds > 1) | far, 0.45, np.where(seeds == 0, 0.5, 0.4))
+    data["dimensionality"].loc[cell] = d
+    found = toy_geometry_measures.measure(Record(data, record.notes)).estimates["geometry-mixture"]
+    assert found.value == pytest.approx(2 / len(seeds)) and found.n == len(seeds)
+
+
 def test_the_theory_changes_to_digons_and_from_them_where_gains_cross() -> None:
     data = accepted("toy_geometry").data
     changes = {t.before: t.at for t in toy_geometry_measures.best_factors(data)}
