@@ -49,8 +49,8 @@ def measure(record: Record) -> Measured:
         "pivot-two-layers": mean_estimate(turns(two)),
         "pivot-one-layer": mean_estimate(turns(one)),
         **{f"trace-{name}": mean_estimate(rise) for name, rise in _traces(two).items()},
-        "ablation-induction": _gone(end_of_two, "prefix-matching heads"),
-        "ablation-others": _gone(end_of_two, "all others"),
+        "ablation-induction": mean_estimate(lost_without(end_of_two, "prefix-matching heads")),
+        "ablation-others": mean_estimate(lost_without(end_of_two, "all others")),
     }
     return Measured(measured, {})
 
@@ -88,8 +88,7 @@ def nulls(record: Record) -> Nulls:
             "together-previous": previous or [None],
             "index-two-layers": [mean_estimate(one.slope_after - one.slope_before)],
             "index-one-layer": [mean_estimate(two.slope_after - two.slope_before)],
-            "ablation-induction": [_gone(end_of_two, "all others")],
-            "ablation-others": [_gone(end_of_two, "prefix-matching heads")],
+            "ablation-induction": [mean_estimate(lost_without(end_of_two, "all others"))],
             "pairs-phase": [
                 pairs_alike(one),
             ],
@@ -105,6 +104,7 @@ def nulls(record: Record) -> Nulls:
             {
                 "previous-dissolves": end_of_two.best_previous_new - end_of_two.best_previous_again,
                 "trace-values": _traces(two)["values"],
+                "ablation-others": lost_without(end_of_two, "all others"),
             }
         ),
     }
@@ -116,10 +116,10 @@ def _inside(members: xr.Dataset, middle: xr.DataArray, usual: float) -> Estimate
     return share_estimate(within & has_changed(members, usual))
 
 
-def _gone(at_end: xr.Dataset, group: str) -> Estimate:
+def lost_without(at_end: xr.Dataset, group: str) -> xr.DataArray:
     """Share of the in-context score that is lost without a group of heads, patterns held."""
     left = at_end.ablated_group.sel(ablation="patterns held", group=group)
-    return mean_estimate(1 - left / at_end.in_context)
+    return 1 - left / at_end.in_context
 
 
 def pair_scores(members: xr.Dataset) -> xr.DataArray:
