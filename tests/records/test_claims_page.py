@@ -184,6 +184,8 @@ def test_every_claim_is_once_in_the_table_of_its_paper() -> None:
     assert "`slip`" in part("Our corrections", shared) and "`algebra`" in part("Theorems", shared)
     assert "`guess`" in part("Our own statements", DETAILS["ours"])
     assert "`seen`" in part("Our own reference numbers", DETAILS["ours-numbers"])
+    kin = row("kin", 1.0, "relation", origin="ours", link="", cites=(papers.Paper.FRAMEWORK,))
+    assert list(render_details([kin])) == ["ours-beside"]
     assert set(DETAILS) == {
         *("toy-models", "sources", "corrections-and-theorems", "ours", "ours-numbers")
     }, "no page without a claim"

@@ -34,8 +34,9 @@ _UNPUBLISHED = {
     THEOREM: Section("corrections-and-theorems", "Theorems and identities"),
     OURS: Section("ours", "Our own statements"),
 }
+_BESIDE = Section("ours-beside", "Our own statements beside those of papers")
 _NUMBERS = Section("ours-numbers", "Our own reference numbers")
-SECTIONS = (*_OF_PAPERS.values(), _OTHER, *_UNPUBLISHED.values(), _NUMBERS)
+SECTIONS = (*_OF_PAPERS.values(), _OTHER, *_UNPUBLISHED.values(), _BESIDE, _NUMBERS)
 TITLES = {
     "framework": "Claims of the framework paper",
     "induction-heads": "Claims of the induction-heads paper",
@@ -43,14 +44,20 @@ TITLES = {
     "sources": "Claims of S0 and of other papers",
     "corrections-and-theorems": "Our corrections of sources, and theorems",
     "ours": "Our own statements",
+    "ours-beside": "Our own statements beside those of papers",
     "ours-numbers": "Our own reference numbers",
 }
 
 
 def section_of(claim: Claim) -> Section:
-    """The section of a claim: by its origin, and a published one by the paper of its link."""
+    """The section of a claim: by origin, of a published one the paper of its link.
+
+    Statements of ours that cite a paper stand apart from those that cite none.
+    """
     if claim.origin == OURS and claim.kind == "number":
         return _NUMBERS
+    if claim.origin == OURS and claim.cites:
+        return _BESIDE
     if claim.origin in _UNPUBLISHED:
         return _UNPUBLISHED[claim.origin]
     found = (section for link, section in _OF_PAPERS.items() if claim.link.startswith(link))

@@ -8,17 +8,14 @@ S4 are the notes on the framework paper (docs/bibliography.md). E34 is an erratu
 sources (docs/errata.md).
 """
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.circuits.paths.frozen import FrozenModel, after_layer, head_constants, head_writes
-from circuitax.kernel.compiled import compiled
 
 MAX_LAYERS = 8  # 2^L streams; for more layers, combine some or use `order_streams`
 
 
-@compiled()
 def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
     """Contribution of the paths of each order, 0 … n_layers, to the final stream.
 
@@ -37,17 +34,14 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
     n_layers = frozen.A.shape[0]
     streams = jnp.zeros((n_layers + 1, *frozen.tokens.shape), frozen.tokens.dtype)
     streams = streams.at[0].set(frozen.embedding)
-
-    def step(streams: Array, layer: Array) -> tuple[Array, None]:
+    for layer in range(n_layers):
         written = head_writes(frozen, layer, streams[:-1], summed=True)
         written = written.at[0].add(head_constants(frozen, layer).sum(axis=0))
         streams, written = after_layer(frozen, layer, streams, written)
-        return streams.at[1:].add(written), None
+        streams = streams.at[1:].add(written)
+    return streams
 
-    return jax.lax.scan(step, streams, jnp.arange(n_layers))[0]
 
-
-@compiled()
 def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_model"]:
     """Contribution of the paths through exactly the layers of each subset to the final stream.
 
