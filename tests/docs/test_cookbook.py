@@ -40,7 +40,7 @@ def a_llama_file(names: Names, printed: str) -> None:
 
 
 def what_you_have(names: Names, printed: str) -> None:
-    assert all(word in printed for word in ("patterns", "z", "direct effects"))
+    assert all(word in printed for word in ("patterns", "z", "by last head"))
     pattern, W_Q = np.asarray(names["pattern"]), np.asarray(names["W_Q"])
     np.testing.assert_allclose(np.tril(pattern).sum(axis=-1), 1, atol=1e-5)
     normed = names["run"].streams[1]  # before its norm, whose gain and offset are not folded
