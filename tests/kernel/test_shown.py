@@ -89,7 +89,9 @@ def test_an_optimum_says_what_was_reached_once() -> None:
     assert lines[4] == "reached once in 1 cell: a better one may be missed"
     ones = jnp.ones(50)
     many = Optimum(weights, ones, ones, ones, 7 * counts[:1], 2 * counts[:1], weights, some[None])
-    assert printed(many)[0] == "Optimum of 1 cell, 2 starts" and "once" not in repr(many)
+    assert printed(many)[0] == "Optimum of 1 cell, from 2 starts and climbs" and "once" not in repr(
+        many
+    )
     many = Optimum(weights, *(ones,) * 3, *(jnp.full(50, 3),) * 2, weights, jnp.zeros((50, 6)))
     assert printed(many)[-1] == "  and 39 more"
 

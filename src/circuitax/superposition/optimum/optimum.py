@@ -76,10 +76,11 @@ class Optimum(NamedTuple):
         loss, reached, near = map(np.asarray, (self.loss, self.n_reached, self.n_near))
         rows = [(f"cell {i}", [f"{loss[i]:.6g}", reached[i], near[i]]) for i in range(len(reached))]
         n_cells, n_starts = self.restart_loss.shape
-        title = f"Optimum of {counted(n_cells, 'cell')}, {counted(n_starts, 'start')}"
+        cells, starts = counted(n_cells, "cell"), counted(n_starts, "start")
+        title = f"Optimum of {cells}, from {starts} and climbs"
         once = int(np.sum(reached == 1))
         notes = [f"reached once in {counted(once, 'cell')}: a better one may be missed"]
-        columns = ("loss", "reached it", "near it")
+        columns = ("loss", "reached by", "starts near")
         return NumberTable(title, columns, rows, notes[: bool(once)])
 
 
