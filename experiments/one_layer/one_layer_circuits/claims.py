@@ -81,7 +81,7 @@ CLAIMS = (
         section="OV eigenvalues of a one-layer model (F9)",
         kind="number",
         printed="10 of 12 heads have positive eigenvalues",
-        explanation="Eight seeds have an interval wider than what is allowed: it takes more to hold.",
+        explanation="Eight seeds have an interval wider than what is allowed: more can decide.",
         null=Null("printed number", "eigenvalues of either sign alike", 0.5),
     ),
     FRAMEWORK.claim(

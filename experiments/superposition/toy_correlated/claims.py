@@ -45,6 +45,7 @@ CLAIMS = (
         at_most(5),
         "norms and noise; the paper gives no angle",
         printed="members of a correlated pair are orthogonal; no angle",
+        null=PARTNERS,
     ),
     PAPER.claim(
         "T8-anticorrelated",
@@ -53,6 +54,7 @@ CLAIMS = (
         at_most(5),
         "norms and noise; the paper gives no angle",
         printed="members of an anticorrelated pair are antipodal; no angle",
+        null=PARTNERS,
     ),
     EVERY.claim(
         "T8-correlated-seeds",

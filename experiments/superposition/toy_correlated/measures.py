@@ -22,7 +22,10 @@ NEAR = 10.0
 SIZES = (4, 6, 20)
 N_DRAWS, N_ALONE, N_PARTNERS = 40, 500, 500
 ANGLES = {"correlated": 90, "anticorrelated": 180}  # of partners
-PARTNERED = ("T8-correlated-seeds", "T8-anticorrelated-seeds", "correlated-adjacent")
+PARTNERED = (
+    *(f"T8-{name}{of}" for name in ANGLES for of in ("", "-seeds")),
+    "correlated-adjacent",
+)
 HEXAGON = 0.03  # density at which three pairs are told to form one
 
 
@@ -40,12 +43,12 @@ def nulls(record: Record) -> Nulls:
     """Draws of the nulls: random directions of the same norms, random partners and seeds."""
     if not _wanted(record):
         return {}
-    data, names = record.data, ("correlated_W", "anticorrelated_W", "basis_W")
+    data, names = record.data, ("basis_W",)
     found = []
     for i in range(N_DRAWS):
         rng = np.random.default_rng(i)
         W = {name: data[name].copy(data=same_norms(rng, data[name].values)) for name in names}
-        found.append(_pairs(data.assign(W)) | _basis(data.assign(W)))
+        found.append(_basis(data.assign(W)))
     alone: dict[str, list[Estimate]] = {}
     for i in range(N_ALONE):
         rng, crowded = np.random.default_rng(i), ("crowded_optimum_W", "crowded_W")
@@ -53,7 +56,7 @@ def nulls(record: Record) -> Nulls:
         for name, value in _three_pairs(data.assign(W)).items():
             alone.setdefault(name, []).append(value)
     rng = np.random.default_rng(0)
-    partners = [_seeds(one) | _neighbours(one) for one in _mismatched(data, rng)]
+    partners = [_pairs(one) | _seeds(one) | _neighbours(one) for one in _mismatched(data, rng)]
     agree = collapsed(data.crowded_W.values) == collapsed(data.crowded_optimum_W.values)
     rng, cells = np.random.default_rng(0), np.arange(agree.shape[1])
     some = agree[rng.integers(len(agree), size=(N_ALONE, len(cells))), cells].mean(axis=1)
