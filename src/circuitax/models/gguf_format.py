@@ -73,6 +73,7 @@ def _reader_within(reader: Any) -> Any:
     class Within(reader):
         n_pieces = 0
         mapped: Any = None
+        data: Any
 
         def _get(self, offset: int, dtype: Any, count: Any = 1, *order: Any, **named: Any) -> Any:
             if self.mapped is None:  # a slice of a map costs three times that of an array
