@@ -79,9 +79,9 @@ best = jax.tree.map(lambda leaf: leaf[losses.argmin()], trained)
 print("losses of the eight:", [f"{value:.4f}" for value in sorted(losses)])
 
 # %% [markdown]
-# Not all starts arrive: some end in a local minimum, with another arrangement. This is why
-# published figures show the best of several networks. How good is the best? It should be as good
-# as the pentagon, whose norm and bias we gave by hand.
+# Not all starts arrive: some end in a local minimum, with another arrangement, so that one network
+# shows one outcome. How good is the best of several? It should be as good as the pentagon, whose
+# norm and bias we gave by hand.
 
 # %%
 print(f"best {losses.min():.5f}, pentagon by hand {loss(pentagon, p):.5f}")

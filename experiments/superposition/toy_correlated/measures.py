@@ -43,12 +43,10 @@ def nulls(record: Record) -> Nulls:
     """Draws of the nulls: random directions of the same norms, random partners and seeds."""
     if not _wanted(record):
         return {}
-    data, names = record.data, ("basis_W",)
-    found = []
+    data, found = record.data, []
     for i in range(N_DRAWS):
-        rng = np.random.default_rng(i)
-        W = {name: data[name].copy(data=same_norms(rng, data[name].values)) for name in names}
-        found.append(_basis(data.assign(W)))
+        W = same_norms(np.random.default_rng(i), data.basis_W.values)
+        found.append(_basis(data.assign(basis_W=data.basis_W.copy(data=W))))
     alone: dict[str, list[Estimate]] = {}
     for i in range(N_ALONE):
         rng, crowded = np.random.default_rng(i), ("crowded_optimum_W", "crowded_W")
