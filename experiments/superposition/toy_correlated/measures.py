@@ -50,8 +50,8 @@ def nulls(record: Record) -> Nulls:
     alone: dict[str, list[Estimate]] = {}
     for i in range(N_ALONE):
         rng, crowded = np.random.default_rng(i), ("crowded_optimum_W", "crowded_W")
-        W = {name: data[name].copy(data=same_norms(rng, data[name].values)) for name in crowded}
-        for name, value in _three_pairs(data.assign(W)).items():
+        drawn = {name: data[name].copy(data=same_norms(rng, data[name].values)) for name in crowded}
+        for name, value in _three_pairs(data.assign(drawn)).items():
             alone.setdefault(name, []).append(value)
     rng = np.random.default_rng(0)
     partners = [_pairs(one) | _seeds(one) | _neighbours(one) for one in _mismatched(data, rng)]
