@@ -11,6 +11,7 @@ import pytest
 import circuitax as cx
 from circuitax.commands import (
     accept,
+    claims,
     collect,
     events,
     explain,
@@ -77,7 +78,18 @@ def test_enough_is_printed() -> None:
 
 COMMANDS = {
     module.COMMAND.name: module.COMMAND
-    for module in (accept, collect, events, explain, generate, new, reproduce, render, twins)
+    for module in (
+        accept,
+        claims,
+        collect,
+        events,
+        explain,
+        generate,
+        new,
+        reproduce,
+        render,
+        twins,
+    )
 }
 
 

@@ -9,31 +9,11 @@ import pytest
 from circuitax.config.catalogue import ExperimentEntry
 from circuitax.config.planned_runs import plan
 from circuitax.lab.conduct import conduct
-from circuitax.lab.pages import verdict_counts, verdict_lines, write_pages
-from circuitax.lab.runs import DERIVED, verdicts
+from circuitax.lab.pages import write_pages
+from circuitax.lab.runs import DERIVED
 from circuitax.lab.stop import StopFlag
-from circuitax.records.claims import Claim, near, settle
-from circuitax.records.estimate import Estimate
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
-
-
-def test_a_verdict_is_told_with_its_number() -> None:
-    claims = [
-        Claim(name, "S", "It is one.", name, near(1, 0.2), "why", n=n, origin="ours")
-        for name, n in (("good", 2), ("few", 5), ("gone", 1))
-    ]
-    measured = {
-        "good": Estimate(1.0, 0.95, 1.05, 8, "t"),
-        "few": Estimate(1.05, 0.9, 1.2, 3, "t"),
-    }
-    found = settle(claims, measured, {"gone": "no head formed"})
-    assert verdict_lines(found) == [
-        "few: 1.05 [0.9, 1.2], wanted 1 ± 0.2: undecided, n = 3 of 5",
-        "gone: absent: no head formed",
-        "good: 1 [0.95, 1.05], wanted 1 ± 0.2: holds, n = 8",
-    ]
-    assert verdict_lines(found, most=1)[1:] == ["and 1 hold, 1 absent more"]
 
 
 def test_pages(entries: dict[str, ExperimentEntry], results: Path) -> None:
@@ -54,8 +34,6 @@ def test_pages(entries: dict[str, ExperimentEntry], results: Path) -> None:
     assert f"../../house_walk/{cell.id}/figures/path.png" in links
     assert "<summary>Claims: ✔ 1 holds · ∅ 1 absent</summary>" in text
     assert "# Further experiments" in text
-    assert verdict_counts(verdicts(run)) == "1 hold, 1 absent"
-    assert verdict_counts([]) == ""
     html = report.read_text()
     assert "claim-walk-spreads" in html and 'src="data:image/webp;base64,' in html
     page = claims.read_text()

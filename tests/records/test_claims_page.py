@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from circuitax.records import papers
-from circuitax.records.claim_texts import ClaimRow, measured_text
+from circuitax.records.claim_texts import ClaimRow, measured_text, verdict_lines
 from circuitax.records.claims import HOLDS, Claim, Expected, at_least, near, settle
 from circuitax.records.claims_page import (
     headline,
@@ -240,6 +240,24 @@ def slugs(page: str) -> set[str]:
 def test_equal_ids_are_refused() -> None:
     with pytest.raises(ValueError, match=r"claim ids \['good'\] are used twice"):
         render_claims_page([ROWS[0], ROWS[0]], "c")
+
+
+def test_a_verdict_is_told_with_its_number() -> None:
+    claims = [
+        Claim(name, "S", "It is one.", name, near(1, 0.2), "why", n=n, origin="ours")
+        for name, n in (("good", 2), ("few", 5), ("gone", 1))
+    ]
+    measured = {
+        "good": Estimate(1.0, 0.95, 1.05, 8, "t"),
+        "few": Estimate(1.05, 0.9, 1.2, 3, "t"),
+    }
+    found = settle(claims, measured, {"gone": "no head formed"})
+    assert verdict_lines(found) == [
+        "few: 1.05 [0.9, 1.2], wanted 1 ± 0.2: undecided, n = 3 of 5",
+        "gone: absent: no head formed",
+        "good: 1 [0.95, 1.05], wanted 1 ± 0.2: holds, n = 8",
+    ]
+    assert verdict_lines(found, most=1)[1:] == ["and 1 hold, 1 absent more"]
 
 
 def test_measured_text() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from circuitax.commands.options import YES_NO, Command, Option, refuse
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import ConfigError
-from circuitax.lab.runs import ACCEPTED, WholeRun, named_runs, provenance, whole
+from circuitax.lab.runs import newest_run, provenance
 
 COMMAND = Command(
     "generate",
@@ -61,14 +61,8 @@ def main(options: dict[str, Any]) -> int:
     return 0
 
 
-def _run(item: str) -> WholeRun:
-    runs = named_runs(item)
-    computed = [run for run in runs if run.name != ACCEPTED]
-    return whole((computed or runs)[-1])
-
-
 def _write(options: dict[str, Any]) -> None:
-    run, greedy = _run(options["RUN"]), options["greedy"] == "yes"
+    run, greedy = newest_run(options["RUN"]), options["greedy"] == "yes"
     # Importing JAX takes a second, which a mistyped option or run should not cost.
     import jax
 

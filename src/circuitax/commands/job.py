@@ -32,6 +32,7 @@ from circuitax.lab.reuse import reasons
 from circuitax.lab.runs import DamagedRun, shown, verdicts
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.lab.times import COMPILING, keep_time
+from circuitax.records.claim_texts import counts_text, verdict_lines
 from circuitax.records.owner import this_process
 from circuitax.records.provenance import typed_command
 from circuitax.records.store import write_text
@@ -208,14 +209,12 @@ def _summary(planned: PlannedRun, outcome: Outcome) -> str:
     code = "code, libraries" if planned.settings.reuse is Reuse.code else "numbers of its twin"
     same = f"is there already, made with the same settings, {code} and inputs"
     how = same if outcome.reused else f"done in {outcome.seconds:.1f} s"
-    # Pages import pictures, which the first steps of a run should not wait for.
-    from circuitax.lab.pages import verdict_counts, verdict_lines
-
     found = verdicts(outcome.folder)
     first = f"{planned.entry.name} {planned.id} {how}: {shown(outcome.folder)}"
     if not found:
         return first
-    lines = [f"{first}; claims: {verdict_counts(found)}", *verdict_lines(found)]
+    counts = counts_text([settled.verdict for settled in found])
+    lines = [f"{first}; claims: {counts}", *verdict_lines(found)]
     return "\n  ".join(lines)
 
 

@@ -32,9 +32,10 @@ launchers: local (one job after another), cores (all cores), slurm_cpu and slurm
 
 A finished run is reused; --again (or again=yes) computes it again.
 A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
-Results are in results/NAME/RUN/. Then: experiments.collect merges a sweep, experiments.render
-draws figures again, experiments.generate lets a trained model continue a text,
-experiments.reproduce runs everything, experiments.accept keeps runs in git.
+Results are in results/NAME/RUN/. Then: experiments.claims prints the claims with their verdicts,
+experiments.collect merges a sweep, experiments.render draws figures again, experiments.generate
+lets a trained model continue a text, experiments.reproduce runs everything, experiments.accept
+keeps runs in git.
 """
 # Hydra answers these itself.
 _QUESTIONS = {

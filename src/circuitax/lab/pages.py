@@ -25,8 +25,7 @@ from circuitax.records.claim_changes import (
     read_pilots,
 )
 from circuitax.records.claim_sections import address
-from circuitax.records.claim_texts import ClaimRow, counts_text, measured_text
-from circuitax.records.claims import ABSENT, HOLDS, NOT_RUN, SettledClaim
+from circuitax.records.claim_texts import ClaimRow
 from circuitax.records.claims_page import render_changes, render_claims_page, render_details
 from circuitax.records.gallery import GalleryItem, render_chapters, render_index
 from circuitax.records.manifest import MANIFEST
@@ -180,32 +179,3 @@ def _pictures(items: Sequence[GalleryItem], folder: Path) -> dict[str, str]:
             found[png] = picture
             left -= len(picture)
     return found
-
-
-def verdict_lines(found: Sequence[SettledClaim], most: int = 12) -> list[str]:
-    """One line for each claim with its number, those that do not hold first.
-
-    ``id: 1.05 [0.90, 1.20], wanted 1 ± 0.2: undecided, n = 3 of 5``.
-
-    Args:
-        found: Verdicts of one run.
-        most: How many lines; another counts the omitted claims.
-    """
-    ranked = sorted(found, key=lambda settled: settled.verdict == HOLDS)
-    lines = [_verdict_line(settled) for settled in ranked[:most]]
-    rest = [settled.verdict for settled in ranked[most:]]
-    return [*lines, *([f"and {counts_text(rest)} more"] if rest else [])]
-
-
-def _verdict_line(settled: SettledClaim) -> str:
-    claim, estimate = settled.claim, settled.estimate
-    if estimate is None or settled.verdict in (ABSENT, NOT_RUN):
-        return f"{claim.id}: {settled.verdict}: {settled.reason}"
-    n = f"{estimate.n} of {claim.n}" if estimate.n < claim.n else f"{estimate.n}"
-    number = f"{measured_text(estimate)}, wanted {claim.expected.text}"
-    return f"{claim.id}: {number}: {settled.verdict}, n = {n}"
-
-
-def verdict_counts(found: list[SettledClaim]) -> str:
-    """Counts of the verdicts, in words; empty when there are no claims."""
-    return counts_text([settled.verdict for settled in found])

@@ -173,6 +173,13 @@ def whole(run: Path) -> WholeRun:
     return WholeRun(run)
 
 
+def newest_run(item: str) -> WholeRun:
+    """The newest run of a name, as `named_runs`: the accepted one only where no other is."""
+    runs = named_runs(item)
+    computed = [run for run in runs if run.name != ACCEPTED]
+    return whole((computed or runs)[-1])
+
+
 def provenance(run: WholeRun) -> dict[str, Any]:
     """The provenance of a finished run."""
     return dict(json.loads((run / PROVENANCE).read_text(encoding="utf-8")))

@@ -73,6 +73,29 @@ def measured_text(estimate: Estimate | None) -> str:
     return f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
+def verdict_lines(found: Sequence[SettledClaim], most: int = 12) -> list[str]:
+    """The `verdict_line` of each claim, those that do not hold first.
+
+    Args:
+        found: Verdicts of one run.
+        most: How many lines; another counts the omitted claims.
+    """
+    ranked = sorted(found, key=lambda settled: settled.verdict == HOLDS)
+    lines = [verdict_line(settled) for settled in ranked[:most]]
+    rest = [settled.verdict for settled in ranked[most:]]
+    return [*lines, *([f"and {counts_text(rest)} more"] if rest else [])]
+
+
+def verdict_line(settled: SettledClaim) -> str:
+    """``id: 1.05 [0.90, 1.20], wanted 1 ± 0.2: undecided, n = 3 of 5``."""
+    claim, estimate = settled.claim, settled.estimate
+    if estimate is None or settled.verdict in (ABSENT, NOT_RUN):
+        return f"{claim.id}: {settled.verdict}: {settled.reason}"
+    n = f"{estimate.n} of {claim.n}" if estimate.n < claim.n else f"{estimate.n}"
+    number = f"{measured_text(estimate)}, wanted {claim.expected.text}"
+    return f"{claim.id}: {number}: {settled.verdict}, n = {n}"
+
+
 def null_text(settled: SettledClaim) -> str:
     """Outcome of the null of a claim, or the reason why there is none.
 
