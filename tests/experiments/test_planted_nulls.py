@@ -84,7 +84,11 @@ def _shrinkage(data: xr.Dataset, rng: np.random.Generator, there: bool) -> dict[
     ratio = xr.zeros_like(data.norm_ratio) + rng.normal(0.7, 0.01, data.norm_ratio.shape)
     if there:
         ratio = ratio.where(ratio["kind"] != "topk", 1.0)
-    return {"norm_ratio": ratio.values}
+    found = xr.full_like(data.cosine, 0.995)
+    # Seeds that miss directions have any ratio, and do not count.
+    missed = data.seed % 2 == 1
+    ratio, found = ratio.where(~missed, 0.2), found.where(~missed, 0.9)
+    return {"norm_ratio": ratio.values, "cosine": found.values}
 
 
 def _direct_path(data: xr.Dataset, rng: np.random.Generator, there: bool) -> dict[str, np.ndarray]:

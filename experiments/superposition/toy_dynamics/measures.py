@@ -32,7 +32,7 @@ MISMATCHED = (
     "dynamics-kink-opening",
     "dynamics-kink-opening-fine",
 )
-PLANE = 0.25  # third singular value over the first, below which W has two dimensions
+PLANE = 0.25  # a singular value over the first, below which W lacks its direction
 
 
 class Regimes(NamedTuple):
@@ -321,15 +321,19 @@ def _untrained(
 
 
 def _in_plane(data: xr.Dataset, found: list[np.ndarray]) -> list[bool]:
-    """Whether W is two separated sets in a plane, midway on the flattest piece before the last."""
+    """Whether W is two separated sets in a plane, midway on the flattest piece before the last.
+
+    Antipodal sets on a line are no plane: a linear model's two components are at right angles.
+    """
     flat = []
     for seed, row in enumerate(found):
         ends, slope = slopes(data, seed, row)
         # The last piece is the end of training and no plateau on the way to it.
         plateau = int(np.argmin(np.abs(slope[:-1]))) if len(slope) > 1 else 0
         W = data.set_W.values[(ends[plateau] + ends[plateau + 1]) // 2, seed]
-        singular = np.linalg.svd(W, compute_uv=False)
-        flat.append(bool(singular[2] <= PLANE * singular[0] and inside(W) >= SEPARATED))
+        first, second, third = np.linalg.svd(W, compute_uv=False)
+        plane = third <= PLANE * first < second
+        flat.append(bool(plane and inside(W) >= SEPARATED))
     return flat
 
 

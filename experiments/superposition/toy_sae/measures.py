@@ -14,6 +14,7 @@ from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 
 N_DRAWS = 40
+FINDS = 0.99  # mean max cosine of a seed that finds every direction
 NARROW = ["narrow independent", "narrow together"]
 
 
@@ -22,14 +23,12 @@ def measure(record: Record) -> Measured:
     data, best = record.data, at_best_strength(record.data)
     cosine = best.cosine
     large = best.sel(target="large")
-    strongest = data.isel(strength=-1).norm_ratio
-    shrunk = strongest.sel(target="large")
+    shrunk = data.isel(strength=-1).norm_ratio.sel(target="large")
     merged = _merged(best)
     found = {
         "sae-large-relu": _mean(cosine.sel(target="large", kind="relu")),
         "sae-small-best": _mean(_best_method(data.cosine.sel(target="small"))),
         "sae-orthogonal": _least(cosine.sel(target="independent")),
-        "sae-shrinkage": _mean(strongest.sel(target="small", kind="relu")),
         "sae-jump-shrinks-less": _mean(shrunk.sel(kind="jumprelu") - shrunk.sel(kind="relu")),
         "sae-jump-regret": _mean(large.error.sel(kind="relu") / large.error.sel(kind="jumprelu")),
         "sae-hedging": _mean(merged.sel(kind="relu")),
@@ -37,7 +36,11 @@ def measure(record: Record) -> Measured:
         "sae-no-hedging": _mean(best.hedging.sel(target="independent", kind="relu")),
         "sae-anticorrelated": _mean(_best_method(data.cosine.sel(target="exclusive"))),
     }
-    return Measured(found, {})
+    # The norm ratio of a seed that merged or lost directions falls without any penalty.
+    kept = _of_finders(data.isel(strength=-1).sel(target="small", kind="relu"))
+    if not np.isfinite(kept).any():
+        return Measured(found, {"sae-shrinkage": "no autoencoder found the dictionary"})
+    return Measured(found | {"sae-shrinkage": _mean(kept)}, {})
 
 
 def nulls(record: Record) -> Nulls:
@@ -53,6 +56,9 @@ def nulls(record: Record) -> Nulls:
     large = best.error.sel(target="large")
     error = np.log(large.where(large > 0))
     wider = best.hedging.sel(target=NARROW[1], kind="relu")
+    # Two codes and more span the two dimensions, whatever the dictionary: k = 1.
+    alone = _of_finders(record.data.isel(strength=0).sel(target="small", kind="topk"))
+    one_code = _mean(alone) if np.isfinite(alone).any() else None
     return {
         "random": {
             "sae-large-relu": [_mean(_random_cosines(rng, of_seeds, 40, 10)) for rng in rngs],
@@ -70,7 +76,7 @@ def nulls(record: Record) -> Nulls:
             "sae-jump-shrinks-less": _exchanged(strongest.sel(target="large")),
             "sae-jump-regret": _exchanged(-error, np.exp),
         },
-        "mismatched": {"sae-shrinkage": [_mean(strongest.sel(target="small", kind="topk"))]},
+        "mismatched": {"sae-shrinkage": [one_code]},
         "false world": {"sae-no-hedging": [_mean(wider)]},
     }
 
@@ -83,6 +89,11 @@ def at_best_strength(data: xr.Dataset) -> xr.Dataset:
 def _best_method(cosine: xr.DataArray) -> xr.DataArray:
     """Cosine of each seed by the method and strength with the highest mean of other seeds."""
     return best_elsewhere(cosine.stack(cell=("kind", "strength")), "cell")
+
+
+def _of_finders(cells: xr.Dataset) -> xr.DataArray:
+    """Norm ratio of the seeds that find every direction; not a number of the others."""
+    return cells.norm_ratio.where(cells.cosine >= FINDS)
 
 
 def _merged(best: xr.Dataset) -> xr.DataArray:

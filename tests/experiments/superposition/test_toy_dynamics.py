@@ -82,6 +82,16 @@ def test_jumps_and_drops_of_made_up_features() -> None:
     assert found["dynamics-regimes"].value == found["dynamics-octahedron"].value == 1
 
 
+def test_sets_on_a_line_are_in_no_plane() -> None:
+    line = np.array([[1, 0.9, 1.1, -1, -0.8, -1.2], [0, 0.05, -0.1, 0.1, 0, 0.05], [0.0] * 6])
+    record = made_up()
+    W = record.data.set_W.copy()
+    W[:, 1] = np.where((W.set_step < 1800).values[:, None, None], line, W[:, 1].values)
+    assert measures.inside(line) > measures.SEPARATED
+    found = measures.measure(Record(record.data.assign(set_W=W), record.notes)).estimates
+    assert found["dynamics-plane-fine"].value == 0.5
+
+
 def drifting() -> Record:
     """The same with a drift inside levels that lowers the loss, each seed by its own."""
     record, rng = made_up(), np.random.default_rng(0)
