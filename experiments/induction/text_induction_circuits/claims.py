@@ -57,13 +57,12 @@ CLAIMS = (
     ),
     HEADS.claim(
         "primed-k-composition",
-        "K-composition of the previous-token head with the induction head stands out of its "
-        "exact null: mean z (F10, F18)",
+        "K-composition of the previous-token head with the induction head stands out of that of "
+        "the other first-layer head: difference of z (F10, F18)",
         at_least(3),
         "three deviations",
         section="composition diagrams (F10, F18)",
         printed="K-composition with the previous-token head is the largest; no number",
-        null=BEFORE,
     ),
     HEADS.claim(
         "primed-k-above-v",

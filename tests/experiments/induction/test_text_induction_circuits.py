@@ -114,10 +114,14 @@ def test_nulls_tell_what_training_made_from_what_was_there(
             s.claim.id: s.verdict for s in settle(CLAIMS, *measure(record), measures.nulls(record))
         }
 
-    names = ("primed-k-composition", "primed-copying", "primed-matching")
+    names = ("primed-copying", "primed-matching")
     found, none = verdicts(), verdicts(**before)
     assert {found[name] for name in names} == {HOLDS}
     assert {none[name] for name in names} == {WOULD_HOLD}
+    # Either first-layer head is the one that composes, in half of the models each.
+    turned = eight.composition_z.roll(writer=1).where(eight.member % 2 > 0, eight.composition_z)
+    assert found["primed-k-composition"] == HOLDS
+    assert verdicts(composition_z=turned)["primed-k-composition"] != HOLDS
     # Its null is the best of as many heads at the token two back.
     assert found["primed-previous"] == HOLDS
     everywhere = verdicts(attention=np.maximum(eight.attention, two_back))
