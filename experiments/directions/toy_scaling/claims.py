@@ -12,7 +12,9 @@ from circuitax.records.nulls import PRINTED_NUMBER, Null
 from circuitax.records.papers import Paper
 
 START = Null("untrained", "normal weights of variance 1/m, as at the start, in as many seeds")
-ONE_MODE = Null("random", "norms of one mode: normal ones of the mean and spread of each model's")
+ONE_MODE = Null(
+    "random", "one mode at 0 and a flat tail: norms above 0.3 are drawn evenly up to the greatest"
+)
 DIRECTIONS = Null("random", "as many random directions at each width, in as many seeds")
 CONSTANT = Null("printed number", "a loss that does not depend on the width", answer=0.0)
 PAPER = ClaimSource(
@@ -143,8 +145,8 @@ CLAIMS = (
             f"With decay {decay:g} norms are bimodal: fewer lie between the modes than in the "
             "smaller one (number from 0.3 to 0.6 over the smaller of those below and above, "
             "alpha = 1)",
-            at_most(1),
-            "a gap between two modes",
+            at_most(0.25),
+            "a gap between two modes; a flat tail has about 0.6",
             kind="relation",
             printed="norms of features are bimodal; no share" if decay else "",
             null=ONE_MODE,

@@ -42,11 +42,11 @@ def nulls(record: Record) -> Nulls:
     start = [_norms(data.assign(norm=_start_norms(data, rng))) for rng in rngs]
     random = [_overlaps(data.assign(overlap=_random_overlaps(data, rng))) for rng in rngs]
     others = [shuffled(data, ["norm"], "feature", rng, each) for rng in rngs]
-    normal = [_bimodal(data.assign(norm=_normal_norms(data, rng))) for rng in rngs]
+    flat = [_bimodal(data.assign(norm=_flat_tail(data, rng))) for rng in rngs]
     return {
         "untrained": {name: [draw[name] for draw in start] for name in start[0]},
         "random": {name: [draw[name] for draw in random] for name in random[0]}
-        | {name: [draw.get(name) for draw in normal] for name in _bimodal(data)},
+        | {name: [draw.get(name) for draw in flat] for name in _bimodal(data)},
         "permuted": {"scaling-weak-loss": [_unlearned_loss(arm(one, 2.0, WEAK)) for one in others]},
     }
 
@@ -83,10 +83,11 @@ def _start_norms(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:
     return xr.DataArray(np.sqrt(squares), dims=dims)
 
 
-def _normal_norms(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:
-    """Norms of one mode, of the mean and the spread of the norms of each model."""
-    normal = data.norm.copy(data=rng.standard_normal(data.norm.shape))
-    return np.abs(data.norm.mean("feature") + data.norm.std("feature") * normal)
+def _flat_tail(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:
+    """Norms of one mode at 0, and of a tail without a second one up to the greatest of a model."""
+    low, top = BETWEEN[0], data.norm.max("feature")
+    tail = low + (top - low) * data.norm.copy(data=rng.random(data.norm.shape))
+    return data.norm.where(data.norm <= low, tail)
 
 
 def _random_overlaps(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:

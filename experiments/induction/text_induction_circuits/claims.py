@@ -66,11 +66,11 @@ CLAIMS = (
     ),
     HEADS.claim(
         "primed-k-above-v",
-        "these two heads K-compose more than they V-compose: difference of z (F10)",
+        "these two heads K-compose more than they V-compose: difference of z, less that of the "
+        "other first-layer head (F10)",
         at_least(0),
         section="composition diagram (F10)",
         printed="as first printed, K-composition only, with one head; no number",
-        null=BEFORE,
     ),
     HEADS.claim(
         "primed-composition-overall",

@@ -17,7 +17,7 @@ from experiments.induction.text_induction_circuits.claims import CLAIMS, CORNER
 
 # Claims on a difference within each model; its sides are exchanged for their null.
 DIFFERENCES = (
-    *("primed-k-composition", "primed-composition-overall"),
+    *("primed-k-above-v", "primed-k-composition", "primed-composition-overall"),
     *("primed-composition-some", "primed-composition-avoided"),
     *("primed-raises", "primed-stripes", "primed-order-1-above-2", "primed-layer-0-redundant"),
     *("primed-layer-1-above-0", "primed-previous-through-patterns", "primed-matching-by-writer"),
@@ -81,9 +81,9 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     previous, induction = members.previous_head, members.induction_head
     z = members.composition_z.isel(writer=previous, reader=induction)
-    of_writers = members.composition_z.isel(reader=induction).sel(kind="K")
-    n_others = members.sizes["writer"] - 1
-    of_others = (of_writers.sum("writer") - z.sel(kind="K")) / n_others
+    into_induction = members.composition_z.isel(reader=induction)
+    others = into_induction.where(members.writer != previous).mean("writer")
+    lead = z - others
     composed = composition_rise(members)
     matching = members.matching.isel(reader=induction)
     through_previous = matching.isel(writer=previous)
@@ -99,8 +99,8 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
 
     return {
         "primed-previous": members.attention.isel(first_head).isel(offset=1),
-        "primed-k-composition": z.sel(kind="K") - of_others,
-        "primed-k-above-v": z.sel(kind="K") - z.sel(kind="V"),
+        "primed-k-composition": lead.sel(kind="K"),
+        "primed-k-above-v": lead.sel(kind="K") - lead.sel(kind="V"),
         "primed-composition-overall": composed["mean"],
         "primed-composition-some": composed["above"],
         "primed-composition-avoided": composed["below"],

@@ -79,11 +79,12 @@ CLAIMS = (
     FRAMEWORK.claim(
         "k-above-v",
         "The induction head K-composes with the previous-token head more than it V-composes: "
-        "difference of z",
+        "difference of z, less that of the other first-layer heads",
         at_least(0),
         "a relation (F10)",
         section="composition diagram (F10)",
         printed="as first printed, K-composition only, with one head; no number",
+        null=SIDES,
     ),
     FRAMEWORK.claim(
         "copying-corner",

@@ -27,7 +27,7 @@ ERASES = -0.5
 DIFFERENCES = (
     *("composition-overall", "composition-some", "composition-avoided"),
     *("induction-raises", "induction-stripes", "order-1-above-2"),
-    *("k-composition-pays", "previous-through-patterns"),
+    *("k-above-v", "k-composition-pays", "previous-through-patterns"),
 )
 
 
@@ -117,6 +117,9 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     previous, induction = members.previous_head, members.induction_head
     z = members.composition_z.isel(writer=previous, reader=induction)
+    into_induction = members.composition_z.isel(reader=induction)
+    k_above_v = into_induction.sel(kind="K") - into_induction.sel(kind="V")
+    others = k_above_v.where(members.writer != previous)
     composed = composition_rise(members)
     order, first, scores = members.order_loss, members.first_order_loss, members.score_loss
     direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
@@ -127,7 +130,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
 
     return {
         "k-composition-z": z.sel(kind="K"),
-        "k-above-v": z.sel(kind="K") - z.sel(kind="V"),
+        "k-above-v": k_above_v.isel(writer=previous) - others.mean("writer"),
         "copying-corner": of_induction("copying"),
         "matching-corner": members.matching.isel(writer=previous, reader=induction),
         "composition-overall": composed["mean"],

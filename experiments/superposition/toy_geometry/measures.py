@@ -50,7 +50,11 @@ def nulls(record: Record) -> Nulls:
     for i in range(N_DRAWS):
         start = _at_start(record, np.random.default_rng(i))
         found.append(_star(start) | _each(start, m) | _labels(start))
-    return {"untrained": {name: [draw[name] for draw in found] for name in found[0]}}
+    smooth = _star(data.assign(dimensions_per_feature=_power_law(data)))
+    return {
+        "untrained": {name: [draw[name] for draw in found] for name in found[0]},
+        "false world": {name: [smooth[name]] for name in ("T5-plateau", "T5-values")},
+    }
 
 
 def _wanted(data: xr.Dataset) -> bool:
@@ -72,6 +76,15 @@ def _at_start(record: Record, rng: np.random.Generator) -> xr.Dataset:
     }
     alike = {k: v.expand_dims(inverse_density=data.inverse_density) for k, v in start.items()}
     return data.assign(alike).transpose(*data.dims)
+
+
+def _power_law(data: xr.Dataset) -> xr.DataArray:
+    """D* that falls as a power of 1/p from that at the densest to that at the sparsest."""
+    star, x = data.dimensions_per_feature, np.log(data.inverse_density)
+    dense, sparse = (
+        np.log(star.isel(inverse_density=i)) for i in (x.values.argmin(), x.values.argmax())
+    )
+    return np.exp(dense + (sparse - dense) * (x - x.min()) / (x.max() - x.min()))
 
 
 def best_factors(data: xr.Dataset) -> list[Transition]:
@@ -97,10 +110,13 @@ def _star(data: xr.Dataset) -> dict[str, Estimate]:
     named = [x for x in NOTEBOOK_STAR if x > PLATEAU[0]]
     notebook = np.array([NOTEBOOK_STAR[x] for x in named])
     ratio = star.sel(inverse_density=named).transpose("seed", ...).values / notebook
+    flat = plateau(data).dimensions_per_feature.transpose("seed", ...).values
     n = data.sizes["seed"]
     return {
         "T5-dense": mean_estimate(star.sel(inverse_density=1.0)),
-        "T5-plateau": mean_estimate(plateau(data).dimensions_per_feature.mean("inverse_density")),
+        "T5-plateau": resampled_estimate(
+            lambda seeds: float(np.abs(flat[seeds].mean(axis=0) - 0.5).max()), n
+        ),
         "T5-decrease": resampled_estimate(
             lambda seeds: float(np.diff(after[seeds].mean(axis=0)).max()), n
         ),

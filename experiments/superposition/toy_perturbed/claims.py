@@ -66,9 +66,13 @@ CLAIMS = (
     ),
     FIRST_ORDER.claim(
         "perturbed-first-order",
-        "The change is of first order: the norm of the feature jumps where the branches cross",
+        "The change is of first order: the norm of the feature jumps where the branches cross "
+        "(norm at the next ratio above less that at the next below, best networks)",
         at_least(0.5),
         "half of a represented feature",
+        selection="lowest loss of the seeds, at both ratios",
+        n=8,
+        null=Null("mismatched", "the other steps from one ratio to the next"),
     ),
     FIRST_ORDER.claim(
         "perturbed-slopes",

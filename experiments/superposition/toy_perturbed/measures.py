@@ -54,6 +54,7 @@ def nulls(record: Record) -> Nulls:
     base = base[np.isfinite(base)]
     mixed = rng.permuted(np.broadcast_to(base, (N_SHUFFLED, base.size)), axis=1)
     rises = {"perturbed-base-rises": np.diff(mixed).min(axis=1)} if base.size > 1 else {}
+    elsewhere = set(range(data.sizes["ratio"] - 1)) - {_at_crossing(data, at)}
     return {
         "permuted": rises,
         "untrained": {
@@ -61,6 +62,7 @@ def nulls(record: Record) -> Nulls:
             **{name: [draw.get(name) for draw in bends] for name in BENT},
         },
         "false world": _unchanged(data, at),
+        "mismatched": {"perturbed-first-order": [_step(data, i) for i in elsewhere]},
     }
 
 
@@ -115,7 +117,6 @@ def own_gaps(W: np.ndarray) -> float:
 @measures(
     "perturbed-base-rises",
     "perturbed-crossing",
-    "perturbed-first-order",
     "perturbed-printed",
     "perturbed-slopes",
 )
@@ -123,7 +124,6 @@ def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """The crossing of the exact branches, and whether it is of first order."""
     x = np.log(data.exact_ratio.values)
     both = np.isfinite(data.exact_loss.values).all(axis=0)
-    norms = [np.interp(np.log(at), x[both], row[both]) for row in data.exact_norm.values]
     slopes = [
         np.interp(np.log(at), x[both], np.gradient(row[both], x[both]))
         for row in data.exact_loss.values
@@ -132,7 +132,6 @@ def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     found = {
         "perturbed-crossing": exact(at),
         "perturbed-printed": exact(1 / at),
-        "perturbed-first-order": exact(norms[PENTAGON] - norms[DIGONS]),
         "perturbed-slopes": exact(abs(slopes[DIGONS] / slopes[PENTAGON] - 1)),
     }
     if np.isfinite(base).sum() > 1:
@@ -141,24 +140,20 @@ def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
 
 
 def _unchanged(data: xr.Dataset, at: float) -> dict[str, list[float]]:
-    """Change of norm and slope of each exact branch from one step before the crossing to one after.
+    """Change of slope of each exact branch from one step before the crossing to one after.
 
     Steps are those of the record's ratios, so that smooth branches change a little.
     """
     x = np.log(data.exact_ratio.values)
     both = np.isfinite(data.exact_loss.values).all(axis=0)
     sides = np.log(at) + np.array([-1, 1]) * np.diff(x[both]).max()
-    norms = [np.interp(sides, x[both], row[both]) for row in data.exact_norm.values]
     slopes = [
         np.interp(sides, x[both], np.gradient(row[both], x[both])) for row in data.exact_loss.values
     ]
-    return {
-        "perturbed-first-order": [float(after - before) for before, after in norms],
-        "perturbed-slopes": [float(abs(before / after - 1)) for before, after in slopes],
-    }
+    return {"perturbed-slopes": [float(abs(before / after - 1)) for before, after in slopes]}
 
 
-@measures("perturbed-both", "perturbed-trained")
+@measures("perturbed-both", "perturbed-first-order", "perturbed-trained")
 def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """Branches of the trained networks."""
     pentagon = is_pentagon(data)
@@ -166,10 +161,23 @@ def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     found = {
         "perturbed-trained": best_estimate(data.loss.transpose("seed", "ratio").values, agree),
     }
+    found["perturbed-first-order"] = _step(data, _at_crossing(data, at))
     here = data.ratio.values.tolist().index(0.3)
     kinds = np.stack([is_digons(data)[:, here], pentagon[:, here]])
     found["perturbed-both"] = share_estimate(kinds[kinds.sum(axis=1).argmin()])
     return found
+
+
+def _at_crossing(data: xr.Dataset, at: float) -> int:
+    """The step of the ratio in which the exact branches cross."""
+    return int(np.searchsorted(data.ratio.values, at)) - 1
+
+
+def _step(data: xr.Dataset, i: int) -> Estimate:
+    """Change of the perturbed feature's norm in the best networks, from one ratio to the next."""
+    cells = data.isel(ratio=[i, i + 1]).transpose("seed", "ratio", ...)
+    norms = np.linalg.norm(cells.W.values, axis=2)[..., -1]
+    return best_estimate(cells.loss.values, norms, over=lambda pair: float(np.diff(pair)[0]))
 
 
 @measures("perturbed-denser", "perturbed-sparser")

@@ -106,11 +106,12 @@ CLAIMS = (
     HEDGING.claim(
         "sae-hedging",
         "A dictionary narrower than the truth merges correlated features: hedging of ReLU on "
-        "features that occur together less that on independent ones",
+        "features that occur together less that on independent ones, less the same of a "
+        "dictionary as wide as the truth",
         at_least(0.05),
         "a visible difference",
         printed="autoencoders narrower than the truth merge correlated features; no number at hand",
-        null=Null("permuted", "the two laws of features are exchanged in half of the seeds"),
+        null=Null("permuted", "the two widths are exchanged at random in each seed"),
     ),
     replace(
         OURS, source="Ours, beside Chanin et al. 2025 (feature hedging)", cites=(Paper.CHANIN_2025,)
@@ -119,10 +120,7 @@ CLAIMS = (
         "The same for every method (least difference of the methods)",
         at_least(0.05),
         "a visible difference",
-        null=Null(
-            "permuted",
-            "features that occur together and independent ones exchanged in each seed",
-        ),
+        null=Null("permuted", "the two widths are exchanged at random in each seed"),
     ),
     OURS.claim(
         "sae-no-hedging",

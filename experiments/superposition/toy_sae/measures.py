@@ -8,14 +8,14 @@ import xarray as xr
 from circuitax.records.elsewhere import best_elsewhere, chosen_elsewhere
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured
-from circuitax.records.null_draws import shuffled
 from circuitax.records.null_samples import DRAWS
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 
 N_DRAWS = 40
 FINDS = 0.99  # mean max cosine of a seed that finds every direction
-NARROW = ["narrow independent", "narrow together"]
+# Features that are independent, and that occur together, of a narrow and of a wide dictionary.
+WIDTHS = (("narrow independent", "narrow together"), ("independent", "together"))
 
 
 def measure(record: Record) -> Measured:
@@ -46,16 +46,15 @@ def measure(record: Record) -> Measured:
 def nulls(record: Record) -> Nulls:
     """Draws of the nulls: random dictionaries, exchanged laws, what others do."""
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
-    narrow = at_best_strength(record.data).sel(target=NARROW)
-    exchanged = [shuffled(narrow, ["hedging"], "target", rng, ["kind", "seed"]) for rng in rngs]
     every = {name: record.data.sizes[name] for name in ("kind", "strength", "seed")}
     of_seeds, of_methods = {"seed": every["seed"]}, {n: every[n] for n in ("kind", "seed")}
     best = at_best_strength(record.data)
-    strongest = record.data.isel(strength=-1).norm_ratio
+    merged, strongest = _merged(best), record.data.isel(strength=-1).norm_ratio
     # An error of 0 has no ratio; a run of few steps has some.
     large = best.error.sel(target="large")
     error = np.log(large.where(large > 0))
-    wider = best.hedging.sel(target=NARROW[1], kind="relu")
+    wider = best.hedging.sel(target="narrow together", kind="relu")
+    turned = [_turned(merged, rng) for rng in rngs]
     # Two codes and more span the two dimensions, whatever the dictionary: k = 1.
     alone = _of_finders(record.data.isel(strength=0).sel(target="small", kind="topk"))
     one_code = _mean(alone) if np.isfinite(alone).any() else None
@@ -71,8 +70,8 @@ def nulls(record: Record) -> Nulls:
             "sae-orthogonal": [_least(_random_cosines(rng, of_methods, 10, 10)) for rng in rngs],
         },
         "permuted": {
-            "sae-hedging": [_mean(_merged(one).sel(kind="relu")) for one in exchanged],
-            "sae-hedging-all": [_least(_merged(one)) for one in exchanged],
+            "sae-hedging": [_mean(one.sel(kind="relu")) for one in turned],
+            "sae-hedging-all": [_least(one) for one in turned],
             "sae-jump-shrinks-less": _exchanged(strongest.sel(target="large")),
             "sae-jump-regret": _exchanged(-error, np.exp),
         },
@@ -97,8 +96,18 @@ def _of_finders(cells: xr.Dataset) -> xr.DataArray:
 
 
 def _merged(best: xr.Dataset) -> xr.DataArray:
-    """Hedging on features that occur together less that on independent ones."""
-    return best.hedging.sel(target=NARROW[1]) - best.hedging.sel(target=NARROW[0])
+    """Hedging that a lack of width adds, on features that occur together.
+
+    Of a dictionary narrower than the truth, on features that occur together less that on
+    independent ones; less the same of one as wide.
+    """
+    narrow, wide = (best.hedging.sel(target=b) - best.hedging.sel(target=a) for a, b in WIDTHS)
+    return narrow - wide
+
+
+def _turned(gap: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
+    """A difference whose sides are exchanged at random in each seed."""
+    return gap * xr.DataArray(rng.choice([-1.0, 1.0], gap.sizes["seed"]), dims="seed")
 
 
 def _exchanged(
