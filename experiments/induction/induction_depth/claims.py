@@ -58,7 +58,7 @@ ORDER = replace(
 )
 
 SHUFFLED = Null("permuted", "the scores that name heads are shuffled among those of each model")
-WITHIN = Null("permuted", "prefix scores are shuffled among the heads of each layer")
+WITHIN = Null("permuted", "prefix scores and eigenvalues are shuffled within each layer")
 KINDS = Null("permuted", "tokens that continue a repeat and tokens that break it are exchanged")
 ALONE = Null("mismatched", "the same of models of one layer, which the paper says lack it")
 ALONE_TOO = Null("mismatched", "models of one layer in the place of those of two, of one width")
@@ -181,14 +181,14 @@ CLAIMS = (
     ),
     FORMED.claim(
         "depth-evaluator-copying",
-        "On trained heads, copying on texts goes with OV eigenvalues: rank correlation over all "
-        "heads of a model",
+        "On trained heads, copying on texts goes with OV eigenvalues: rank correlation, over all "
+        "heads of a model, of what they have above the mean of their layer",
         at_least(0.5),
         RANK,
         section="validation of head scores (O13)",
         n=8,
         printed="copying scores correlate well with OV eigenvalues; no coefficient",
-        null=SHUFFLED,
+        null=WITHIN,
     ),
     FORMED.claim(
         "depth-evaluator-matching",
@@ -208,13 +208,13 @@ CLAIMS = (
     FRAMEWORK.claim(
         "depth-corner-alone",
         "Induction heads are in the corner of OV and QK eigenvalues, and others are not: smaller "
-        "of both scores, mean of prefix-matching heads less mean of those below 0.2, behind the "
-        "first layer",
+        "of both scores, mean of prefix-matching heads less mean of those below 0.2 in the same "
+        "layer",
         at_least(0.2),
         "as in the framework paper's scatter; random heads have 0",
         section="OV and QK eigenvalue scatter (F15)",
         printed="all induction heads in the extreme top right corner, and no others; no number",
-        null=SHUFFLED,
+        null=WITHIN,
     ),
     FORMED.claim(
         "depth-before-after",
@@ -229,10 +229,11 @@ CLAIMS = (
     ),
     OURS.claim(
         "depth-before-after-others",
-        "... more than removing another head of their layers does: difference, nats",
+        "... more than removing a head of the same layer that matches nothing does: difference, "
+        "nats",
         at_most(0),
         "a sign",
-        null=SHUFFLED,
+        null=WITHIN,
     ),
     TWO.claim(
         "depth-gain",

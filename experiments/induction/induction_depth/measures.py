@@ -18,7 +18,10 @@ from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE
 from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
 
 # Heads are compared within their layers; their null shuffles them there.
-WITHIN_LAYERS = ("depth-score-together", "depth-evaluator-matching")
+WITHIN_LAYERS = (
+    *("depth-score-together", "depth-evaluator-matching", "depth-evaluator-copying"),
+    *("depth-corner-alone", "depth-before-after-others"),
+)
 # How often the null shuffles heads.
 DRAWS = 200
 PLACES = 1000
@@ -235,28 +238,23 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
         n_layers = int(part.n_layers)
         for i in range(part.sizes["member"]):
             model = part.isel(member=i, layer=slice(n_layers))
-            by_layer = {name: model[name].values[1:] for name in ("prefix", "copying", "qk_trace")}
-            later = {name: values.ravel() for name, values in by_layer.items()}
-            above = {
-                name: (values - values.mean(axis=1, keepdims=True)).ravel()
-                for name, values in by_layer.items()
-            }
-            matches, idle = later["prefix"] >= PREFIX_SCORE, later["prefix"] < NO_MATCH
+            later = model.isel(layer=slice(1, None))
+            prefix, copying = later.prefix.values, later.copying.values
+            matches, idle = prefix >= PREFIX_SCORE, prefix < NO_MATCH
             if not matches.any():
                 continue
-            add("depth-matching-copies", float(np.mean(later["copying"][matches] > 0)))
-            add("depth-score-together", _ranks(above["prefix"], above["copying"]))
-            add("depth-evaluator-matching", _ranks(above["prefix"], above["qk_trace"]))
-            every = (model[name].values.ravel() for name in ("copying", "eigenvalues"))
-            add("depth-evaluator-copying", _ranks(*every))
-            along = model.before_after.values[1:].ravel()
+            add("depth-matching-copies", float(np.mean(copying[matches] > 0)))
+            add("depth-score-together", _ranks_in_layers(prefix, copying))
+            add("depth-evaluator-matching", _ranks_in_layers(prefix, later.qk_trace.values))
+            every = model.copying.values, model.eigenvalues.values
+            add("depth-evaluator-copying", _ranks_in_layers(*every))
+            along = later.before_after.values
             add("depth-before-after", along[matches].mean())
-            if not idle.any():
-                continue
-            add("before-after-idle", along[idle].mean())
-            add("depth-before-after-others", along[matches].mean() - along[idle].mean())
-            corner = np.minimum(model.eigenvalues.values[1:], model.matching.values[1:]).ravel()
-            add("depth-corner-alone", corner[matches].mean() - corner[idle].mean())
+            if idle.any():
+                add("before-after-idle", along[idle].mean())
+            corner = np.minimum(later.eigenvalues.values, later.matching.values)
+            add("depth-before-after-others", _lead_in_layers(along, matches, idle))
+            add("depth-corner-alone", _lead_in_layers(corner, matches, idle))
     # Of what is compared here only this is a share.
     bounds = {"depth-matching-copies": (0.0, 1.0)}
     return {
@@ -264,6 +262,21 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
         for name, values in samples.items()
         if len(values) > 1
     }
+
+
+def _ranks_in_layers(first: np.ndarray, second: np.ndarray) -> float:
+    """Rank correlation of what heads have above the mean of their layer, ``[layer, head]``."""
+    return _ranks(*((each - each.mean(axis=1, keepdims=True)).ravel() for each in (first, second)))
+
+
+def _lead_in_layers(values: np.ndarray, some: np.ndarray, others: np.ndarray) -> float:
+    """Mean of some heads less that of others, over layers that have both; nan if none has."""
+    leads = [
+        row[own].mean() - row[other].mean()
+        for row, own, other in zip(values, some, others, strict=True)
+        if own.any() and other.any()
+    ]
+    return float(np.mean(leads)) if leads else float("nan")
 
 
 @measures("depth-gain", "depth-loss")

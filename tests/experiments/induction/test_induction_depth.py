@@ -265,3 +265,15 @@ def test_a_vocabulary_without_a_symbol_left_is_refused() -> None:
     task = RepeatedSource(d_vocab=8, length=20, batch=2, min_period=4, max_period=8)
     with pytest.raises(ValueError, match="a symbol must be left"):
         Spec(TransformerSpec(d_vocab=8), task=task)
+
+
+def test_heads_are_compared_with_others_of_their_layer() -> None:
+    values = np.array([[3.0, 1.0, 0.5], [9.0, 8.0, 7.0], [5.0, 1.0, 4.0]])
+    some = np.array([[True, False, False], [False, False, False], [True, False, True]])
+    others = np.array([[False, True, False], [True, True, True], [False, True, False]])
+    assert measures._lead_in_layers(values, some, others) == pytest.approx((2 + 3.5) / 2)
+    assert np.isnan(measures._lead_in_layers(values[:2], some[1:], others[1:] & False))
+    steps = np.array([[0.1, 0.2, 0.3], [0.8, 0.7, 0.6]])
+    assert measures._ranks_in_layers(steps, steps) == pytest.approx(1)
+    # Layers alone do not correlate: within each, one rises where the other falls.
+    assert measures._ranks_in_layers(steps, steps[:, ::-1]) < -0.9
