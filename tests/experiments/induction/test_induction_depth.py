@@ -13,6 +13,7 @@ from circuitax.data.repeated import RepeatedSource
 from circuitax.figures.spec import draw_all
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.record import Record
+from experiments.induction.induction_depth import measures
 from experiments.induction.induction_depth.experiment import Spec, broken, read_heads
 from experiments.induction.induction_depth.figure import FIGURES, curves
 from experiments.induction.induction_depth.measures import measure, nulls, slopes
