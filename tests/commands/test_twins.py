@@ -29,8 +29,8 @@ def test_from_acceptance_to_the_pages(
     assert said in (results / "gallery" / "further.md").read_text()
     assert said in (results / "CLAIMS.md").read_text()
 
-    name = next(name for name, (_, values) in case["digest"].items() if values)
-    case["digest"][name] = ["0" * 16, [x + 1 for x in case["digest"][name][1]]]
+    name, (_, values, kind) = next(row for row in case["digest"].items() if row[1][1])
+    case["digest"][name] = ["0" * 16, [x + 1 for x in values], kind]
     kept.write_text(json.dumps(twin))
     assert accept.main(["settle=yes"]) == 2, "the manifest knows the twin"
     capsys.readouterr()

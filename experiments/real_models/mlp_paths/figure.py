@@ -89,7 +89,7 @@ def largest(record: Record) -> Figure:
         if values.size:
             seed_column(found, place, values, GREEN, form=".2f", size=5)
     found.set_xticks(range(data.sizes["score"]), [SHORT[str(s)] for s in data.score.values])
-    found.tick_params(axis="x", labelsize=5.5)
+    found.tick_params(axis="x", labelsize=6)
     found.set(ylabel="share of heads found", ylim=(-0.04, 1.19), title="Heads of the largest paths")
     falls, sums = foreseen_falls(data)
     for kind, colour in KINDS.items():

@@ -72,8 +72,8 @@ class Spec:
             raise ValueError(
                 f"random_sizes={self.random_sizes} must be some of {self.sizes}, rising"
             )
-        # Outputs of 270 heads on two sentences of five tokens or more.
-        require_arrays(self, "pairs 1555200")
+        # Outputs of 270 heads on two sentences of five tokens or more; a number for each neuron.
+        require_arrays(self, "pairs 1555200", "orders 46080")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksum of the weights, so that others make another run."""
