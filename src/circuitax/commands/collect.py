@@ -83,8 +83,8 @@ def main(options: dict[str, Any]) -> int:
     # The longest table has the most axes.
     tables = sorted((folder / TABLES).glob("*.csv"), key=lambda path: -path.stat().st_size)
     if tables:
-        more = f" (and {counted(len(tables) - 1, 'smaller one')})" * (len(tables) > 1)
-        print(f"table: {shown(tables[0])}{more}")
+        smaller = f"; smaller: {', '.join(path.name for path in tables[1:])}" * (len(tables) > 1)
+        print(f"table: {shown(tables[0])}{smaller}")
     if record.notes["follow"]:
         print(f"follow the axes: {', '.join(record.notes['follow'])}")
     for key in ("missing", "left_out"):

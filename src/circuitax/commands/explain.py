@@ -5,10 +5,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tqdm import tqdm
+
 from circuitax.commands.options import Command, Option, refuse
 from circuitax.config.catalogue import checkout
 from circuitax.config.schema import ConfigError
-from circuitax.lab.runs import ACCEPTED, WholeRun, named_runs, provenance, whole
+from circuitax.lab.runs import DamagedRun, WholeRun, newest_run, provenance
 
 if TYPE_CHECKING:  # --help does not wait for JAX
     from tokenizers import Tokenizer
@@ -124,8 +126,11 @@ def _explain(options: dict[str, Any]) -> None:
     began = time.monotonic()
     keep_compiled_code(checkout() / ".cache")
     double = run_folder is not None and provenance(run_folder)["dtype"] == "float64"
-    with jax.enable_x64(double):
+    # A terminal shows what the half minute of a first call goes to.
+    with jax.enable_x64(double), tqdm(bar_format="{desc}", leave=False, disable=None) as stage:
+        stage.set_description_str("opening the model")
         opened = _of_source(options) if run_folder is None else _of_run(run_folder, options)
+        stage.set_description_str("compiling, and following paths through heads and MLPs")
         found = _explained(opened, options)
     print(_printable(found.text()))
     if options["page"] is not None:
@@ -170,11 +175,11 @@ def _explained(opened: _Opened, options: dict[str, Any]) -> "Explanation":
 def _run_folder(item: str) -> WholeRun | None:
     """The finished run named by the item; None if the item names something else."""
     try:
-        runs = named_runs(item)
+        return newest_run(item)
+    except DamagedRun:
+        raise
     except ValueError:
         return None
-    computed = [run for run in runs if run.name != ACCEPTED]
-    return whole((computed or runs)[-1])
 
 
 def _of_run(folder: WholeRun, options: dict[str, Any]) -> _Opened:

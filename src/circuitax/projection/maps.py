@@ -59,7 +59,8 @@ class MapSpec:
     """A random map: its family and sizes.
 
     Args:
-        family: A `MapFamily` or its name.
+        family: A `MapFamily` or its name: ``gaussian``, ``rademacher``, ``proof``, ``achlioptas``,
+            ``li``, ``hadamard``, ``lecun``, ``glorot``, ``he`` or ``orthogonal``.
         dim_in: n, at least 1.
         dim_out: m, at least 1; at most n for ``orthogonal``, at most the padded n for ``hadamard``.
         epsilon: ε in (0, 1) of the proof's map; must be left out for every other family.
