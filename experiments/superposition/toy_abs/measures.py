@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
+from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import (
     Estimate,
     geometric_estimate,
@@ -19,6 +20,8 @@ from experiments.superposition.toy_abs.claims import CLAIMS
 
 # What one side of one neuron does for a feature counts from here; 1 is all of it.
 SERVES = 0.5
+# Features over which the squared input weights of a highly polysemantic neuron spread.
+SPREAD = 2
 # A feature is computed when less than this share of its variance is unexplained.
 UNEXPLAINED = 0.5
 # Share of one feature in a neuron's squared input weights from which it is pure, and least ratio of
@@ -37,7 +40,7 @@ N_SIDES = 200
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle."""
     data = record.data
-    found = _sanity(data) | _sweep(data) | _motif(data)
+    found = _sanity(data) | _sweep(data) | _highly(data) | _motif(data)
     rest = unmet_rest(CLAIMS, found, "this run has other sizes or densities")
     absent = {k: "no network has the motif" for k in rest if k in RATIOS and not data.sizes["case"]}
     return Measured(found, absent, {k: why for k, why in rest.items() if k not in absent})
@@ -58,14 +61,26 @@ def nulls(record: Record) -> Nulls:
         if name in drawn[0]:
             random[name] = [draw[name] for draw in drawn]
     sanity = [_sanity(_shuffled_weights(data, rng)) for rng in rngs]
-    permuted = {"T10-neurons": [draw["T10-neurons"] for draw in sanity]} if sanity[0] else {}
+    permuted: dict[str, Draws] = {}
     if sanity[0]:
+        permuted["T10-neurons"] = [draw["T10-neurons"] for draw in sanity]
         n = data.sizes["sanity_seed"]
         sides = np.sort(np.random.default_rng(0).integers(6, size=(N_SIDES, n, 6)), axis=-1)
         whole = (sides == np.arange(6)).all(axis=-1)
         random["T10-seeds"] = [share_estimate(row) for row in whole]
-    untrained: dict[str, Draws] = {"abs-beyond": [0.0]}
-    return {"random": random, "permuted": permuted, "untrained": untrained}
+    main, spread = _neurons(data, 0.03)
+    if 1 < spread.sum() < spread.size - 1:
+        shuffled = (np.random.default_rng(i).permutation(main) for i in range(N_SIDES))
+        permuted["abs-mono-unimportant"] = [
+            difference_estimate(row[spread], row[~spread]) for row in shuffled
+        ]
+    beside = [share_estimate(one) for p in (0.1, 0.01) if (one := _neurons(data, p)[1]).size]
+    return {
+        "random": random,
+        "permuted": permuted,
+        "mismatched": {"abs-mono-p0.03": beside or [None]},
+        "untrained": {"abs-beyond": [0.0]},
+    }
 
 
 def monosemantic(data: xr.Dataset) -> np.ndarray:
@@ -192,7 +207,7 @@ def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
 def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     density, share, beyond = data.sweep_density.values, monosemantic(data), computed(data)
     at = {p: int(i) for p in (1, 0.3, 0.1, 0.03, 0.01, 0.001) for i in _where(density, p)}
-    shares = {f"abs-mono-p{p:g}": share[at[p]] for p in (0.3, 0.1, 0.03, 0.001) if p in at}
+    shares = {f"abs-mono-p{p:g}": share[at[p]] for p in (0.3, 0.1, 0.001) if p in at}
     samples = {}
     if {0.1, 0.01} <= at.keys():
         samples["abs-mono-falls"] = share[at[0.1]] - share[at[0.01]]
@@ -204,6 +219,32 @@ def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     return widened(found, SHARED_EXAM) | {
         k: mean_of_finite(v, bounds=(0, 1)) for k, v in shares.items() if np.isfinite(v).any()
     }
+
+
+@measures("abs-mono-p0.03", "abs-mono-unimportant")
+def _highly(data: xr.Dataset) -> dict[str, Estimate]:
+    """Neurons that spread over two features or more, and how important their main features are."""
+    main, spread = _neurons(data, 0.03)
+    found = {"abs-mono-p0.03": share_estimate(spread)} if spread.size else {}
+    if 1 < spread.sum() < spread.size - 1:
+        found["abs-mono-unimportant"] = difference_estimate(main[spread], main[~spread])
+    return found
+
+
+def _neurons(data: xr.Dataset, p: float) -> tuple[np.ndarray, np.ndarray]:
+    """Main feature of each neuron in use, and whether it spreads over two features or more.
+
+    Of the network of lowest loss; a neuron spreads over the participation ratio of its squared
+    input weights, ``(sum w^2)^2 / sum w^4``.
+    """
+    cell = data.isel(sweep_density=_where(data.sweep_density.values, p))
+    if not cell.sizes["sweep_density"]:
+        return np.zeros(0, int), np.zeros(0, bool)
+    cell = cell.isel(sweep_density=0)
+    live = cell.sweep_live.isel(sweep_seed=int(cell.sweep_best)).values.astype(bool)
+    squares = cell.sweep_W_in.transpose("sweep_neuron", "sweep_feature").values[live] ** 2
+    spread = squares.sum(axis=1) ** 2 / (squares**2).sum(axis=1)
+    return squares.argmax(axis=1), spread >= SPREAD
 
 
 @measures("abs-motif-*", "abs-motif")

@@ -26,7 +26,8 @@ LINES = {
 }
 LINE_WIDTH = 0.0125
 MOST = 0.8  # of represented features, at which a network counts as the mixture
-N_DRAWS = 20
+LEAST_KIND = 0.2  # of them, of each kind in it
+N_DRAWS, N_OTHERS = 20, 500
 LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
 
 
@@ -54,6 +55,7 @@ def nulls(record: Record) -> Nulls:
     return {
         "untrained": {name: [draw[name] for draw in found] for name in found[0]},
         "false world": {name: [smooth[name]] for name in ("T5-plateau", "T5-values")},
+        "mismatched": {"geometry-mixture": _other_densities(data)},
     }
 
 
@@ -76,6 +78,14 @@ def _at_start(record: Record, rng: np.random.Generator) -> xr.Dataset:
     }
     alike = {k: v.expand_dims(inverse_density=data.inverse_density) for k, v in start.items()}
     return data.assign(alike).transpose(*data.dims)
+
+
+def _other_densities(data: xr.Dataset) -> list[Estimate | None]:
+    """Shares of mixtures where each seed has a density other than that of the claim."""
+    others = _mixed(data.isel(inverse_density=data.inverse_density.values != 4.13))
+    mixed, rng = others.transpose("seed", ...).values, np.random.default_rng(0)
+    drawn = rng.integers(mixed.shape[1], size=(N_OTHERS, len(mixed)))
+    return [share_estimate(mixed[np.arange(len(mixed)), row]) for row in drawn]
 
 
 def _power_law(data: xr.Dataset) -> xr.DataArray:
@@ -139,6 +149,14 @@ def _each(data: xr.Dataset, m: int) -> dict[str, Estimate]:
     }
 
 
+def _mixed(data: xr.Dataset) -> xr.DataArray:
+    """Whether most represented features are near 1/2 or 2/5, and enough of them near each."""
+    represented = data.polytope >= 0
+    near = [(abs(data.dimensionality - line) < 0.03) & represented for line in (1 / 2, 2 / 5)]
+    half, fifths = (kind.sum("feature") / represented.sum("feature") for kind in near)
+    return (half + fifths >= MOST) & (half >= LEAST_KIND) & (fifths >= LEAST_KIND)
+
+
 @measures(
     "geometry-digons",
     "geometry-mixture",
@@ -156,15 +174,12 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
     kept = (flat >= 0).sum(axis=(1, 2))
     digons = (flat == names.index("digon")).sum(axis=(1, 2))
     cell = data.sel(inverse_density=4.13)
-    near = np.minimum(abs(cell.dimensionality - 1 / 2), abs(cell.dimensionality - 2 / 5)) < 0.03
-    represented = cell.polytope >= 0
-    share = (near & represented).sum("feature") / represented.sum("feature")
     some = cell.dimensionality > LEAST_DIMENSIONALITY
     half = (abs(cell.dimensionality - 1 / 2) < 0.03) & some
     found = {
         "geometry-digons": mean_estimate(digons / kept),
         "geometry-mixture-digons": mean_estimate(half.sum("feature") / some.sum("feature")),
-        "geometry-mixture": share_estimate(share >= MOST),
+        "geometry-mixture": share_estimate(_mixed(cell)),
     }
     for name, (k, rank) in LINES.items():
         on_line = abs(data.dimensionality - rank / k) <= LINE_WIDTH

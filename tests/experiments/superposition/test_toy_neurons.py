@@ -162,14 +162,29 @@ def test_one_mixed_neuron_takes_a_dense_seed_out_and_lowers_the_share_of_a_spars
     record = accepted("toy_abs")
     pure = record.data.sweep_pure.transpose("sweep_density", "sweep_seed", "sweep_neuron").copy()
     live = record.data.sweep_live.transpose(*pure.dims).values
-    dense, sparser = (int(np.argmin(abs(record.data.sweep_density.values - p))) for p in (1, 0.03))
+    dense, sparser = (int(np.argmin(abs(record.data.sweep_density.values - p))) for p in (1, 0.1))
     for i in (dense, sparser):
         pure[i] = live[i]
         pure[i, 3, np.flatnonzero(live[i, 3])[0]] = False
     found = abs_measures.measure(Record(record.data.assign(sweep_pure=pure), record.notes))
     assert found.estimates["abs-mono-p1"].value == 15 / 16
     missing = 1 / live[sparser, 3].sum() / 16
-    assert found.estimates["abs-mono-p0.03"].value == pytest.approx(1 - missing)
+    assert found.estimates["abs-mono-p0.1"].value == pytest.approx(1 - missing)
+
+
+def test_a_neuron_is_highly_polysemantic_from_two_even_features_on() -> None:
+    record = accepted("toy_abs")
+    data, at = record.data, int(np.argmin(abs(record.data.sweep_density.values - 0.03)))
+    live = data.sweep_live.values[at, int(data.sweep_best[at])].astype(bool)
+    used = np.flatnonzero(live)
+    W = data.sweep_W_in.transpose("sweep_density", "sweep_feature", "sweep_neuron").copy()
+    W[at] = 0.1 * np.eye(*W.shape[1:])
+    W[at, :, used[:4]] = 0
+    W[at, [60, 61], used[:4]] = [[1.0] * 4, [-1.1] * 4]  # not quite even: below two features
+    W[at, [70, 71, 72], used[:3]] = 1.0
+    found = abs_measures.measure(Record(data.assign(sweep_W_in=W), record.notes)).estimates
+    assert found["abs-mono-p0.03"].value == pytest.approx(3 / len(used))
+    assert found["abs-mono-unimportant"].value > 30
 
 
 def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:

@@ -146,7 +146,12 @@ def test_a_mixture_is_told_of_each_network_by_itself() -> None:
     data["polytope"].loc[cell] = 0
     far = np.arange(data.sizes["feature"]) < data.sizes["feature"] // 10  # a tenth
     seeds = np.arange(data.sizes["seed"])[:, None]
-    d = np.where((seeds > 1) | far, 0.45, np.where(seeds == 0, 0.5, 0.4))
+    half = np.arange(data.sizes["feature"]) % 2 == 0
+    # Two mixtures, then a network of each kind alone, and others of neither.
+    alone = np.select(
+        [seeds < 2, seeds == 2, seeds == 3], [np.where(half, 0.5, 0.4), 0.5, 0.4], 0.45
+    )
+    d = np.where(far, 0.45, alone)
     data["dimensionality"].loc[cell] = d
     found = toy_geometry_measures.measure(Record(data, record.notes)).estimates["geometry-mixture"]
     assert found.value == pytest.approx(2 / len(seeds)) and found.n == len(seeds)
