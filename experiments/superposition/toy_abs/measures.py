@@ -203,7 +203,14 @@ def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
-@measures("abs-mono-*", "abs-beyond")
+@measures(
+    "abs-beyond",
+    "abs-mono-falls",
+    "abs-mono-p0.001",
+    "abs-mono-p0.1",
+    "abs-mono-p0.3",
+    "abs-mono-p1",
+)
 def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     density, share, beyond = data.sweep_density.values, monosemantic(data), computed(data)
     at = {p: int(i) for p in (1, 0.3, 0.1, 0.03, 0.01, 0.001) for i in _where(density, p)}
