@@ -9,6 +9,7 @@ import pytest
 
 from circuitax.commands import (
     accept,
+    claims,
     collect,
     events,
     explain,
@@ -27,6 +28,7 @@ from circuitax.records.manifest import damage, write_manifest
 # Which run a command is given and how; the first line that it says about it, and its exit status.
 REFUSED = {
     "accept": (accept.main, ["run=house_walk/{run}", "dirty=yes"]),
+    "claims": (claims.main, ["house_walk/{run}"]),
     "collect": (collect.main, ["experiment=house_walk", "sweep=all"]),
     "events": (events.main, ["run=house_walk/{run}"]),
     "explain": (explain.main, ["house_walk/{run}", "let"]),
