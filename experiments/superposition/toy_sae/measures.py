@@ -44,7 +44,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: random dictionaries, exchanged laws, what others do."""
+    """Draws of the nulls: random dictionaries, exchanged widths and methods, what others do."""
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     every = {name: record.data.sizes[name] for name in ("kind", "strength", "seed")}
     of_seeds, of_methods = {"seed": every["seed"]}, {n: every[n] for n in ("kind", "seed")}
