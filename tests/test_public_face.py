@@ -105,6 +105,23 @@ def test_help_describes_every_field_of_what_one_gets() -> None:
     assert "Alias for field" not in page and "On what each MLP writes." in page
 
 
+def test_the_table_of_contents_names_fields_of_results() -> None:
+    contents = re.split(r"\n    (?=\w)", cx.__doc__)
+    given = {
+        re.split(r"\W", entry)[0]: re.findall(r"``(\w+)``", entry.partition("; gives")[2])
+        for entry in contents
+        if "; gives" in entry
+    }
+    for name in dir(cx):
+        value = getattr(cx, name)
+        result = inspect.isfunction(value) and get_type_hints(value).get("return")
+        if hasattr(result, "_fields") and result not in {cx.Interventions, cx.Chain}:
+            assert given.get(name), f"which fields does the result of {name} have?"
+    for name, fields in given.items():
+        result = get_type_hints(getattr(cx, name))["return"]
+        assert set(fields) <= {*dir(result), *get_type_hints(result)}, name
+
+
 def test_importing_it_imports_nothing_else() -> None:
     code = "import sys, circuitax as cx; dir(cx); sys.exit('jax' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

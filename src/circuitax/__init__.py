@@ -58,31 +58,36 @@ Analyses of a run
     token_losses(run)
         next-token losses in nats
     component_logits(run)
-        what every head and MLP adds to every logit
+        what every head and MLP adds to every logit; gives ``parts``, ``bias``, ``remainder``
     expand(run, *, mlps='dressed', gates='frozen', max_paths=16384)
-        all paths from tokens to logits, whose sum is the logits
+        all paths from tokens to logits, whose sum is the logits; gives ``paths``, ``terms``,
+        ``bias``, ``remainder``
     ledger(run, token, *, minus=None, position=-1, k=20, by_position=False, mlps='sources',
            budget=2000000)
-        the largest paths to one logit, and a bound on all others
+        the largest paths to one logit, and a bound on all others; gives ``names``, ``values``,
+        ``errors``, ``remainder``, ``omitted_bound``, ``complete``
     term_losses(run)
-        the loss of the paths of each order
+        the loss of the paths of each order; gives ``order``, ``first_order``
     patch(run, donor, metric=None)
         the stream of one text put into another, everywhere
     ablate_each(run, metric=None, *, donor=None, preserve_patterns=False)
-        what removing each head or MLP costs
+        what removing each head or MLP costs; gives ``heads``, ``mlps``
     explain(run, token=None, *, minus=None, position=-1, name=str, n_next=10, n_paths=None,
             n_heads=12, n_neurons=8, n_nodes=32, budget=1000000)
-        one prediction: the parts of its logit, its paths, and where each head looked
+        one prediction: the parts of its logit, its paths, and where each head looked; gives
+        ``logit``, ``names``, ``effects``, ``by_head``, ``neurons``, ``paths``, ``patterns``
     explanation_page(explained, model='')
         the same as a page of HTML
 
 Analyses of a model
     composition(model, *, offset=0, block_entries=5242880)
-        Q-, K- and V-composition of all pairs of heads, each beside its exact null
+        Q-, K- and V-composition of all pairs of heads, each beside its exact null; gives ``score``,
+        ``z``, ``null_std``, ``maximum``
     composition_scores(model, *, offset=0, block_entries=5242880)
         the scores alone
     induction_scores(model, texts)
-        prefix matching and previous-token scores on repeated texts
+        prefix matching and previous-token scores on repeated texts; gives ``prefix``, ``previous``,
+        ``chance``
     token_qk(model, *, offset=0, centred=True)
         the full QK circuit of every head, factored
     token_ov(model, *, centred=True)
@@ -98,10 +103,11 @@ Superposition and projection
     TiedWeights
         the toy model of superposition
     expected_loss(weights, density, importance, *, n_terms=256, convention='sum')
-        its expected loss, exactly
+        its expected loss, exactly; gives ``value``, ``error``
     find_optimum(key, density, importance, *, n_hidden, n_restarts=40, starts=None,
             init_scale=1.0, n_polished=2, tolerance=0.001, thorough=True)
-        the optimum over many starts
+        the optimum over many starts; gives ``weights``, ``loss``, ``restart_loss``, ``n_near``,
+        ``n_reached``
     dimensionality(W)
         D_i, the share of a dimension that each feature has
     MapSpec
@@ -110,14 +116,16 @@ Superposition and projection
         points through a random map
     distortion(points, images, bounds=..., limits=(-1.0, 1.0), *, measure='distance',
             block=500, n_bins=512, near_capacity=1024)
-        the change of all distances between points, in blocks
+        the change of all distances between points, in blocks; gives ``low``, ``high``, ``below``,
+        ``above``, ``histogram``
     jl_dimension(n_points, epsilon, delta=0.05, *, tail='cubic')
         dimensions with which a random map keeps all N points within ε, with probability 1 − δ
 
 Training
     train(problem, members, steps, *, key=None, optim=None, every=None, probe=None, folder=None,
           mesh='auto')
-        a problem of your own, as an ensemble: models, metrics, what is probed
+        a problem of your own, as an ensemble; gives ``models``, ``metrics`` (with what is probed),
+        ``finished``
 
 Results
     Record
