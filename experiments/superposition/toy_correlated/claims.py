@@ -11,7 +11,7 @@ from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
 DIRECTIONS = Null("random", "features of the same norms in random directions")
-ALONE = Null("random", "500 networks of the optimum's norms in random directions")
+ALONE = Null("random", "200 networks of the optimum's norms in random directions")
 PARTNERS = Null(
     "permuted",
     "which features are partners is drawn anew in each trained network, the same at all densities",

@@ -20,7 +20,7 @@ from experiments.superposition.toy_correlated.claims import CLAIMS, COLLAPSED
 COLLAPSED_ANGLE = 20.0
 NEAR = 10.0
 SIZES = (4, 6, 20)
-N_DRAWS, N_ALONE, N_PARTNERS = 40, 500, 500
+N_DRAWS, N_ALONE, N_PARTNERS = 40, 200, 200
 ANGLES = {"correlated": 90, "anticorrelated": 180}  # of partners
 PARTNERED = (
     *(f"T8-{name}{of}" for name in ANGLES for of in ("", "-seeds")),
