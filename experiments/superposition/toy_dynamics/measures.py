@@ -26,13 +26,8 @@ SEPARATED, OPENED = 0.8, 0.5  # mean cosine inside a set
 ANTIPODE, UPRIGHT = -0.9, 0.3  # cosines of an octahedron
 COARSE, FINE = 0.02, 0.005  # allowed error of the straight pieces over the range of log loss
 N_DRAWS = 20
-MISMATCHED = (
-    "dynamics-plane",
-    "dynamics-plane-fine",
-    "dynamics-kink-opening",
-    "dynamics-kink-opening-fine",
-)
 PLANE = 0.25  # a singular value over the first, below which W lacks its direction
+PHASE = 0.05  # share of training that is a phase
 
 
 class Regimes(NamedTuple):
@@ -75,7 +70,10 @@ def nulls(record: Record) -> Nulls:
         "permuted": {
             "dynamics-regimes": [
                 _ordered(shuffled(data, ["set_W"], "set_step", rng, ["seed"])) for rng in rngs
-            ]
+            ],
+            "dynamics-plane": [
+                _plane(shuffled(data, ["set_W"], "set_feature", rng, ["seed"])) for rng in rngs
+            ],
         },
     }
 
@@ -249,9 +247,9 @@ def _octahedron(data: xr.Dataset) -> dict[str, Estimate]:
     return {
         "dynamics-octahedron": share_estimate(is_octahedron(data.set_W.values[-1])),
         "dynamics-regimes": _ordered(data),
+        "dynamics-plane": _plane(data),
         **_pieces(data, coarse, fine),
-        **_at_kinks(data, "", coarse),
-        **_at_kinks(data, "-fine", fine),
+        **_openings(data, coarse, fine),
     }
 
 
@@ -282,14 +280,31 @@ def _of_smooth_falls(data: xr.Dataset) -> dict[str, Estimate]:
     return _pieces(smooth, loss_kinks(smooth, COARSE), loss_kinks(smooth))
 
 
-@measures("dynamics-kink-*", "dynamics-plane", "dynamics-plane-fine")
-def _at_kinks(data: xr.Dataset, grain: str, found: list[np.ndarray]) -> dict[str, Estimate]:
-    """Weights on the flattest piece between kinks, and the distance of kinks to an opening."""
-    estimates = {f"dynamics-plane{grain}": share_estimate(_in_plane(data, found))}
-    near = _near_opening(data, found)
-    if len(near) >= 2:
-        estimates[f"dynamics-kink-opening{grain}"] = geometric_estimate(near)
-    return estimates
+@measures("dynamics-plane")
+def _plane(data: xr.Dataset) -> Estimate:
+    """Share of seeds in which W is two separated sets in a plane for `PHASE` of training.
+
+    Antipodal sets on a line are no plane: a linear model's two components are at right angles.
+    """
+    W = data.set_W.values
+    first, second, third = np.moveaxis(np.linalg.svd(W, compute_uv=False), -1, 0)
+    there = (third <= PLANE * first) & (PLANE * first < second) & (inside(W) >= SEPARATED)
+    long = round(PHASE * (len(there) - 1))
+    runs = np.lib.stride_tricks.sliding_window_view(there, long, axis=0).all(axis=-1)
+    return share_estimate(runs.any(axis=0))
+
+
+@measures("dynamics-kink-*")
+def _openings(
+    data: xr.Dataset, coarse: list[np.ndarray], fine: list[np.ndarray], shift: int = 0
+) -> dict[str, Estimate]:
+    """Distance of kinks to an opening, where each seed has the kinks of one ``shift`` later."""
+    near = {"": _near_opening(data, coarse, shift), "-fine": _near_opening(data, fine, shift)}
+    return {
+        f"dynamics-kink-opening{grain}": geometric_estimate(rows)
+        for grain, rows in near.items()
+        if len(rows) >= 2
+    }
 
 
 def _mismatched(data: xr.Dataset) -> dict[str, Draws]:
@@ -297,10 +312,8 @@ def _mismatched(data: xr.Dataset) -> dict[str, Draws]:
     coarse, fine = loss_kinks(data, COARSE), loss_kinks(data)
     found: dict[str, list[Estimate | None]] = {}
     for shift in range(1, min(N_DRAWS + 1, data.sizes["seed"])):
-        draw: dict[str, Estimate] = {}
-        for grain, kinks_of in (("", coarse), ("-fine", fine)):
-            draw |= _at_kinks(data, grain, kinks_of[shift:] + kinks_of[:shift])
-        for name in MISMATCHED:
+        draw = _openings(data, coarse, fine, shift)
+        for name in ("dynamics-kink-opening", "dynamics-kink-opening-fine"):
             found.setdefault(name, []).append(draw.get(name))
     return {**found}
 
@@ -320,31 +333,15 @@ def _untrained(
     return found | {"dynamics-octahedron": [share_estimate(is_octahedron(data.set_W.values[0]))]}
 
 
-def _in_plane(data: xr.Dataset, found: list[np.ndarray]) -> list[bool]:
-    """Whether W is two separated sets in a plane, midway on the flattest piece before the last.
-
-    Antipodal sets on a line are no plane: a linear model's two components are at right angles.
-    """
-    flat = []
-    for seed, row in enumerate(found):
-        ends, slope = slopes(data, seed, row)
-        # The last piece is the end of training and no plateau on the way to it.
-        plateau = int(np.argmin(np.abs(slope[:-1]))) if len(slope) > 1 else 0
-        W = data.set_W.values[(ends[plateau] + ends[plateau + 1]) // 2, seed]
-        first, second, third = np.linalg.svd(W, compute_uv=False)
-        plane = third <= PLANE * first < second
-        flat.append(bool(plane and inside(W) >= SEPARATED))
-    return flat
-
-
-def _near_opening(data: xr.Dataset, found: list[np.ndarray]) -> list[float]:
-    """Log of the distance from `onset` to a kink over that from an arbitrary step, by seed."""
-    steps = data.set_step.values
-    near = []
-    for row, at in zip(found, onset(data), strict=True):
-        if row.size and np.isfinite(at):
-            anywhere = np.abs(steps[:, None] - row).min(axis=1).mean()
-            # A distance below half a measurement is not known.
-            distance = max(np.abs(row - at).min(), 0.5 * (steps[1] - steps[0]))
-            near.append(float(np.log(distance / anywhere)))
-    return near
+def _near_opening(data: xr.Dataset, found: list[np.ndarray], shift: int) -> np.ndarray:
+    """Log of the distance from `onset` to a kink over those to others' kinks, one a seed."""
+    steps, opens = data.set_step.values, onset(data)
+    # A distance below half a measurement is not known.
+    least = 0.5 * (steps[1] - steps[0])
+    nearest = [np.abs(opens[:, None] - row).min(axis=1, initial=np.inf) for row in found]
+    log = np.log(np.maximum(nearest, least)).T  # of each opening, to each seed's kinks
+    own = np.roll(np.eye(len(log), dtype=bool), shift, axis=1)
+    others = np.isfinite(log) & ~own & ~np.eye(len(log), dtype=bool)
+    with np.errstate(invalid="ignore"):  # no other seed has a kink
+        near = log[own] - np.where(others, log, 0).sum(axis=1) / others.sum(axis=1)
+    return near[np.isfinite(near)]

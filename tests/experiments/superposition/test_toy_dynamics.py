@@ -77,8 +77,8 @@ def test_jumps_and_drops_of_made_up_features() -> None:
     assert found["dynamics-sudden"].value == pytest.approx(1)
     assert found["dynamics-drops"].value == pytest.approx(1, abs=1e-3)
     assert found["dynamics-levels"].value == found["dynamics-digons"].value == 1
-    assert found["dynamics-kink-opening-fine"].value < 0.5
-    assert found["dynamics-plane-fine"].value == 1
+    assert found["dynamics-kink-opening-fine"].value == pytest.approx(1)  # both open alike
+    assert found["dynamics-plane"].value == 1
     assert found["dynamics-regimes"].value == found["dynamics-octahedron"].value == 1
 
 
@@ -86,10 +86,33 @@ def test_sets_on_a_line_are_in_no_plane() -> None:
     line = np.array([[1, 0.9, 1.1, -1, -0.8, -1.2], [0, 0.05, -0.1, 0.1, 0, 0.05], [0.0] * 6])
     record = made_up()
     W = record.data.set_W.copy()
-    W[:, 1] = np.where((W.set_step < 1800).values[:, None, None], line, W[:, 1].values)
+    W[:, 1] = np.where((W.set_step < 3000).values[:, None, None], line, W[:, 1].values)
     assert measures.inside(line) > measures.SEPARATED
     found = measures.measure(Record(record.data.assign(set_W=W), record.notes)).estimates
-    assert found["dynamics-plane-fine"].value == 0.5
+    assert found["dynamics-plane"].value == 0.5
+    broken = record.data.set_W.copy()
+    broken[::5] = line  # four measurements without a break are no phase
+    found = measures.measure(Record(record.data.assign(set_W=broken), record.notes)).estimates
+    assert found["dynamics-plane"].value == 0
+
+
+def test_kinks_are_near_openings_of_their_own_network() -> None:
+    data = made_up().data
+    data = xr.concat([data, data], "seed").assign_coords(seed=range(4))
+    late = data.set_W.copy()
+    for seed in range(4):
+        late[10 * seed :, seed] = data.set_W.values[: 101 - 10 * seed, seed]
+    data = data.assign(set_W=late)
+    at = measures.onset(data)
+    assert np.diff(at) == pytest.approx([600, 600, 600])
+    kinks = [np.array([200.0, step]) for step in at]
+    own = measures._near_opening(data, kinks, 0)
+    far = np.log([600, 600, 600, 1200, 1200, 1800])
+    assert own[0] == pytest.approx(np.log(30) - np.mean(far[[0, 3, 5]]))
+    assert own[1] == pytest.approx(np.log(30) - np.mean(far[[0, 1, 4]]))
+    other = measures._near_opening(data, kinks, 1)
+    assert other[0] == pytest.approx(np.log(600) - np.mean(far[[3, 5]]))
+    assert len(measures._near_opening(data, [*kinks[:3], np.array([])], 0)) == 3
 
 
 def drifting() -> Record:
@@ -116,6 +139,7 @@ def test_kinks_of_another_seed_or_of_a_smooth_loss_are_nulls() -> None:
     (drops,) = nulls["false world"]["dynamics-drops"]
     assert drops.value > 0.9
     assert nulls["permuted"]["dynamics-regimes"][0].value < 1
+    assert np.mean([draw.value for draw in nulls["permuted"]["dynamics-plane"]]) < 0.5
     (sudden,) = nulls["false world"]["dynamics-sudden"]
     assert sudden.value == pytest.approx(measures.WINDOW)
     smooth = measures.smooth_fall(np.arange(5.0), np.array([1.0, 0.9, 0.5, 0.4, 0.2]))
