@@ -11,8 +11,10 @@ from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
-LINEAR = Null(
-    "false world", "the best linear models, whose principal components cannot use interference"
+KINDS = Null(
+    "permuted",
+    "dependent and independent features, each over its best linear model, exchanged at random in "
+    "each seed",
 )
 DECAYS = Null("permuted", "the decays are shuffled within each seed and kind of features")
 INDEPENDENT = Null(
@@ -59,11 +61,12 @@ CLAIMS = (
     *(
         HELPFUL.claim(
             f"constructive-loss-{kind}",
-            f"A {kind} dependence of features lowers the loss (loss over that of independent "
-            "features, without decay)",
+            f"A {kind} dependence of features lowers the loss by more than that of the best linear "
+            "models, which cannot use interference (loss over that of independent features, over "
+            "the same ratio of linear models, without decay, geometric mean)",
             at_most(1),
             "a relation",
-            null=LINEAR,
+            null=KINDS,
         )
         for kind in DEPENDENT
     ),

@@ -46,13 +46,16 @@ def loss(record: Record) -> Figure:
     mean = data.isel(decay=0).mean("seed")
     cost = mean.loss / mean.loss.sel(kind="independent")
     moved = mean.permuted_loss / mean.loss
-    shares = [100 * float(cost.sel(kind=kind)) for kind in ("circular", "clustered")]
-    factors = [float(moved.sel(kind=kind)) for kind in ("circular", "clustered")]
+    linear = mean.linear_loss / mean.linear_loss.sel(kind="independent")
+    shares, least, factors = (
+        [float(values.sel(kind=kind)) for kind in ("circular", "clustered")]
+        for values in (100 * cost, 100 * linear, moved)
+    )
     headline(
         figure,
         f"Circular features lose {shares[0]:.0f} % of what independent ones do, clustered ones "
-        f"{shares[1]:.0f} %; with directions exchanged {factors[0]:.1f} and {factors[1]:.1f} times "
-        "as much",
+        f"{shares[1]:.0f} % (best linear models {least[0]:.0f} and {least[1]:.0f} %); with "
+        f"directions exchanged {factors[0]:.1f} and {factors[1]:.1f} times as much",
     )
     letter_panels(axes[0])
     return figure
@@ -112,8 +115,8 @@ FIGURES = (
         loss,
         message="Loss over weight decay for three dependences of the same features, the loss of "
         "exchanged directions, and the clarity of the arrangement.",
-        refuted="This is refuted if dependent features lose as much as independent ones, or "
-        "exchanged directions no more.",
+        refuted="This is refuted if dependent features are no farther below their dashed line "
+        "than independent ones, or exchanged directions lose no more.",
     ),
     FigureSpec(
         "arrangement",

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.estimate import Estimate, geometric_estimate, mean_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.null_samples import DRAWS
@@ -28,7 +28,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: shuffled decays and features, other features, best linear models."""
+    """Draws of the nulls: shuffled decays and features, other features, exchanged sides."""
     data = record.data
     if not _wanted(data):
         return {}
@@ -37,7 +37,6 @@ def nulls(record: Record) -> Nulls:
     places = [shuffled(data, ["W"], "feature", rng, ["seed"]) for rng in rngs]
     of_decays = [_of_decays(one) for one in decays]
     of_places = [_arrangements(one) for one in places]
-    linear = data.linear_loss / data.linear_loss.sel(kind="independent")
     change = abs(data.permuted_loss / data.loss - 1).mean("decay")
     exchanged = np.log(data.loss / data.permuted_loss).sel(kind="independent", decay=0.0).values
     against = np.log(data.loss.sel(decay=0.0) / data.linear_loss).transpose("kind", "seed").values
@@ -50,12 +49,15 @@ def nulls(record: Record) -> Nulls:
         },
         "permuted": {"constructive-linear": [_worst(np.exp(rows * against)) for rows in signs]}
         | {
+            f"constructive-loss-{kind}": [
+                geometric_estimate(rows[0] * _beside_linear(data, kind)) for rows in signs
+            ]
+            for kind in DEPENDENT
+        }
+        | {
             name: [draw[name] for draw in draws]
             for draws in (of_decays, of_places)
             for name in draws[0]
-        },
-        "false world": {
-            f"constructive-loss-{kind}": [float(linear.sel(kind=kind))] for kind in DEPENDENT
         },
     }
 
@@ -99,9 +101,9 @@ def _wanted(data: xr.Dataset) -> bool:
 
 @measures("constructive-loss-*", "constructive-control", "constructive-linear")
 def _losses(data: xr.Dataset) -> dict[str, Estimate]:
-    """Losses of dependent features beside those of independent ones, and beside a linear model."""
+    """Losses beside those of independent features, of exchanged ones and of linear models."""
     found = {
-        f"constructive-loss-{kind}": mean_estimate(ratio(data).sel(kind=kind, decay=0.0))
+        f"constructive-loss-{kind}": geometric_estimate(_beside_linear(data, kind))
         for kind in DEPENDENT
     }
     independent = (data.permuted_loss / data.loss).sel(kind="independent")
@@ -117,6 +119,13 @@ def _losses(data: xr.Dataset) -> dict[str, Estimate]:
             "constructive-linear": linear,
         }
     )
+
+
+def _beside_linear(data: xr.Dataset, kind: str) -> np.ndarray:
+    """Log of the ratio of losses without decay over that of the best linear models, ``[seed]``."""
+    linear = data.linear_loss.sel(kind=kind) / data.linear_loss.sel(kind="independent")
+    logs: np.ndarray = np.log((ratio(data).sel(kind=kind, decay=0.0) / linear).values)
+    return logs
 
 
 @measures("constructive-arranged-*")

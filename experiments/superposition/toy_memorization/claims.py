@@ -77,19 +77,21 @@ CLAIMS = (
     PAPER.claim(
         "memorization-sample-dimension",
         "Few samples share the dimensions: D_X = m/T (mean of D_X T/m at T = 5 and 8)",
-        near(1, 0.1),
-        "a tight frame has 1, whatever its norms within a set",
+        near(1, 0.05),
+        "a tight frame has 1, whatever its norms within a set, and so have frames of many samples",
         kind="number",
         printed="D_X = m/T",
         null=Null("printed number", "random directions have 0.83 and 0.89", answer=0.86),
     ),
     PAPER.claim(
         "memorization-no-features",
-        "Few samples leave features without dimensions (fifth largest D_f at T = 8)",
-        at_most(0.2),
-        "half of a pentagon's 2/5",
-        printed="with few points the features are in disorder; no number",
-        null=START,
+        "Few samples leave features without the dimensions that many samples give five of them "
+        "(fifth largest D_f at the largest T less that at T = 8)",
+        at_least(0.1),
+        "a quarter of a pentagon's 2/5",
+        printed="with few points the features are in disorder, with many five form a pentagon; no "
+        "number",
+        null=SIZES,
     ),
     PAPER.claim(
         "memorization-pentagon",

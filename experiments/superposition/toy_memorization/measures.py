@@ -41,9 +41,11 @@ def nulls(record: Record) -> Nulls:
     if not _wanted(data):
         return {}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
-    sizes = [shuffled(data, ["test_loss"], "points", rng, ["dataset"]) for rng in rngs]
+    of_sizes = ["test_loss", "feature_dimension"]
+    sizes = [shuffled(data, of_sizes, "points", rng, ["dataset"]) for rng in rngs]
     permuted: dict[str, Draws] = {
         "memorization-generalises": [_most(one) for one in sizes],
+        "memorization-no-features": [mean_estimate(_fifth_gained(one)) for one in sizes],
         "memorization-onset": [density * _onset_or_later(one) for one in sizes],
     }
     if data.sizes["decay"] > 1:
@@ -133,14 +135,20 @@ def _features(data: xr.Dataset) -> dict[str, Estimate]:
     """Dimensions of features, and the pentagon."""
     first, most = data.isel(decay=0), data.points.values[-1]
     ordered = np.sort(first.feature_dimension.transpose("points", "dataset", "feature").values)
-    few = list(data.points.values).index(FEW[-1])
     return {
-        "memorization-no-features": mean_estimate(ordered[few, :, -CORNERS]),
+        "memorization-no-features": mean_estimate(_fifth_gained(data)),
         "memorization-pentagon": share_estimate(pentagons(data)),
         "memorization-feature-dimension": mean_estimate(ordered[-1, :, -CORNERS:].mean(axis=1)),
         "memorization-sample-share": mean_estimate(first.sample_dimension.sel(points=most)),
         "memorization-norm-plateau": mean_estimate(first.W_norm.sel(points=most)),
     }
+
+
+def _fifth_gained(data: xr.Dataset) -> np.ndarray:
+    """Fifth largest D_f at the largest T less that at the larger of the few, ``[dataset]``."""
+    at = data.isel(decay=0).sel(points=[FEW[-1], data.points.values[-1]]).feature_dimension
+    few, most = np.sort(at.transpose("points", "dataset", "feature").values)[..., -CORNERS]
+    return most - few
 
 
 def is_pentagon(W: np.ndarray) -> bool:
@@ -225,7 +233,6 @@ def _untrained(data: xr.Dataset, std: float, rngs: list[np.random.Generator]) ->
         W = normal_weights(rng, std, *shape)
         largest = np.sort(dimensionalities(W), axis=-1)[:, -CORNERS:]
         draw = {
-            "memorization-no-features": mean_estimate(largest[:, 0]),
             "memorization-feature-dimension": mean_estimate(largest.mean(axis=1)),
             "memorization-pentagon": share_estimate([is_pentagon(one) for one in W]),
         }

