@@ -3,6 +3,7 @@
 import dataclasses
 import typing
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -33,6 +34,7 @@ def register(name: str, spec: type) -> None:
     )
 
 
+@cache  # Hydra's store copies a node before it composes anything into it
 def _node(name: str, spec: type) -> DictConfig:
     parts: dict[str, tuple[str, Any, Any]] = {}
     for kind in (RunSettings, spec):

@@ -86,6 +86,7 @@ def source_files(
         left_out: Import names of modules and packages that do not count.
     """
     seen: set[Path] = set()
+    asked: set[tuple[str, Path | None]] = set()
     waiting = [start.resolve()]
     while waiting:
         path = waiting.pop()
@@ -95,6 +96,11 @@ def source_files(
         text = path.read_text(encoding="utf-8")
         named = _named(text) if path.name == "__init__.py" else ()
         for name in (*_parsed(text).imports, *named):
+            # A relative name says something else in another folder.
+            key = (name, path.parent if name.startswith(".") else None)
+            if key in asked:
+                continue
+            asked.add(key)
             if not any(name == item or name.startswith(f"{item}.") for item in left_out):
                 waiting.extend(_files(name, path, roots))
     return sorted(seen)
