@@ -5,8 +5,7 @@ from typing import SupportsFloat
 import numpy as np
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.difference import difference_estimate
-from circuitax.records.estimate import Estimate, exact
+from circuitax.records.estimate import Estimate, exact, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -16,6 +15,7 @@ from experiments.real_models.stream_use.claims import CLAIMS
 # Random directions of 576 dimensions have cosines with a deviation of 0.04.
 NEGATIVE = -0.3
 LARGE = -0.9  # eigenvalue score, below which a head erases
+PRESENT = 1 / 3  # attention to the present token, from which a head counts as attending to it
 # Draws of the nulls, random heads that the least of all is drawn from, and random embeddings.
 DRAWS, HEADS, SPECTRA = 500, 540, 20
 
@@ -35,8 +35,8 @@ def measure(record: Record) -> Measured:
         "stream-head-erases": _of_the_model(data.eigenvalues.min()),
     }
     erases, present = data.eigenvalues.values < LARGE, data.present.mean("text").values
-    if erases.any() and not erases.all():
-        found["stream-head-present"] = difference_estimate(present[erases], present[~erases])
+    if erases.any():
+        found["stream-head-present"] = share_estimate(present[erases] >= PRESENT)
     why = f"no head has an eigenvalue score below {LARGE}"
     return Measured(found, unmet_rest(CLAIMS, found, why))
 
@@ -55,11 +55,7 @@ def nulls(record: Record) -> Nulls:
     spectra = [_random_spectrum(rng, int(data.attrs["d_vocab"]), d_model) for _ in range(SPECTRA)]
     erases, present = data.eigenvalues.values.ravel() < LARGE, data.present.mean("text").values
     shuffled = (rng.permutation(erases).reshape(present.shape) for _ in range(DRAWS))
-    more = [
-        difference_estimate(present[some], present[~some])
-        for some in shuffled
-        if some.any() and not some.all()
-    ]
+    some = [share_estimate(present[drawn] >= PRESENT) for drawn in shuffled if drawn.any()]
     of_layers = _least_cosines(rng, n_directions // n_layers, d_model, DRAWS, n_layers)
     return {
         "random": {
@@ -68,7 +64,7 @@ def nulls(record: Record) -> Nulls:
             "stream-neuron-layers": (of_layers < NEGATIVE).mean(axis=1),
             "stream-head-erases": heads,
         },
-        "permuted": {"stream-head-present": more or [None]},
+        "permuted": {"stream-head-present": some or [None]},
     }
 
 

@@ -7,7 +7,7 @@ from circuitax.records.claims import unmet_rest
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import (
     Estimate,
-    geometric_estimate,
+    mean_estimate,
     mean_of_finite,
     share_estimate,
 )
@@ -27,6 +27,8 @@ UNEXPLAINED = 0.5
 # Share of one feature in a neuron's squared input weights from which it is pure, and least ratio of
 # a motif, by which the record was made.
 LEAST_PURITY, LEAST_RATIO, LEAST_INHIBITION = 0.9, 1.5, 0.5
+# Printed ratio of the motif's weights, and the factor within which one counts as such.
+RATIO, FACTOR = 4, 2
 N_DRAWS = 40
 # Share of the variance of the mean that the inputs have on which all seeds are measured
 # (docs/checks.md).
@@ -78,7 +80,10 @@ def nulls(record: Record) -> Nulls:
     return {
         "random": random,
         "permuted": permuted,
-        "mismatched": {"abs-mono-p0.03": beside or [None]},
+        "mismatched": {
+            "abs-mono-p0.03": beside or [None],
+            "abs-mono-p0.3": [_sweep(data).get("abs-mono-p0.1")],
+        },
         "untrained": {"abs-beyond": [0.0]},
     }
 
@@ -260,10 +265,11 @@ def _motif(data: xr.Dataset) -> dict[str, Estimate]:
     seeds = np.unique(data.case_seed.values)
     if len(seeds) > 1:
         for end in ("in", "out"):
-            logs = np.log(data[f"case_{end}_ratio"].values)
+            ratio = data[f"case_{end}_ratio"].values
+            near = (ratio >= RATIO / FACTOR) & (ratio <= RATIO * FACTOR)
             # Motifs of one network are averaged first: the interval counts networks.
-            means = [logs[data.case_seed.values == seed].mean() for seed in seeds]
-            estimates[f"abs-motif-{end}"] = geometric_estimate(means)
+            shares = [near[data.case_seed.values == seed].mean() for seed in seeds]
+            estimates[f"abs-motif-{end}"] = mean_estimate(shares, bounds=(0, 1))
     return estimates
 
 

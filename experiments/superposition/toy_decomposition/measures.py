@@ -1,5 +1,7 @@
 """Measured values of the claims on parameter decomposition, from a record."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
 
@@ -31,18 +33,12 @@ def measure(record: Record) -> Measured:
     for size in PUBLISHED:
         cell = data.sel(target=size)
         found[f"spd-shrinks-less-{size}"] = _mean(abs(cell.norm_ratio - 1))
-        found[f"spd-alive-{size}"] = _mean(cell.alive.sel(place="encoder"))
-        if f"{size} ID" in there:
-            identity = _of_identity(data, size)
-            found[f"spd-alive-identity-{size}"] = (
-                share_estimate(identity == sizes[size][1])
-                if size == "small"
-                else mean_of_finite(identity, bounds=(0, sizes[size][2]))
-            )
         found[f"spd-one-to-one-{size}"] = _mean(cell.one_to_one)
         found[f"decomposition-null-{size}"] = _mean(cell.start_cosine)
         found[f"decomposition-whole-null-{size}"] = _mean(cell.start_rank_one)
         found[f"decomposition-whole-{size}"] = _mean(cell.rank_one)
+    for name, alive, wanted, _ in _alive(record):
+        found[name] = share_estimate(alive == wanted)
     found["decomposition-faithful"] = _worst(data.faithfulness)
     found["decomposition-sufficient"] = _worst(data.masked)
     return Measured(found, {}, unmet_rest(CLAIMS, found, "this run has no identity between"))
@@ -65,11 +61,10 @@ def nulls(record: Record) -> Nulls:
             mismatched[f"decomposition-whole-null-{size}"] = [_mean(cell.start_cosine)]
             mismatched[f"decomposition-null-{other}"] = [_mean(cell.start_cosine)]
     random: dict[str, Draws] = {}
-    if "small ID" in data.target.values:
-        alive, (_, hidden, components, *_) = _of_identity(data, "small"), sizes["small"]
+    for name, alive, wanted, components in _alive(record):
         chance = float(alive.mean()) / components
         drawn = np.random.default_rng(0).binomial(components, chance, (N_CHANCE, alive.size))
-        random["spd-alive-identity-small"] = (drawn == hidden).mean(axis=1)
+        random[name] = (drawn == wanted).mean(axis=1)
     for size in PUBLISHED.keys() & set(data.target.values):
         start = data.sel(target=size).start_norm_ratio
         untrained[f"spd-shrinks-less-{size}"] = [_mean(abs(start - 1))]
@@ -87,10 +82,18 @@ def nulls(record: Record) -> Nulls:
     }
 
 
-def _of_identity(data: xr.Dataset, size: str) -> np.ndarray:
-    """Subcomponents of the identity that are alive, in each seed that stayed finite."""
-    alive = data.alive.sel(target=f"{size} ID", place="identity").values
-    return np.asarray(alive[np.isfinite(alive)])
+def _alive(record: Record) -> Iterator[tuple[str, np.ndarray, int, int]]:
+    """Subcomponents alive in each finite seed, by claim; how many are right, and how many there."""
+    data = record.data
+    for size in PUBLISHED:
+        n_features, hidden, components, *_ = record.notes["sizes"][size]
+        for name, target, place, wanted in (
+            (f"spd-alive-{size}", size, "encoder", n_features),
+            (f"spd-alive-identity-{size}", f"{size} ID", "identity", hidden),
+        ):
+            if target in data.target.values:
+                alive = data.alive.sel(target=target, place=place).values
+                yield name, alive[np.isfinite(alive)], wanted, components
 
 
 def _alone(chosen: np.ndarray) -> Estimate:

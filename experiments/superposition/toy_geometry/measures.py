@@ -24,7 +24,6 @@ LINES = {
     "pentagon": (5, 2),
     "square antiprism": (8, 3),
 }
-LINE_WIDTH = 0.0125
 MOST = 0.8  # of represented features, at which a network counts as the mixture
 LEAST_KIND = 0.2  # of them, of each kind in it
 N_DRAWS, N_OTHERS = 20, 500
@@ -55,7 +54,10 @@ def nulls(record: Record) -> Nulls:
     return {
         "untrained": {name: [draw[name] for draw in found] for name in found[0]},
         "false world": {name: [smooth[name]] for name in ("T5-plateau", "T5-values")},
-        "mismatched": {"geometry-mixture": _other_densities(data)},
+        "mismatched": {
+            "geometry-mixture": _other_densities(data),
+            "T6-half": _other_windows(data),
+        },
     }
 
 
@@ -86,6 +88,22 @@ def _other_densities(data: xr.Dataset) -> list[Estimate | None]:
     mixed, rng = others.transpose("seed", ...).values, np.random.default_rng(0)
     drawn = rng.integers(mixed.shape[1], size=(N_OTHERS, len(mixed)))
     return [share_estimate(mixed[np.arange(len(mixed)), row]) for row in drawn]
+
+
+def _other_windows(data: xr.Dataset) -> list[Estimate | None]:
+    """Medians of D_i in windows of as many densities as the plateau has, without the plateau."""
+    data = data.sortby("inverse_density")
+    size = plateau(data).sizes["inverse_density"]
+    windows = np.lib.stride_tricks.sliding_window_view(_medians(data), size, axis=1).mean(axis=-1)
+    first = int((data.inverse_density < PLATEAU[0]).sum())
+    return [mean_estimate(one) for i, one in enumerate(windows.T) if i != first]
+
+
+def _medians(data: xr.Dataset) -> np.ndarray:
+    """Median of the D_i of features that have any dimension, ``[seed, inverse_density]``."""
+    D = data.dimensionality
+    median = D.where(D > LEAST_DIMENSIONALITY).median("feature")
+    return np.asarray(median.transpose("seed", "inverse_density"))
 
 
 def _power_law(data: xr.Dataset) -> xr.DataArray:
@@ -145,7 +163,8 @@ def _each(data: xr.Dataset, m: int) -> dict[str, Estimate]:
     return {
         "T6-bound": exact(total.max(), data.sizes["seed"]),
         "T6-sum": mean_estimate(total.min("inverse_density")),
-        "T6-half": mean_estimate(kept.mean(["inverse_density", "feature"])),
+        "T6-half": mean_estimate(_medians(plateau(data)).mean(axis=1)),
+        "T6-half-mean": mean_estimate(kept.mean(["inverse_density", "feature"])),
     }
 
 
@@ -181,8 +200,10 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
         "geometry-mixture-digons": mean_estimate(half.sum("feature") / some.sum("feature")),
         "geometry-mixture": share_estimate(_mixed(cell)),
     }
+    lines = np.array([rank / k for k, rank in LINES.values()])
     for name, (k, rank) in LINES.items():
-        on_line = abs(data.dimensionality - rank / k) <= LINE_WIDTH
+        apart = np.abs(lines - rank / k)
+        on_line = abs(data.dimensionality - rank / k) <= apart[apart > 0].min() / 2
         count = int(((data.polytope == names.index(name)) & on_line).sum()) / k
         # Of trained networks: no formula has failed where the count is zero.
         found[f"geometry-{name.replace(' ', '-')}"] = exact(count, seeds)._replace(

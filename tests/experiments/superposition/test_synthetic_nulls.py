@@ -159,8 +159,34 @@ def test_halves_of_a_dimension_are_held_against_random_weights(
     notes["tolerances"] = {"represented": 0.5, "edge": 0.3, "spread": 0.05}
     # Of random weights D_i is a little over m / (m + n + 1): a sixth, or a half.
     for n in (200, m + 2):
-        found.append(verdicts("toy_geometry", of_halves(m, n), **notes)["T6-half"])
+        found.append(verdicts("toy_geometry", of_halves(m, n), **notes)["T6-half-mean"])
     assert found == [HOLDS, WOULD_HOLD]
+
+
+def test_halves_of_a_dimension_on_the_plateau_are_held_against_other_densities(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(toy_geometry, "N_DRAWS", 1)
+    notes = {"n_hidden": 4, "init_std": 1.0}
+    notes["tolerances"] = {"represented": 0.5, "edge": 0.3, "spread": 0.05}
+    everywhere, few = of_halves(4, 20), of_halves(4, 20)
+    few["dimensionality"] = few.dimensionality.where(few.feature > 0, 0.1)
+    on_plateau = (few.inverse_density > 2.1) & (few.inverse_density < 3.6)
+    only = few.assign(dimensionality=few.dimensionality.where(on_plateau, 0.3))
+    most = only.assign(dimensionality=only.dimensionality.where(few.feature > 4, 0.1))
+    found = [verdicts("toy_geometry", one, **notes)["T6-half"] for one in (only, everywhere, most)]
+    assert found == [HOLDS, WOULD_HOLD, FAILS]
+
+
+def test_a_line_takes_features_up_to_half_of_the_way_to_the_next_one() -> None:
+    data = of_halves(4, 8)
+    data["polytope"] = data.polytope.where(data.feature < 4, 2)
+    found = []
+    for off in (0.04, 0.05):
+        one = data.assign(dimensionality=xr.full_like(data.dimensionality, 0.75 - off))
+        record = Record(one, {"n_hidden": 4})
+        found.append(toy_geometry.measure(record).estimates["geometry-tetrahedron"].value)
+    assert found == [data.sizes["seed"] * data.sizes["inverse_density"], 0]
 
 
 def of_samples(few: float, many: float) -> xr.Dataset:

@@ -42,8 +42,6 @@ def test_measures_are_means_over_seeds_of_each_target() -> None:
     cell = record.data.sel(target="large ID")
     assert found["spd-ratio-large-id"].value == pytest.approx(float(cell.norm_ratio.mean()))
     assert found["spd-ratio-large-id"].n == 16 and found["spd-ratio-small-id"].n == 16
-    alive = cell.alive.sel(place="identity").values
-    assert found["spd-alive-identity-large"].value == pytest.approx(np.nanmean(alive))
     worst = record.data.faithfulness.mean("seed").max()
     assert found["decomposition-faithful"].value == pytest.approx(float(worst))
     resized = Record(record.data, record.notes | {"sizes": {"small": [3, 2], "large": [40, 10]}})
@@ -51,17 +49,31 @@ def test_measures_are_means_over_seeds_of_each_target() -> None:
     assert measures.measure(resized).not_run["spd-small"].startswith("this run has other sizes")
 
 
-def test_the_small_identity_takes_two_subcomponents_in_a_share_of_seeds() -> None:
+@pytest.mark.parametrize(
+    ("name", "target", "place", "wanted", "by_chance"),
+    [
+        # By the binomial law exactly two of 20 are alive with probability 0.285 where two are in
+        # the mean, and exactly 40 of 200 with 0.0704.
+        ("spd-alive-identity-small", "small ID", "identity", 2, 0.2852),
+        ("spd-alive-large", "large", "encoder", 40, 0.0704),
+    ],
+)
+def test_subcomponents_are_exactly_as_many_in_a_share_of_seeds(
+    name: str, target: str, place: str, wanted: int, by_chance: float
+) -> None:
     record = Record.load(ACCEPTED)
-    place = {"target": "small ID", "place": "identity"}
     counts = record.data.alive.copy()
-    counts.loc[place] = [3.0, 1.0, np.nan, *[2.0] * 13]
+    counts.loc[{"target": target, "place": place}] = [
+        wanted + 1,
+        wanted - 1,
+        np.nan,
+        *[wanted] * 13,
+    ]
     changed = Record(record.data.assign(alive=counts), record.notes)
-    found = measures.measure(changed).estimates["spd-alive-identity-small"]
+    found = measures.measure(changed).estimates[name]
     assert (found.value, found.n) == (pytest.approx(13 / 15), 15)
-    # The mean of two of twenty: exactly two of them are alive with probability 0.285.
-    draws = measures.nulls(changed)["random"]["spd-alive-identity-small"]
-    assert np.mean(draws) == pytest.approx(0.2852, abs=0.01)
+    draws = measures.nulls(changed)["random"][name]
+    assert np.mean(draws) == pytest.approx(by_chance, abs=0.01)
 
 
 def test_a_run_without_the_identity_between_settles_the_other_claims() -> None:

@@ -192,10 +192,23 @@ def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:
     nulls = abs_measures.nulls(record)["random"]
     for end in ("in", "out"):
         drawn = [draw.value for draw in nulls[f"abs-motif-{end}"]]
-        # Of |a/b| >= 1.5 of two normal numbers, by quadrature over the Cauchy law.
-        r = 1.5 + np.geomspace(1e-9, 1e9, 200_001)
-        weight = np.gradient(r) / (1 + r**2)
-        assert np.mean(drawn) == pytest.approx(np.exp(weight @ np.log(r) / weight.sum()), rel=0.05)
+        # Of |a/b| >= 1.5 of two normal numbers, whose ratio has the law of Cauchy.
+        below = np.arctan([1.5, 2, 8, np.inf])
+        share = (below[2] - below[1]) / (below[3] - below[0])
+        assert np.mean(drawn) == pytest.approx(share, abs=0.02)
+
+
+def test_a_motif_counts_within_a_factor_of_two_of_the_printed_ratio() -> None:
+    record = accepted("toy_abs")
+    data = record.data
+    first = data.case_seed.values == data.case_seed.values[0]
+    ratio = np.where(first, 1.9, 2.1)
+    ratio[-1] = 8.1
+    found = abs_measures.measure(Record(data.assign(case_in_ratio=("case", ratio)), record.notes))
+    last = (data.case_seed.values == data.case_seed.values[-1]).sum()
+    networks = len(np.unique(data.case_seed.values))
+    share = (networks - 1 - 1 / last) / networks
+    assert found.estimates["abs-motif-in"].value == pytest.approx(share)
 
 
 def test_motifs_of_a_null_are_found_as_those_of_the_record() -> None:
