@@ -208,7 +208,7 @@ CLAIMS = (
         section="in-context score of other pairs of positions (O14)",
         explanation="the first token decides, which two layers guess worse than by chance, with a "
         "loss of 4.8 nats, and one layer with smeared keys with 3.9; of all other early tokens it "
-        "is 0.91 or more",
+        "is 0.9 or more",
         printed="whatever pair defines the score, it varies only slightly between models; no "
         "number",
         null=Null("mismatched", "one layer, which the paper says lacks the change, for two layers"),
@@ -220,9 +220,9 @@ CLAIMS = (
         at_least(45),
         "half a right angle: the paper shows a pivot and gives no number",
         section="principal components of per-token losses (O5)",
-        explanation="it turns no more than one layer does in the same steps, by 6 degrees in the "
-        "mean, and later stretches turn by 60 degrees and more in either: four fifths of the "
-        "variance lie on one component, so that what is left of the way may be noise",
+        explanation="one layer turns by 45 degrees in the same steps, and about stretches from "
+        "step 400 on both turn by 60 and more: four fifths of the variance lie on one component, "
+        "so that the way that is left after it may be noise",
         printed="trajectories pivot inside the window; no number",
         null=Null("mismatched", "models of one layer in the same steps, said not to pivot"),
     ),
