@@ -136,7 +136,7 @@ def pair_scores(members: xr.Dataset) -> xr.DataArray:
 
 @measures("pairs-phase")
 def pairs_alike(*kinds: xr.Dataset) -> Estimate:
-    """Least score of a kind of model over the greatest, of the pair of positions that has least.
+    """Least over greatest score of kinds of model, at the pair of positions where it is least.
 
     ``min over pairs of (min over kinds of s) / (max over kinds of s)``, ``s`` the mean score over
     the members of a kind.
