@@ -68,14 +68,12 @@ def nulls(record: Record) -> Nulls:
     false: dict[str, Draws] = {"real-loss-rows": others}
     if notes["no_prose"]:
         return {"random": random, "permuted": turned, "false world": false}
-    pairs, falls, others = prose_rises(data, PAIR), prose_falls(data), unrelated(data)
+    pairs, falls, sets = prose_rises(data, PAIR), prose_falls(data), unrelated(data)
+    more, later = pairs - prose_rises(data, NEW), falls - falls.sel(set="intact")
     random |= {
-        "real-prose-pairs": null_draws.of_sets(pairs, others) or [None],
-        "real-prose-in-context-ablated": null_draws.of_sets(falls - falls.sel(set="intact"), others)
-        or [None],
-        "real-prose-pairs-most": [
-            mean_estimate((pairs - prose_rises(data, NEW)).sel(set=name).values) for name in others
-        ]
+        "real-prose-pairs": null_draws.of_sets(pairs, sets) or [None],
+        "real-prose-in-context-ablated": null_draws.of_sets(later, sets) or [None],
+        "real-prose-pairs-most": [mean_estimate(more.sel(set=name).values) for name in sets]
         or [None],
     }
     return {
