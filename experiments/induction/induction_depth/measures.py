@@ -17,7 +17,7 @@ from experiments.induction.induction_depth.claims import CLAIMS, LAST_PART, LEVE
 from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE
 from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
 
-# Heads are compared within their layers; their null shuffles them there.
+# Heads are compared within their layers; the null of these claims shuffles them there.
 WITHIN_LAYERS = (
     *("depth-score-together", "depth-evaluator-matching", "depth-evaluator-copying"),
     *("depth-corner-alone", "depth-before-after-others"),
@@ -43,12 +43,12 @@ def measure(record: Record) -> Measured:
     found: dict[str, Estimate] = {}
     for n_layers, at in _places([*deep, *deeper]).items():
         found[f"depth-last-{n_layers}"] = share_estimate(at == n_layers - 1)
-    found |= _of_heads(deep)
+    found |= _of_heads(deep) | _copies([*deep, *deeper])
     if second is not None:
         found |= _of_changes(last_score(second), deep, deeper, with_mlps)
     for part in by_layers[3]:
         found["depth-share-3"] = mean_estimate(jump_share(part))
-    found |= _of_sizes([part for part in (*arms, *mlps) if int(part.n_layers) > 1])
+    found |= _of_sizes([with_head(part) for part in (*arms, *mlps) if int(part.n_layers) > 1])
     if second is not None:
         found |= _of_tokens(second)
     if narrow is not None and wide is not None:
@@ -93,6 +93,13 @@ def nulls(record: Record) -> Nulls:
         ]
         names = WITHIN_LAYERS if within else draws[0]
         permuted |= {name: [draw.get(name) for draw in draws] for name in names}
+    rng = np.random.default_rng(0)
+    permuted["depth-matching-copies"] = [
+        _copies([_heads_shuffled(part, rng, False) for part in deepest]).get(
+            "depth-matching-copies"
+        )
+        for _ in range(DRAWS)
+    ]
     # Any layer behind the first alike: counts at even steps of their binomial distribution.
     levels = (np.arange(PLACES) + 0.5) / PLACES
     random: dict[str, Draws] = {
@@ -145,7 +152,9 @@ def _of_one_layer(arms: list[xr.Dataset], second: xr.Dataset) -> dict[str, Draws
                 continue
             found |= {key: [changed] for key in ("depth-change", "depth-change-deeper")}
             found["depth-share-3"] = [mean_estimate(share)]
-            others = [size for size in arms if int(size.n_layers) > 1 and size is not second]
+            others = [
+                with_head(size) for size in arms if int(size.n_layers) > 1 and size is not second
+            ]
             found |= {name: [alike] for name, alike in _of_sizes([part, *others]).items()}
     return found
 
@@ -223,12 +232,12 @@ def _places(parts: list[xr.Dataset]) -> dict[int, np.ndarray]:
     "depth-before-*",
     "depth-evaluator-*",
     "depth-corner-alone",
-    "depth-matching-copies",
     "depth-score-together",
 )
 def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
-    """Scores of single heads of deep models, as one number for each seed."""
+    """Scores of single heads of deep models, as one number for each seed; one of all together."""
     samples: dict[str, list[float]] = {}
+    products: list[tuple[float, float, float]] = []
 
     def add(name: str, value: float) -> None:
         if np.isfinite(value):
@@ -243,9 +252,9 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             matches, idle = prefix >= PREFIX_SCORE, prefix < NO_MATCH
             if not matches.any():
                 continue
-            add("depth-matching-copies", float(np.mean(copying[matches] > 0)))
             add("depth-score-together", _ranks_in_layers(prefix, copying))
-            add("depth-evaluator-matching", _ranks_in_layers(prefix, later.qk_trace.values))
+            x, y = _above_layers(prefix), _above_layers(later.qk_trace.values)
+            products.append((float(x @ y), float(x @ x), float(y @ y)))
             every = model.copying.values, model.eigenvalues.values
             add("depth-evaluator-copying", _ranks_in_layers(*every))
             along = later.before_after.values
@@ -255,18 +264,47 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             corner = np.minimum(later.eigenvalues.values, later.matching.values)
             add("depth-before-after-others", _lead_in_layers(along, matches, idle))
             add("depth-corner-alone", _lead_in_layers(corner, matches, idle))
-    # Of what is compared here only this is a share.
-    bounds = {"depth-matching-copies": (0.0, 1.0)}
-    return {
-        name: mean_estimate(values, bounds=bounds.get(name))
-        for name, values in samples.items()
-        if len(values) > 1
-    }
+    found = {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
+    if len(products) > 1 and np.prod(np.sum(products, axis=0)[1:]) > 0:
+        found["depth-evaluator-matching"] = _correlation(np.array(products))
+    return found
+
+
+@measures("depth-matching-copies")
+def _copies(parts: list[xr.Dataset]) -> dict[str, Estimate]:
+    """Share of prefix-matching heads behind the first layer that copy, as one number a seed."""
+    shares = []
+    for part in parts:
+        later = part.isel(layer=slice(1, int(part.n_layers))).transpose("member", ...)
+        for prefix, copying in zip(later.prefix.values, later.copying.values, strict=True):
+            if (matches := prefix >= PREFIX_SCORE).any():
+                shares.append(float(np.mean(copying[matches] > 0)))
+    if len(shares) < 2:
+        return {}
+    return {"depth-matching-copies": mean_estimate(shares, bounds=(0, 1))}
+
+
+def _correlation(products: np.ndarray) -> Estimate:
+    """Correlation over the heads of all models, from sums of products of each, ``[model, 3]``.
+
+    ``sum x y / sqrt(sum x^2 sum y^2)``: above the means of their layers x and y have a mean of 0.
+    """
+
+    def over(chosen: np.ndarray) -> float:
+        both, first, second = products[chosen].sum(axis=0)
+        return float(both / np.sqrt(first * second)) if first * second > 0 else np.nan
+
+    return resampled_estimate(over, len(products))
+
+
+def _above_layers(values: np.ndarray) -> np.ndarray:
+    """What heads have above the mean of their layer; of ``[layer, head]``, in one row."""
+    return (values - values.mean(axis=1, keepdims=True)).ravel()
 
 
 def _ranks_in_layers(first: np.ndarray, second: np.ndarray) -> float:
     """Rank correlation of what heads have above the mean of their layer, ``[layer, head]``."""
-    return _ranks(*((each - each.mean(axis=1, keepdims=True)).ravel() for each in (first, second)))
+    return _ranks(_above_layers(first), _above_layers(second))
 
 
 def _lead_in_layers(values: np.ndarray, some: np.ndarray, others: np.ndarray) -> float:
@@ -289,10 +327,17 @@ def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
+def with_head(part: xr.Dataset) -> xr.Dataset:
+    """The members of one size that have a prefix-matching head when training ends."""
+    return members_where(part, part.prefix.max(["layer", "head"]) >= PREFIX_SCORE)
+
+
 @measures("depth-score-alike")
 def _of_sizes(arms: list[xr.Dataset]) -> dict[str, Estimate]:
-    """Comparison of the last in-context scores of all sizes."""
-    scores = [part.in_context.isel(step=-1).values for part in arms]
+    """Comparison of the last in-context scores of all sizes that have a member."""
+    scores = [part.in_context.isel(step=-1).values for part in arms if part.sizes["member"]]
+    if not scores:
+        return {}
 
     def alike(*chosen: np.ndarray) -> float:
         means = [-score[i].mean() for score, i in zip(scores, chosen, strict=True)]

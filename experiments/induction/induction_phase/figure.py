@@ -282,10 +282,10 @@ FIGURES = (
         "circuits",
         circuits,
         message="The circuit forms in the weights before the in-context score falls: its traces "
-        "have risen by then (b), and the training trajectory hardly turns there (a, the plane of "
-        "largest variance of single tokens' losses).",
+        "have risen by then (b). Training turns there by half a right angle, and so does that of "
+        "one layer in the same steps (a, the plane of largest variance of single tokens' losses).",
         refuted="Refuted if the curves of b rise in the shaded stretch, or the paths of a have a "
-        "corner where they become thick.",
+        "corner where they are thick, and those of one layer have none.",
     ),
     FigureSpec(
         "ablation",

@@ -27,6 +27,7 @@ def measure(record: Record) -> Measured:
     )
     enough, usual = record.notes["prefix_score"], last_score(two)
     end_of_one, end_of_two = one.isel(step=-1), two.isel(step=-1)
+    one_beside, two_beside = side_by_side(record.data)
     measured = {
         "phase-two-layers": share_estimate(has_changed(two, usual)),
         "phase-share": mean_estimate(jump_share(two)),
@@ -43,11 +44,11 @@ def measure(record: Record) -> Measured:
         "previous-dissolves": mean_estimate(
             end_of_two.best_previous_new - end_of_two.best_previous_again
         ),
-        "index-two-layers": mean_estimate(two.slope_after - two.slope_before),
-        "index-one-layer": mean_estimate(one.slope_after - one.slope_before),
-        "pairs-phase": pairs_alike(two),
-        "pivot-two-layers": mean_estimate(turns(two)),
-        "pivot-one-layer": mean_estimate(turns(one)),
+        "index-two-layers": mean_estimate(steepening(two)),
+        "index-one-layer": mean_estimate(steepening(one)),
+        "pairs-phase": pairs_alike(two, smeared, both),
+        "pivot-two-layers": mean_estimate(turns(two, two)),
+        "pivot-one-layer": mean_estimate(turns(one_beside, two_beside)),
         **{f"trace-{name}": mean_estimate(rise) for name, rise in _traces(two).items()},
         "ablation-induction": mean_estimate(lost_without(end_of_two, "prefix-matching heads")),
         "ablation-others": mean_estimate(lost_without(end_of_two, "all others")),
@@ -57,9 +58,11 @@ def measure(record: Record) -> Measured:
 
 def nulls(record: Record) -> Nulls:
     """Draws of the nulls: one layer for two and two for one, other seeds, heads and labels."""
-    one, two, both = (
-        members_where(record.data.sel(arm=arm)) for arm in ("1 layer", "2 layers", BOTH)
+    one, two, smeared, both = (
+        members_where(record.data.sel(arm=arm))
+        for arm in ("1 layer", "2 layers", "1 layer, smeared", BOTH)
     )
+    turned_one = mean_estimate(turns(*side_by_side(record.data)))
     enough, usual = record.notes["prefix_score"], last_score(two)
     start, end_of_one, end_of_two = two.isel(step=0), one.isel(step=-1), two.isel(step=-1)
     changed_one, changed_two = (share_estimate(has_changed(part, usual)) for part in (one, two))
@@ -86,14 +89,12 @@ def nulls(record: Record) -> Nulls:
             "bump-one-layer": [share_estimate(two.bump >= BUMP_NATS)],
             "together-prefix": prefix or [None],
             "together-previous": previous or [None],
-            "index-two-layers": [mean_estimate(one.slope_after - one.slope_before)],
-            "index-one-layer": [mean_estimate(two.slope_after - two.slope_before)],
+            "index-two-layers": [mean_estimate(steepening(one))],
+            "index-one-layer": [mean_estimate(steepening(two))],
             "ablation-induction": [mean_estimate(lost_without(end_of_two, "all others"))],
-            "pairs-phase": [
-                pairs_alike(one),
-            ],
-            "pivot-two-layers": [mean_estimate(turns(one))],
-            "pivot-one-layer": [mean_estimate(turns(two))],
+            "pairs-phase": [pairs_alike(one, smeared, both)],
+            "pivot-two-layers": [turned_one],
+            "pivot-one-layer": [mean_estimate(turns(two, two))],
             "trace-keys": [mean_estimate(_traces(two, other=True)["keys"])],
         },
         "permuted": {
@@ -134,28 +135,58 @@ def pair_scores(members: xr.Dataset) -> xr.DataArray:
 
 
 @measures("pairs-phase")
-def pairs_alike(members: xr.Dataset) -> Estimate:
-    """Least score of a pair of positions over the greatest, of the means over members."""
-    scores = pair_scores(members).transpose("member", ...).values
+def pairs_alike(*kinds: xr.Dataset) -> Estimate:
+    """Least over greatest score of kinds of model, at the pair of positions where it is least.
 
-    def alike(chosen: np.ndarray) -> float:
-        means = scores[chosen].mean(axis=0)
-        return float(means.min() / means.max())
+    ``min over pairs of (min over kinds of s) / (max over kinds of s)``, ``s`` the mean score over
+    the members of a kind.
+    """
+    scores = [pair_scores(members).transpose("member", ...).values for members in kinds]
 
-    return resampled_estimate(alike, len(scores))
+    def alike(*chosen: np.ndarray) -> float:
+        means = [score[i].mean(axis=0) for score, i in zip(scores, chosen, strict=True)]
+        return float((np.min(means, axis=0) / np.max(means, axis=0)).min())
+
+    return resampled_estimate(alike, *(len(score) for score in scores))
 
 
-def turns(members: xr.Dataset) -> xr.DataArray:
-    """Turning angle of each member's trajectory at the start of its phase change, in degrees."""
+@measures("index-*")
+def steepening(members: xr.Dataset) -> xr.DataArray:
+    """Change of each member's slope of the loss by ln(token index) through its phase change.
+
+    The slope, in nats, is that of `circuits.losses.loss_slope` at the index by which every text
+    repeats; the record keeps it at the beginning of the change and at the end of training alone.
+    """
+    at = int(members.every_text_repeats) - 1
+    index, place = np.log(members["index"].values), np.arange(members.sizes["position"])
+    near = (np.abs(index - index[at]) <= np.log(2) / 2) | (np.abs(place - at) <= 1)
+    losses = members.loss_by_position.isel(position=near).transpose("position", "step", "member")
+    lines = np.polyfit(index[near], losses.values.reshape(near.sum(), -1), 1)[0]
+    slope = losses.isel(position=0, drop=True).copy(data=lines.reshape(losses.shape[1:]))
+    return _at(slope, members.jump_end) - _at(slope, members.jump_start)
+
+
+def side_by_side(data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
+    """Members of one and of two layers with the same texts, where both stayed finite."""
+    arms = [data.sel(arm=arm, drop=True) for arm in ("1 layer", "2 layers")]
+    both = arms[0].alive & arms[1].alive
+    return members_where(arms[0], both), members_where(arms[1], both)
+
+
+@measures("pivot-*")
+def turns(members: xr.Dataset, changing: xr.Dataset) -> xr.DataArray:
+    """Angle between each trajectory's way to a phase change and its way on from it, in degrees.
+
+    Args:
+        members: With ``trajectory`` ``[step, member, component]``.
+        changing: Whose phase changes are taken, of as many members; these members or others.
+    """
     places = members.trajectory
-    start, middle, end = (
-        places.isel(step=0),
-        *(_at(places, members[f"jump_{edge}"]) for edge in ("start", "end")),
-    )
-    before, through = middle - start, end - middle
-    lengths = np.sqrt((before**2).sum("component") * (through**2).sum("component"))
-    cosine = (before * through).sum("component") / lengths.where(lengths > 0)
-    # A change that begins with training has no way before it, and no turn.
+    start, end = (_at(places, changing[f"jump_{edge}"]) for edge in ("start", "end"))
+    before, after = start - places.isel(step=0), places.isel(step=-1) - end
+    lengths = np.sqrt((before**2).sum("component") * (after**2).sum("component"))
+    cosine = (before * after).sum("component") / lengths.where(lengths > 0)
+    # A change that begins or ends with training has a way on one side alone, and no turn.
     return np.degrees(np.arccos(cosine.clip(-1, 1))).fillna(0)
 
 

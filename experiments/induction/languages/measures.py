@@ -14,7 +14,8 @@ from circuitax.records.shared_exam import over_seeds_only, widened
 from experiments.induction.languages.claims import CLAIMS
 from experiments.induction.shared.measures_term_worth import (
     even_attention,
-    local_attention,
+    offsets_exchanged,
+    previous_preferred,
     term_worth,
     without_redundancy,
 )
@@ -66,7 +67,7 @@ def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls on English: untrained heads, other offsets, and sides exchanged."""
+    """Draws of the nulls on English: untrained heads, and offsets and sides exchanged."""
     if "missing" in record.notes:
         return {}
     data = record.data.sel(language="english")
@@ -83,12 +84,12 @@ def nulls(record: Record) -> Nulls:
         },
         "untrained": {"english-most-copy": [mean_estimate(start)]},
         "mismatched": {
-            "english-local": [mean_estimate(local_attention(members, 2))],
             "english-zero-layers": [mean_estimate(one - members.bigram_loss)],
         },
         "permuted": exchanged(
             {f"english-{name}": found[name] for name in DIFFERENCES if name in found}
-        ),
+        )
+        | {"english-local": offsets_exchanged(members)},
         "false world": {
             "english-layer-0-nearly-redundant": without_redundancy(
                 worth.first_alone, worth.first_last
@@ -122,7 +123,7 @@ def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "layer-0-nearly-redundant": worth.first_last / worth.first_alone,
         "layer-1-above-0": worth.second_last - worth.first_last,
         "layer-1-share": worth.second_last / worth.of_both_layers,
-        "local": local_attention(members),
+        "local": previous_preferred(members),
         "previous-head": members.attention.isel(layer=0, offset=1).max("head"),
         "induction-head": members.prefix.max(("layer", "head")),
     }

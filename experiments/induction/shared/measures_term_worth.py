@@ -100,25 +100,39 @@ def even_attention(n_ctx: int) -> float:
     return float((1 / (1 + np.arange(n_ctx // 2, n_ctx))).mean())
 
 
-def local_attention(members: xr.Dataset, first: int = 0) -> xr.DataArray:
-    """Attention of first-layer heads to the present and the previous token, over uniform attention.
+def nearest_preferred(members: xr.Dataset) -> xr.DataArray:
+    """Attention of first-layer heads to each of the three nearest tokens, less the most to another.
 
-    The mean over heads of the share of their attention, less that of uniform attention over the
-    second half of the context, where it is tabled.
+    ``a_k - max over j != k of a_j`` of the present token, the previous one and the one before it,
+    ``[member, head, offset]``.
 
     Args:
-        members: With ``n_ctx`` and ``attention`` ``[member, layer, head, offset]``, from offset 0
-            on.
-        first: The nearer of the two offsets; 0 for the present and the previous token.
+        members: With ``attention`` ``[member, layer, head, offset]``, from offset 0 on.
 
     Raises:
-        ValueError: If the two offsets are not among those on record.
+        ValueError: If fewer than three offsets are on record.
     """
-    n_ctx, n_offsets = int(members.n_ctx), members.sizes["offset"]
-    if n_offsets < first + 2:
-        raise ValueError(
-            f"attention has {n_offsets} offsets, must have those of {first} and {first + 1} tokens"
-        )
-    even = np.mean(2 / (np.arange(n_ctx // 2, n_ctx) + 1))
-    near = members.attention.isel(layer=0, offset=slice(first, first + 2)).sum("offset")
-    return near.mean("head") - even
+    if (n_offsets := members.sizes["offset"]) < 3:
+        raise ValueError(f"attention has {n_offsets} offsets, must have those of 0, 1 and 2 tokens")
+    near = members.attention.isel(layer=0, offset=slice(3))
+    others = [near.isel(offset=[i for i in range(3) if i != k]).max("offset") for k in range(3)]
+    return near - xr.concat(others, "offset")
+
+
+def previous_preferred(members: xr.Dataset) -> xr.DataArray:
+    """`nearest_preferred` of the previous token, mean over first-layer heads, ``[member]``."""
+    return nearest_preferred(members).isel(offset=1, drop=True).mean("head")
+
+
+def offsets_exchanged(members: xr.Dataset, n_draws: int = 1000, seed: int = 0) -> list[Estimate]:
+    """Means of `previous_preferred` where any of the three tokens is the previous one of a head.
+
+    Args:
+        members: As for `nearest_preferred`.
+        n_draws: Draws, at least 1.
+        seed: Seed of the choices.
+    """
+    each = nearest_preferred(members).transpose("member", "head", "offset").values
+    chosen = np.random.default_rng(seed).integers(3, size=(n_draws, *each.shape[:2], 1))
+    drawn = np.take_along_axis(each[None], chosen, axis=-1)[..., 0].mean(axis=-1)
+    return [mean_estimate(row) for row in drawn]

@@ -14,7 +14,8 @@ from circuitax.records.shared_exam import over_seeds_only, widened
 from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE
 from experiments.induction.shared.measures_term_worth import (
     even_attention,
-    local_attention,
+    offsets_exchanged,
+    previous_preferred,
     term_worth,
     without_redundancy,
 )
@@ -50,7 +51,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: models before training, other offsets, and sides exchanged."""
+    """Draws of the nulls: models before training, and offsets and sides exchanged."""
     members = members_where(record.data)
     if not members.sizes["member"]:
         return {}
@@ -58,16 +59,14 @@ def nulls(record: Record) -> Nulls:
     start = record.data.assign({name: record.data[f"{name}_at_init"] for name in names})
     start = start.assign(order_loss=record.data.order_loss_by_step.isel(step=0))
     samples, worth = _samples(members), term_worth(members)
-    others = range(2, members.sizes["offset"] - 1, 2)
-    local = [mean_estimate(local_attention(members, first)) for first in others]
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
         "random": {
             "text-previous-head": [even_attention(int(record.data.n_ctx))],
             "text-positional": _positional_at_random(members),
         },
-        "mismatched": {"text-local": local or [None]},
-        "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
+        "permuted": exchanged({name: samples[name] for name in DIFFERENCES})
+        | {"text-local": offsets_exchanged(members)},
         "false world": {
             "text-layer-0-nearly-redundant": without_redundancy(worth.first_alone, worth.first_last)
         },
@@ -126,7 +125,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "text-layer-1-share": worth.second_last / worth.of_both_layers,
         "text-composition-below-null": z.mean(["kind", "writer", "reader"]),
         "text-copying-rises": (members.copying - members.copying_at_init).mean(["layer", "head"]),
-        "text-local": local_attention(members),
+        "text-local": previous_preferred(members),
         "text-previous-head": members.attention.isel(layer=0, offset=1).max("head"),
         "text-positional": members.positional.mean("head"),
         "text-patterns-react": raised,

@@ -223,11 +223,13 @@ CLAIMS = (
         "layer-0-alone",
         "... and those of the first layer a part of it: share",
         between(0.05, 0.5),
-        "1.3 of 5.25 in the paper, a quarter (F17); within a factor of two above, and above 0",
+        "1.3 of 5.25 in the paper, a quarter (F17); within a factor of two above, and above 0. "
+        "That is of text, of which `text-layer-1-share` asks it",
         explanation="random tokens have no skip-trigrams: a head of the first layer that "
         "cannot find the repeat may have little to say",
-        printed="1.3 nats of 5.25" + OTHER,
         section="term importance by layer (F17)",
+        origin="ours",
+        link="",
         null=Null("permuted", "the two layers are exchanged"),
     ),
     TERMS.claim(

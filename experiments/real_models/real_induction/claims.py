@@ -49,10 +49,12 @@ COMPOSED = ClaimSource(
     null=PAIRS,
 )
 LARGER = replace(PAPER, source="framework paper", cites=(Paper.FRAMEWORK,), link=papers.FRAMEWORK)
+CHAPTERS = "beginnings of twelve chapters of prose, 128 tokens each"
 PROSE = replace(
     PAPER,
     n=12,
-    selection="beginnings of twelve chapters of prose, 128 tokens each",
+    selection=CHAPTERS + "; eight of ten random sets, those without a head of prefix score above "
+    "0.2 and without the five previous-token heads",
     opening="SmolLM2-135M on prose: ",
     printed="induction heads do almost all in-context learning of small attention-only "
     "models; no number",
@@ -61,6 +63,7 @@ DIAGRAM = "Q-, K- and V-composition, there of two layers (F18)"
 SETS = "ten random sets of five other heads"
 
 SETS_NULL = Null("random", "each set of random heads against the others")
+UNRELATED = Null("random", "each of these random sets against the others")
 
 CLAIMS = (
     OURS.claim(
@@ -124,13 +127,19 @@ CLAIMS = (
     ),
     PAPER.claim(
         "real-copying",
-        "heads that match prefixes copy: mean direct effect of the five best on the right logit, "
-        "over the mean token",
-        at_least(0),
-        "a sign",
+        "heads that match prefixes copy, and others of their layers less: share of the choices of "
+        "as many heads of each of these layers whose mean direct effect on the right logit, over "
+        "the mean token, is less than that of the five best",
+        at_least(0.95),
+        "an exact test: one choice in twenty passes. Matching is half of it, as a head that does "
+        "not look at the right token has no effect on it",
+        n=1,
+        selection="one model: the five best by attention, three of layer 17 and two of 18, and all "
+        "3,024 choices of as many",
         section="distributions of scores (O12)",
-        printed="high prefix scores go with positive copying; no number",
-        null=Null("random", "five random heads"),
+        printed="heads that match prefixes are more likely to copy, the more so the higher they "
+        "score; no number",
+        null=Null("random", "each of these choices in the place of the five best"),
     ),
     PAPER.claim(
         "real-anti-copying",
@@ -210,12 +219,14 @@ CLAIMS = (
     ),
     COMPOSED.claim(
         "real-k-over-q",
-        "they do so through keys rather than queries: the share through keys minus that through "
-        "queries, mean over pairs",
-        at_least(0.0),
-        "a sign",
+        "they do so through keys rather than queries: share through keys minus that through "
+        "queries, mean over pairs; given is how many of the choices of other heads from the layers "
+        "of the previous-token heads, the induction heads as they are, have less",
+        at_least(0.95),
+        "an exact test: one choice in twenty passes",
         section=DIAGRAM,
         printed="K-composition with the previous-token head is the largest; no number",
+        null=Null("random", "each of these choices in the place of the previous-token heads"),
     ),
     replace(COMPOSED, source="circuitax", cites=(), origin="ours", link="").claim(
         "real-k-rotation",
@@ -242,7 +253,7 @@ CLAIMS = (
         at_least(0.0),
         "a sign",
         section="ablations (O8), there on small models and on random repeats of larger ones",
-        null=SETS_NULL,
+        null=UNRELATED,
     ),
     PROSE.claim(
         "real-prose-pairs-most",
@@ -251,7 +262,7 @@ CLAIMS = (
         at_least(0.0),
         "a sign",
         section="ablations (O8), there on small models and on random repeats of larger ones",
-        null=Null("random", "sets of five random heads"),
+        null=Null("random", "each of these random sets in the place of the induction heads"),
     ),
     PROSE.claim(
         "real-prose-in-context",
@@ -259,6 +270,7 @@ CLAIMS = (
         "eighth, nats",
         at_most(0.0),
         "a sign",
+        selection=CHAPTERS,
         section="in-context score, there of the 500th token minus the 50th",
         explanation="chapters of 128 tokens may be too short and too few: one part of a chapter "
         "differs from another by more than the loss falls after its first sixteen tokens",
@@ -274,7 +286,7 @@ CLAIMS = (
         section="in-context score and ablations (O8)",
         explanation="pairs that come again are an eighth of the tokens of prose, so that a cost of "
         "0.3 nats on them moves the mean loss by 0.04",
-        null=SETS_NULL,
+        null=UNRELATED,
     ),
     RELATION.claim(
         "real-previous-feeds",

@@ -11,7 +11,13 @@ from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, KIND_COLOURS, OR
 from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import headline, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
-from experiments.real_models.real_induction.measures import draws, of_top, prose_rises, rises
+from experiments.real_models.real_induction.measures import (
+    draws,
+    of_top,
+    prose_rises,
+    rises,
+    unrelated,
+)
 from experiments.real_models.real_induction.pairs import READINGS, heads_of, places
 from experiments.real_models.real_induction.reference import INDUCTION_SCORE, SCORES, SEARCHES
 from experiments.real_models.real_induction.repeats import NEW, PAIR, SEEN
@@ -216,17 +222,18 @@ def prose(record: Record) -> Figure:
     for name, colour in SETS.items():
         label = name if name == "intact" else f"without {n} {name}{'-token' * (name == 'previous')}"
         _curve(left, mean.sel(set=name), colour, label, 2 * BLOCK)
-    random = mean.sel(set=draws(data)).mean("set")
+    others = unrelated(data) or draws(data)
+    random = mean.sel(set=others).mean("set")
     _curve(left, random, GREEN, f"without {n} random", 2 * BLOCK)
     left.set(xlabel="place of the predicted token", title="Loss along prose", ylim=(0, None))
     left.set_ylabel(f"loss, nats, mean of {2 * BLOCK} places")
     left.legend(loc="lower left", fontsize=6, ncols=2)
     for i, kind in enumerate((PAIR, SEEN, NEW)):
         rise = prose_rises(data, kind)
-        random_rise = rise.sel(set=draws(data)).mean("set").values
+        random_rise = rise.sel(set=others).mean("set").values
         for values, colour, shift, label in (
             (rise.sel(set="induction").values, BLUE, -0.2, f"without {n} induction"),
-            (random_rise, GREEN, 0.2, f"without {n} random, mean of {len(draws(data))} sets"),
+            (random_rise, GREEN, 0.2, f"without {n} random, mean of {len(others)} sets"),
         ):
             values = values[np.isfinite(values)]
             if values.size:  # short texts have no pair twice
@@ -295,8 +302,9 @@ FIGURES = (
         prose,
         message="Loss along prose, intact and without sets of five heads (left).",
         caption="Right: the cost of removing each set at the end of a repeated pair of tokens, at "
-        "a repeated token after another one, and at a new token; induction heads have no effect "
-        "of their own in prose if their dots lie among the random.",
+        "a repeated token after another one, and at a new token; random sets have no head that "
+        "searches for prefixes and none of the previous-token heads. Induction heads have no "
+        "effect of their own in prose if their dots lie among the random.",
         where=_was_read,
     ),
     FigureSpec(

@@ -12,11 +12,12 @@ from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from experiments.real_models.real_induction import nulls as null_draws
 from experiments.real_models.real_induction.claims import CLAIMS
-from experiments.real_models.real_induction.pairs import of_pairs, places
+from experiments.real_models.real_induction.pairs import heads_of, of_pairs, places
 from experiments.real_models.real_induction.reference import (
     INDUCTION_SCORE,
     ROWS,
     SCORES,
+    SEARCHES,
     TURN,
 )
 from experiments.real_models.real_induction.repeats import NEW, PAIR
@@ -49,6 +50,8 @@ def nulls(record: Record) -> Nulls:
         return {}
     random = null_draws.of_heads(data, n_matching) | null_draws.of_pairs(data)
     random["real-k-best"] = null_draws.of_other_writers(data)
+    random["real-k-over-q"] = null_draws.shares_with_less(null_draws.over_queries(data))
+    random["real-copying"] = null_draws.shares_with_less(null_draws.of_same_layers(data))
     random["real-ablation"] = null_draws.of_sets(rises(data), draws(data))
     random["real-ablation-previous"] = random["real-ablation"]
     random |= null_draws.of_any_head(data)
@@ -65,16 +68,13 @@ def nulls(record: Record) -> Nulls:
     false: dict[str, Draws] = {"real-loss-rows": others}
     if notes["no_prose"]:
         return {"random": random, "permuted": turned, "false world": false}
-    pairs, falls = prose_rises(data, PAIR), prose_falls(data)
+    pairs, falls, sets = prose_rises(data, PAIR), prose_falls(data), unrelated(data)
+    more, later = pairs - prose_rises(data, NEW), falls - falls.sel(set="intact")
     random |= {
-        "real-prose-pairs": null_draws.of_sets(pairs, draws(data)),
-        "real-prose-in-context-ablated": null_draws.of_sets(
-            falls - falls.sel(set="intact"), draws(data)
-        ),
-        "real-prose-pairs-most": [
-            mean_estimate((pairs - prose_rises(data, NEW)).sel(set=name).values)
-            for name in draws(data)
-        ],
+        "real-prose-pairs": null_draws.of_sets(pairs, sets) or [None],
+        "real-prose-in-context-ablated": null_draws.of_sets(later, sets) or [None],
+        "real-prose-pairs-most": [mean_estimate(more.sel(set=name).values) for name in sets]
+        or [None],
     }
     return {
         "random": random,
@@ -93,7 +93,6 @@ def best_mean(data: xr.Dataset) -> xr.DataArray:
     "real-ablation",
     "real-ablation-previous",
     "real-anti-copying",
-    "real-copying",
     "real-first-half",
     "real-keys-earlier",
     "real-matching-head",
@@ -124,7 +123,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2))._replace(
             method=f"one model: share of {len(inducers)} heads"
         ),
-        "real-copying": mean_estimate(of_top(data, direct).mean("rank").values),
+        "real-copying": _copying(data),
         "real-anti-copying": mean_estimate(direct.stack(cell=CELLS).isel(cell=anti)),
         "real-keys-earlier": mean_estimate(
             best.sel(kind="earlier").values - best.sel(kind="attended").values
@@ -141,18 +140,35 @@ def fed(data: xr.Dataset, name: str) -> xr.DataArray:
     return data.prefix_of_top.sel(set=name).mean("rank")
 
 
+@measures("real-copying")
+def _copying(data: xr.Dataset) -> Estimate:
+    """Share of choices of as many heads of the same layers that have less direct effect."""
+    own = float(of_top(data, data.direct.mean("text")).mean())
+    return _share_below(own, null_draws.of_same_layers(data))
+
+
 @measures("real-k-*", "real-rotation-all")
 def _composition(data: xr.Dataset) -> dict[str, Estimate]:
     """Composition from the weights; the heads are given, and those of one model are no sample."""
     place = places(data)
     keys = place.sel(reading="K")
+    over = float((keys - place.sel(reading="Q")).mean())
     return {
         "real-k-composition": of_one_model(keys.values),
         "real-k-best": of_one_model(keys.max("writer").values),
-        "real-k-over-q": of_one_model((keys - place.sel(reading="Q")).values),
+        "real-k-over-q": _share_below(over, null_draws.over_queries(data)),
         "real-k-rotation": of_one_model(of_pairs(data, data.composition_z.sel(reading="K"))),
         "real-rotation-all": exact(data.beyond_rotations.sel(reading="K")),
     }
+
+
+def _share_below(own: float, others: np.ndarray) -> Estimate:
+    """Share of choices of heads of one model that have less than its own."""
+    less = (others < own) & ~np.isclose(others, own)  # its own may be among them
+    return exact(less.mean())._replace(
+        method=f"one model: {less.sum()} of {less.size} choices; {own:.3f}, others from "
+        f"{others.min():.3f} to {others.max():.3f}"
+    )
 
 
 def of_one_model(values: ArrayLike) -> Estimate:
@@ -165,7 +181,7 @@ def of_one_model(values: ArrayLike) -> Estimate:
 
 @measures("real-prose-*")
 def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
-    """Means over chapters; random sets are averaged first."""
+    """Means over chapters; random sets, of `unrelated` ones, are averaged first."""
     falls = prose_falls(data)
     pairs = prose_rises(data, PAIR)
     return {
@@ -196,7 +212,7 @@ def prose_rises(data: xr.Dataset, kind: int) -> xr.DataArray:
 
 
 def _beyond_random(data: xr.Dataset, rise: xr.DataArray) -> Estimate:
-    random = rise.sel(set=draws(data)).mean("set")
+    random = rise.sel(set=unrelated(data)).mean("set")
     return mean_estimate((rise.sel(set="induction") - random).values)
 
 
@@ -209,6 +225,17 @@ def rises(data: xr.Dataset) -> xr.DataArray:
 def draws(data: xr.Dataset) -> list[str]:
     """Names of the random sets."""
     return [str(name) for name in data["set"].values if str(name).startswith("random")]
+
+
+def unrelated(data: xr.Dataset) -> list[str]:
+    """Names of the random sets with no head that searches for prefixes and none of `previous`."""
+    searches, previous = best_mean(data) > SEARCHES, set(heads_of(data, "previous"))
+    return [
+        name
+        for name in draws(data)
+        if not previous.intersection(heads := heads_of(data, name))
+        and not any(searches.sel(layer=layer, head=head) for layer, head in heads)
+    ]
 
 
 def of_top(data: xr.Dataset, values: xr.DataArray) -> xr.DataArray:

@@ -1,6 +1,8 @@
 """Draws of the nulls of the claims on SmolLM2's induction heads: random heads, sets and pairs."""
 
 import itertools
+from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
@@ -12,6 +14,7 @@ from circuitax.records.nulls import Draws
 from experiments.real_models.real_induction.pairs import READINGS, heads_of
 
 DRAWS = 500
+Q, K = (READINGS.index(reading) for reading in "QK")
 
 
 def of_heads(data: xr.Dataset, n_matching: int) -> dict[str, Draws]:
@@ -27,14 +30,9 @@ def of_heads(data: xr.Dataset, n_matching: int) -> dict[str, Draws]:
     direct = data.direct.stack(cell=("layer", "head")).transpose("text", "cell").values
     spoilt = data.scores.sel(twin="spoilt").stack(cell=("layer", "head"))
     earlier = (spoilt.sel(kind="earlier") - spoilt.sel(kind="attended")).transpose("text", "cell")
-    found: dict[str, list[Estimate]] = {
-        "real-copying": [],
-        "real-anti-copying": [],
-        "real-keys-earlier": [],
-    }
+    found: dict[str, list[Estimate]] = {"real-anti-copying": [], "real-keys-earlier": []}
     for _ in range(DRAWS):
         five = rng.choice(direct.shape[1], data.sizes["rank"], replace=False)
-        found["real-copying"].append(mean_estimate(direct[:, five].mean(axis=1)))
         found["real-keys-earlier"].append(mean_estimate(earlier.values[:, five].mean(axis=1)))
         some = rng.choice(direct.shape[1], n_matching, replace=False)
         against = xr.DataArray(-direct[:, some], dims=("text", "cell"))
@@ -60,16 +58,14 @@ def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
         .values
         for later, layer in ranks
     }
-    found: dict[str, list[float]] = {
-        f"real-k-{name}": [] for name in ("composition", "over-q", "rotation")
-    }
+    found: dict[str, list[float]] = {f"real-k-{name}": [] for name in ("composition", "rotation")}
     for _ in range(DRAWS):
-        place = np.full((3, len(readers), len(writers)), np.nan)
+        keys = np.full((len(readers), len(writers)), np.nan)
         of_reader, of_writer = (rng.integers(n_heads, size=len(x)) for x in (readers, writers))
         for i, (later, _) in enumerate(readers):
             for j, (layer, _) in enumerate(writers):
                 if layer < later:
-                    place[:, i, j] = ranks[later, layer][:, of_writer[j], of_reader[i]]
+                    keys[i, j] = ranks[later, layer][K, of_writer[j], of_reader[i]]
         above = [
             apart[later, layer][of_writer[j], of_reader[i]]
             for i, (later, _) in enumerate(readers)
@@ -77,9 +73,7 @@ def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
             if layer < later
         ]
         found["real-k-rotation"].append(float(np.mean(above)))
-        queries, keys = place[READINGS.index("Q")], place[READINGS.index("K")]
         found["real-k-composition"].append(float(np.nanmean(keys)))
-        found["real-k-over-q"].append(float(np.nanmean(keys - queries)))
     return dict(found)
 
 
@@ -88,16 +82,45 @@ def of_other_writers(data: xr.Dataset) -> list[float]:
 
     A layer that comes before no reader is left out.
     """
+    chosen = itertools.product(*_other_writers(data, lambda ranks: ranks[K]))
+    return [float(np.nanmax(shares, axis=0).mean()) for shares in chosen]
+
+
+def over_queries(data: xr.Dataset) -> np.ndarray:
+    """Share through keys less that through queries, of the same choices of other writers."""
+    chosen = itertools.product(*_other_writers(data, lambda ranks: ranks[K] - ranks[Q]))
+    return np.array([np.nanmean(differences) for differences in chosen])
+
+
+def _other_writers(data: xr.Dataset, of: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
+    """A number of each other head of a writer's layer and each real reader, by the writer."""
     readers, writers = heads_of(data, "induction"), heads_of(data, "previous")
     others = []
     for layer, _ in writers:
-        share = np.full((len(readers), data.sizes["head"]), np.nan)
+        values = np.full((len(readers), data.sizes["head"]), np.nan)
         for i, (later, reader) in enumerate(readers):
             if layer < later:
-                share[i] = _ranks(data, layer, later)[READINGS.index("K"), :, reader]
-        if not np.isnan(share).all():
-            others.append(np.delete(share, [head for at, head in writers if at == layer], axis=1).T)
-    return [float(np.nanmax(chosen, axis=0).mean()) for chosen in itertools.product(*others)]
+                values[i] = of(_ranks(data, layer, later))[:, reader]
+        if not np.isnan(values).all():
+            own = [head for at, head in writers if at == layer]
+            others.append(np.delete(values, own, axis=1).T)
+    return others
+
+
+def of_same_layers(data: xr.Dataset) -> np.ndarray:
+    """Mean direct effect of every choice of as many heads of the induction heads' layers."""
+    direct = data.direct.mean("text")
+    layers = Counter(layer for layer, _ in heads_of(data, "induction"))
+    sums = [
+        [sum(heads) for heads in itertools.combinations(direct.sel(layer=layer).values, count)]
+        for layer, count in layers.items()
+    ]
+    return np.array([sum(chosen) for chosen in itertools.product(*sums)]) / layers.total()
+
+
+def shares_with_less(values: np.ndarray) -> np.ndarray:
+    """Share of the values that are less than each of them."""
+    return np.searchsorted(np.sort(values), values) / values.size
 
 
 def _ranks(data: xr.Dataset, layer: int, later: int) -> np.ndarray:

@@ -53,7 +53,7 @@ def of_pairs(data: "xr.Dataset", values: "xr.DataArray") -> np.ndarray:
 
 
 def heads_of(data: "xr.Dataset", name: str) -> list[tuple[int, int]]:
-    """Layer and head of the best heads of a kind, ``induction`` or ``previous``, the best first."""
+    """Layer and head of a set: of the best of a kind, the best first, or of one at random."""
     best = data.sel(without=name)
     layers, heads = best.removed_layer.values.tolist(), best.removed_head.values.tolist()
     return list(zip(layers, heads, strict=True))

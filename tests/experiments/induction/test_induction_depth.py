@@ -120,7 +120,7 @@ def larger() -> Record:
     six.prefix[0, 0, 5, 1] = 0.99
     six.alive[0, 1] = False
     mlps = data.isel(arm=[1]).assign_coords(arm=["mlps"])
-    mlps.in_context[0] = falling([0.5, 1.5], [2.0, 2.0])
+    mlps.in_context[0] = falling([0.8, 1.5], [2.0, 2.0])
     mlps.prefix[0, 0] = 0.1
     parts = [part.assign_coords(d_mlp=("arm", [0] * part.sizes["arm"])) for part in (data, six)]
     parts.append(mlps.assign_coords(d_mlp=("arm", [128])))
@@ -133,9 +133,9 @@ def test_deeper_models_and_mlps_have_claims_of_their_own_and_leave_the_others_al
     assert value["depth-last-6"] == 1 and found["depth-last-6"].n == 1
     assert value["depth-change-deeper"] == 1 and found["depth-change-deeper"].n == 1
     assert value["depth-mlp-change"] == 0.5 and value["depth-mlp-matching"] == 0.5
-    assert value["depth-mlp-share"] == pytest.approx((0.5 + 1.5) / 2 / 2)
+    assert value["depth-mlp-share"] == pytest.approx((0.8 + 1.5) / 2 / 2)
     assert set(not_run) == {"depth-last-4", "depth-last-5"} and not absent
-    same = set(before) - {"depth-score-alike"}  # which is of all sizes
+    same = set(before) - {"depth-score-alike", "depth-matching-copies"}  # which are of all sizes
     assert {name: found[name] for name in same} == {name: before[name] for name in same}
 
 
@@ -147,6 +147,36 @@ def test_models_whose_score_still_falls_say_nothing_of_a_change() -> None:
     assert absent == {
         "depth-change-deeper": "the score of only 0 of 1 models is level when training ends"
     }
+
+
+def test_models_without_a_head_say_nothing_of_what_models_with_one_end_with() -> None:
+    made = record()
+    made.data["prefix"][2, 1] = 0.1
+    made.data["in_context"][2, -1, 1] = 0.0
+    same = measure(record()).estimates["depth-score-alike"]
+    found = measure(made).estimates["depth-score-alike"]
+    assert found.value == same.value == pytest.approx(0.5) and (found.n, same.n) == (7, 8)
+    made.data["prefix"][2, 1, 2, 0] = 0.9
+    assert measure(made).estimates["depth-score-alike"].value == pytest.approx(0.5)
+    made.data["in_context"][2, -1] = 0.0
+    assert measure(made).estimates["depth-score-alike"].value == 0
+
+
+def test_a_correlation_over_heads_of_all_models_is_that_of_their_deviations() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 5, 3, 4)) + 9 * rng.normal(size=(2, 5, 3, 1))
+    x, y = (np.array([measures._above_layers(model) for model in each]) for each in values)
+    products = [(a @ b, a @ a, b @ b) for a, b in zip(x, y, strict=True)]
+    found = measures._correlation(np.array(products))
+    assert found.value == pytest.approx(np.corrcoef(x.ravel(), y.ravel())[0, 1]) and found.n == 5
+    np.testing.assert_allclose(x[0].reshape(3, 4).mean(axis=1), 0, atol=1e-12)
+
+
+def test_heads_of_deeper_models_copy_or_not_as_well() -> None:
+    made = larger()
+    assert measure(made).estimates["depth-matching-copies"].n == 3
+    made.data["copying"][4] *= -1
+    assert measure(made).estimates["depth-matching-copies"].value == pytest.approx(2 / 3)
 
 
 def test_scores_that_differ_between_layers_alone_do_not_go_together() -> None:

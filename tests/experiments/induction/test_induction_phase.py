@@ -10,6 +10,7 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.losses.loss_slope import loss_slope
 from circuitax.config.catalogue import discover
 from circuitax.config.planned_runs import plan
 from circuitax.data.repeated import RepeatedSource
@@ -26,7 +27,13 @@ from experiments.induction.induction_phase import measures
 from experiments.induction.induction_phase.claims import CLAIMS
 from experiments.induction.induction_phase.experiment import in_context, looking_back, without_heads
 from experiments.induction.induction_phase.figure import mean_slope
-from experiments.induction.induction_phase.measures import pair_scores, pairs_alike, turns
+from experiments.induction.induction_phase.measures import (
+    pair_scores,
+    pairs_alike,
+    side_by_side,
+    steepening,
+    turns,
+)
 
 SIZES = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
 TASK = RepeatedSource(4, 12, 8, min_period=3, max_period=6, distinct=True)
@@ -165,7 +172,10 @@ def members(steps: np.ndarray) -> xr.Dataset:
 
 def test_turns_and_scores_of_every_pair_by_hand() -> None:
     data = members(np.arange(0, 121, 5))
-    np.testing.assert_allclose(turns(data), [90, 0], atol=1e-4)
+    np.testing.assert_allclose(turns(data, data), [90, 0], atol=1e-4)
+    # From (40, 40) on it goes up alone, where the way there rose as fast as it went on.
+    later = data.assign(jump_start=data.jump_start + 40, jump_end=data.jump_end + 40)
+    np.testing.assert_allclose(turns(data, later), [45, 0], atol=1e-4)
     # Early positions 0 and 1 at 3 and 4 nats, late ones 4 and 5 at 1 and 2.5.
     end = xr.DataArray([3.0, 4.0, 9.0, 9.0, 1.0, 2.5], dims="position")
     uneven = data.assign(loss_by_position=end.expand_dims(step=data.step, member=2))
@@ -174,8 +184,36 @@ def test_turns_and_scores_of_every_pair_by_hand() -> None:
     np.testing.assert_allclose(np.sort(scores.values[0].ravel()), [0.5, 1.5, 2.0, 3.0])
     factors = xr.DataArray([1, 3], dims="member")
     twice = uneven.assign(loss_by_position=uneven.loss_by_position * factors)
-    alike = pairs_alike(twice)
-    assert alike.value == pytest.approx(0.5 / 3) and alike.n == 2
+    # Its means are 4, 1, 6 and 3; those of the other kind, with late losses of 2 and 2.5, are half
+    # and less: 1 of 4, 0.5 of 1, 2 of 6, 1.5 of 3.
+    late = xr.DataArray([3.0, 4.0, 9.0, 9.0, 2.0, 2.5], dims="position")
+    other = data.assign(loss_by_position=late.expand_dims(step=data.step, member=2))
+    alike = pairs_alike(twice, other)
+    assert alike.value == pytest.approx(1 / 4) and alike.n == 4
+    assert pairs_alike(twice, twice).value == pytest.approx(1)
+
+
+def test_slopes_change_through_the_change_as_the_library_has_them() -> None:
+    data = members(np.arange(0, 121, 5))
+    losses = 3 + np.random.default_rng(0).normal(size=(25, 2, 6))
+    data = data.assign(loss_by_position=(("step", "member", "position"), losses))
+    # Every text repeats by index 4; the change is from step 40, the ninth, to 55.
+    slope = np.asarray(loss_slope(jax.numpy.asarray(losses)))[..., 3]
+    np.testing.assert_allclose(steepening(data), slope[11] - slope[8], atol=1e-5)
+
+
+def test_one_layer_stands_beside_two_of_the_same_texts() -> None:
+    alive = np.ones((2, 4), bool)
+    alive[0, 1] = alive[1, 2] = False
+    data = xr.Dataset(
+        {
+            "alive": (("arm", "member"), alive),
+            "jump_start": (("arm", "member"), np.arange(8.0).reshape(2, 4)),
+        },
+        {"arm": ["1 layer", "2 layers"]},
+    )
+    one, two = side_by_side(data)
+    assert one.jump_start.values.tolist() == [0, 3] and two.jump_start.values.tolist() == [4, 7]
 
 
 def test_slopes_are_means_over_members_whether_a_record_has_each_or_the_mean() -> None:
@@ -207,7 +245,7 @@ def curves(starts: np.ndarray, sudden: dict[str, bool]) -> Record:
         "best_prefix_middle": starts + 20 + noise,
         "best_previous_middle": starts + 20 + noise,
     }
-    arrays |= dict.fromkeys(("bump", "slope_before", "slope_after"), noise)
+    arrays |= {"bump": noise}
     losses = np.stack([3 + 0 * zero, 3 + 0 * zero, 3 + in_context], axis=-1)
     ways = np.stack([steps[:, None] + zero, zero], axis=-1)
     curve = dict.fromkeys(("best_prefix", "best_previous_new", "best_previous_again"), zero)

@@ -75,8 +75,8 @@ def test_readings_become_statements() -> None:
         "layer-0-nearly-redundant": 0.5,
         "layer-1-above-0": 0.5,
         "layer-1-share": 0.5,
-        # A quarter and three eighths in one of two heads; even attention from positions 2 and 3.
-        "local": 0.3125 - (2 / 3 + 2 / 4) / 2,
+        # A quarter to the present token and three eighths to the previous one, in one of two heads.
+        "local": (0.375 - 0.25) / 2,
         "previous-head": 0.375,
     }
     for name, value in expected.items():
@@ -94,9 +94,9 @@ def test_nulls_tell_differences_from_none(monkeypatch: pytest.MonkeyPatch) -> No
     eight = readings().isel(member=[0, 1] * 4)
     noise = xr.DataArray(0.01 * np.random.default_rng(0).normal(size=8), dims="member")
     near = xr.zeros_like(eight.attention)
-    near[..., 0, :, :2] = 0.45
-    further = near.copy()
-    further[..., 0, :, 2:] = 0.45
+    near[..., 0, :, 1] = 0.45
+    even = near.copy()
+    even[..., 0, :, :] = 0.45
     depths = eight.loss_of_depth + noise * xr.DataArray([1.0, 2.0, 3.0], dims="model")
 
     def verdicts(**changes: xr.DataArray) -> dict[str, str]:
@@ -105,8 +105,8 @@ def test_nulls_tell_differences_from_none(monkeypatch: pytest.MonkeyPatch) -> No
         return {s.claim.id: s.verdict for s in found}
 
     some = verdicts(attention=near, loss_of_depth=depths)
-    # All depths lose the same, and heads look as much at the two tokens further back.
-    none = verdicts(attention=further, loss_of_depth=depths.isel(model=[0, 0, 0]))
+    # All depths lose the same, and heads look as much at the tokens beside the previous one.
+    none = verdicts(attention=even, loss_of_depth=depths.isel(model=[0, 0, 0]))
     for claim in ("english-one-layer", "english-two-layers", "english-local"):
         assert (some[claim], none[claim]) == (HOLDS, WOULD_HOLD), claim
 

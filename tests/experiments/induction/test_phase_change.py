@@ -13,7 +13,7 @@ from experiments.induction.shared.phase_change import (
 
 
 def curves() -> xr.Dataset:
-    """Three members that save 4, 2 and 3 nats, of which 2.6, 1.9 and 2.4 in one fifth."""
+    """Three members that save 4, 2 and 3 nats, of which 2.6, 1.9 and 2.4 in one quarter."""
     end = [-4.0, -2.0, -2.5]
     score = np.array([[0.0, 0.0, 0.5], [-1.4, -0.1, 0.5], [-4.0, -2.0, -0.1], end, end, end])
     return xr.Dataset({"in_context": (("step", "member"), score)}, {"step": 10 * np.arange(6)})
@@ -34,7 +34,8 @@ def test_a_window_lies_between_measurements_and_ends_with_the_last_one() -> None
     steps = np.array([0, 10, 90, 100])
     members = xr.Dataset({"in_context": (("member", "step"), score)}, {"step": steps})
     # The first falls by 3 in the last ten of 100 steps; the second by 4 in ten, then by 1 in 80.
-    np.testing.assert_allclose(steepest_fall(members), [3.0, 4 + 10 / 80])
+    # A window is 25 steps.
+    np.testing.assert_allclose(steepest_fall(members), [3.0, 4 + 15 / 80])
 
 
 def test_context_that_saves_nothing_has_no_step() -> None:

@@ -1,11 +1,13 @@
-"""Worth of orders and layers, and local attention, from losses made up by hand."""
+"""Worth of orders and layers, and offsets that heads prefer, from numbers made up by hand."""
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from experiments.induction.shared.measures_term_worth import (
-    local_attention,
+    nearest_preferred,
+    offsets_exchanged,
+    previous_preferred,
     term_worth,
     without_redundancy,
 )
@@ -30,21 +32,32 @@ def test_worth_is_what_each_step_takes_off() -> None:
     np.testing.assert_allclose(found, np.stack([wanted, wanted / 2], axis=1), rtol=1e-9)
 
 
-def test_even_attention_is_not_local() -> None:
-    n_ctx = 8
-    destinations = np.arange(n_ctx // 2, n_ctx)
-    even = np.mean(1 / (destinations + 1))
-    attention = np.full((1, 2, 3, 4), 0.9)
-    attention[:, 0] = even
-    attention[:, 0, 1, 1] += 0.3
-    members = xr.Dataset(
-        {"attention": (("member", "layer", "head", "offset"), attention), "n_ctx": n_ctx}
-    )
-    np.testing.assert_allclose(local_attention(members), [0.1], rtol=1e-12)
-    attention[:, 0, 2, 3] -= 0.3
-    np.testing.assert_allclose(local_attention(members, first=2), [-0.1], rtol=1e-12)
-    with pytest.raises(ValueError, match="attention has 1 offsets, must have those of 0 and 1"):
-        local_attention(members.isel(offset=[0]))
+def attending(rows: list[list[float]]) -> xr.Dataset:
+    """Two members alike whose first layer has these heads; the second attends to offset 3 alone."""
+    first = np.array(rows)
+    heads = np.stack([first, np.eye(4)[[3] * len(rows)]])
+    attention = xr.DataArray([heads, heads], dims=("member", "layer", "head", "offset"))
+    return xr.Dataset({"attention": attention})
+
+
+def test_nearness_alone_is_no_preference_for_an_offset() -> None:
+    falling, previous = [0.4, 0.3, 0.2, 0.1], [0.1, 0.6, 0.2, 0.9]
+    found = nearest_preferred(attending([falling, previous])).transpose("member", "head", "offset")
+    expected = [[0.1, -0.1, -0.2], [-0.5, 0.4, -0.4]]
+    np.testing.assert_allclose(found, [expected, expected], atol=1e-12)
+    np.testing.assert_allclose(previous_preferred(attending([falling])), [-0.1, -0.1])
+    np.testing.assert_allclose(previous_preferred(attending([falling, previous])), [0.15, 0.15])
+    with pytest.raises(ValueError, match="attention has 2 offsets, must have those of 0, 1 and 2"):
+        nearest_preferred(attending([falling]).isel(offset=[0, 1]))
+
+
+def test_offsets_are_exchanged_in_each_head() -> None:
+    drawn = offsets_exchanged(attending([[0.1, 0.6, 0.2, 0.9]]).isel(member=[0]), n_draws=300)
+    values, counts = np.unique(np.round([draw.value for draw in drawn], 6), return_counts=True)
+    assert values.tolist() == [-0.5, -0.4, 0.4] and counts.min() > 70
+    # Of four heads in six members each has its own, so that means are hardly alike.
+    many = attending([[0.1, 0.6, 0.2, 0.9]] * 4).isel(member=[0, 1] * 3)
+    assert len({round(draw.value, 6) for draw in offsets_exchanged(many, n_draws=50)}) > 10
 
 
 def test_without_redundancy_savings_add_up() -> None:

@@ -1,5 +1,7 @@
 """Induction heads of a real model: texts and masks, claims with planted numbers, and no weights."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -18,9 +20,15 @@ from experiments.real_models.real_induction.measures import (
     estimates,
     measure,
     nulls,
+    prose_estimates,
     rises,
+    unrelated,
 )
-from experiments.real_models.real_induction.nulls import of_other_writers
+from experiments.real_models.real_induction.nulls import (
+    of_other_writers,
+    over_queries,
+    shares_with_less,
+)
 from experiments.real_models.real_induction.pairs import READINGS, places
 from experiments.real_models.real_induction.reference import FIRST, ROWS, SCORES, TURN
 from experiments.real_models.real_induction.repeats import (
@@ -121,6 +129,9 @@ def planted() -> Record:
     fed[2] = 0.1
     cells, top = ("layer", "head"), np.array([of_rank] * (len(sets) - 1))
     top[1] = list(SCORES["previous"])[:5]
+    top[2:] = [(5, head) for head in range(5)]
+    # Two of ten hold a head that searches for prefixes, or a previous-token head.
+    top[4, 2], top[7, 0] = (20, 6), (19, 3)
     # All pairs alike but those of previous-token heads and induction heads, through keys.
     composed = np.zeros((3, layers, heads, 2, heads))
     composed[:, 17:, :, 0], composed[:, 18:, :, 1] = np.nan, np.nan
@@ -178,8 +189,7 @@ def test_planted_numbers_settle_the_claims() -> None:
     assert verdicts.pop("real-first-half") == FAILS
     assert verdicts.pop("real-ablation-previous") == FAILS  # planted: it costs nothing
     # Planted alike for all heads and all random sets, these tell nothing of induction heads.
-    alike = {"copying", "keys-earlier", "k-over-q", "prose-pairs", "prose-pairs-most"}
-    alike |= {"prose-in-context-ablated"}
+    alike = {"keys-earlier", "prose-pairs", "prose-pairs-most", "prose-in-context-ablated"}
     assert {k for k, v in verdicts.items() if v == WOULD_HOLD} == {f"real-{k}" for k in alike}
     assert set(verdicts.values()) == {HOLDS, WOULD_HOLD}
     record.data.scores[0, :, KINDS.index("prefix"), 23, 2] += 0.01
@@ -200,6 +210,55 @@ def test_a_head_is_judged_on_a_text_that_did_not_choose_it() -> None:
     least = data.direct.values[elsewhere, 18, 6].sum() + data.direct.values[text, 25, 0]
     assert found["real-anti-copying"].value == pytest.approx(least / 4)
     assert found["real-matching-head"].value == pytest.approx(0.8952 / 4)
+
+
+def test_random_sets_of_prose_hold_no_head_of_the_circuit() -> None:
+    data = planted().data
+    assert unrelated(data) == [f"random {i}" for i in range(10) if i not in {2, 5}]
+    before = prose_estimates(data)
+    # What sets with such heads lose counts for nothing.
+    data.prose_loss.loc[{"set": ["random 2", "random 5"]}] += 5 * (data.prose_kind == PAIR)
+    assert prose_estimates(data) == before
+    assert len(nulls(planted())["random"]["real-prose-pairs"]) == 8
+
+
+def test_five_heads_stand_among_all_choices_of_their_layers() -> None:
+    data = planted().data
+    drawn = np.random.default_rng(0).normal(size=data.direct.shape)
+    data["direct"] = (data.direct.dims, drawn)
+    mean, own = drawn.mean(axis=0), [(18, 6), (17, 3), (17, 4), (18, 7), (17, 5)]
+    heads = [(17, head) for head in range(9)] + [(18, head) for head in range(9)]
+    sums = [
+        sum(mean[cell] for cell in five)
+        for five in itertools.combinations(heads, 5)
+        if sum(layer == 17 for layer, _ in five) == 3
+    ]
+    less = np.mean(np.array(sums) < sum(mean[cell] for cell in own) - 1e-9)
+    assert len(sums) == 3024 and estimates(data)["real-copying"].value == pytest.approx(less)
+
+
+def test_keys_over_queries_stand_among_other_writers() -> None:
+    data = planted().data
+    composed = np.random.default_rng(0).uniform(size=data.composition.shape)
+    data["composition"] = (data.composition.dims, composed)
+    place, choices = places(data), over_queries(data)
+    own = float((place.sel(reading="K") - place.sel(reading="Q")).mean())
+    assert choices.shape == (8**4,)
+    assert estimates(data)["real-k-over-q"].value == pytest.approx((choices < own).mean())
+    # The first choice: of layers 16, 11, 2 and 1 the first head that is no writer; without 19.3.
+    first = data.copy(deep=True)
+    first["removed_head"][1] = [1, 0, 0, 3, 0]
+    moved = places(first)
+    expected = float((moved.sel(reading="K") - moved.sel(reading="Q")).mean())
+    assert choices[0] == pytest.approx(expected)
+
+
+def test_a_share_of_the_choices_among_themselves_is_even() -> None:
+    values = np.random.default_rng(0).normal(size=3024)
+    shares = shares_with_less(values)
+    np.testing.assert_allclose(np.sort(shares), np.arange(3024) / 3024)
+    assert 0.04 < (shares >= 0.95).mean() <= 0.05
+    assert shares_with_less(np.ones(4)).tolist() == [0, 0, 0, 0]
 
 
 def test_without_prose_its_claims_alone_are_not_run() -> None:
