@@ -54,7 +54,7 @@ Forward passes and edits
     freeze(trace, gates='frozen')
         all patterns, norm scales and gates of a run held
 
-Analyses of a run
+Analyses of a run, made with ``outputs=True``
     token_losses(run)
         next-token losses in nats
     component_logits(run)
@@ -106,20 +106,21 @@ Superposition and projection
         its expected loss, exactly; gives ``value``, ``error``
     find_optimum(key, density, importance, *, n_hidden, n_restarts=40, starts=None,
             init_scale=1.0, n_polished=2, tolerance=0.001, thorough=True)
-        the optimum over many starts; gives ``weights``, ``loss``, ``restart_loss``, ``n_near``,
-        ``n_reached``
+        the optimum over many starts; gives ``weights``, ``loss``, ``n_starts_reached``,
+        ``n_reached``, ``n_near``, ``restart_loss``
     dimensionality(W)
         D_i, the share of a dimension that each feature has
     MapSpec
         a family of random maps, with its sizes
     project(key, points, spec, *, block=256)
         points through a random map
-    distortion(points, images, bounds=..., limits=(-1.0, 1.0), *, measure='distance',
+    distortion(points, images, bounds=..., limits=(-1.0, 1.0), *, measure='squared_distance',
             block=500, n_bins=512, near_capacity=1024)
-        the change of all distances between points, in blocks; gives ``low``, ``high``, ``below``,
-        ``above``, ``histogram``
+        the change of all squared distances between points, in blocks, or of what ``measure``
+        names; gives ``low``, ``high``, ``below``, ``above``, ``histogram``
     jl_dimension(n_points, epsilon, delta=0.05, *, tail='cubic')
-        dimensions with which a random map keeps all N points within ε, with probability 1 − δ
+        dimensions with which a random map keeps all squared distances within ε, with
+        probability 1 − δ
 
 Training
     train(problem, members, steps, *, key=None, optim=None, every=None, probe=None, folder=None,

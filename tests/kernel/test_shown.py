@@ -81,18 +81,23 @@ def test_an_optimum_says_what_was_reached_once() -> None:
     some = jnp.zeros(2)
     counts = jnp.array([1, 4])
     loss = jnp.array([0.25, 0.5])
-    lines = printed(Optimum(weights, loss, some, some, counts, counts, weights, jnp.zeros((2, 6))))
+    lines = printed(
+        Optimum(
+            weights, loss, *[some] * 2, *[counts, 0 * counts, counts], weights, jnp.zeros((2, 6))
+        )
+    )
     assert [line.split() for line in lines[2:4]] == [
-        ["cell", "0", "0.25", "1", "1"],
-        ["cell", "1", "0.5", "4", "4"],
+        ["cell", "0", "0.25", "0", "1", "1"],
+        ["cell", "1", "0.5", "0", "4", "4"],
     ]
     assert lines[4] == "reached once in 1 cell: a better one may be missed"
     ones = jnp.ones(50)
-    many = Optimum(weights, ones, ones, ones, 7 * counts[:1], 2 * counts[:1], weights, some[None])
+    three = (7 * counts[:1], counts[:1], 2 * counts[:1])
+    many = Optimum(weights, ones, ones, ones, *three, weights, some[None])
     assert printed(many)[0] == "Optimum of 1 cell, from 2 starts and climbs" and "once" not in repr(
         many
     )
-    many = Optimum(weights, *(ones,) * 3, *(jnp.full(50, 3),) * 2, weights, jnp.zeros((50, 6)))
+    many = Optimum(weights, *(ones,) * 3, *(jnp.full(50, 3),) * 3, weights, jnp.zeros((50, 6)))
     assert printed(many)[-1] == "  and 39 more"
 
 

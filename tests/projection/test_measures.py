@@ -22,8 +22,11 @@ def reference(measure: Measure, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     cos_x, cos_y = g / np.outer(nx, nx), h / np.outer(ny, ny)
     with np.errstate(all="ignore"):
         return {
-            Measure.distance: ((y[:, None] - y[None]) ** 2).sum(-1)
+            Measure.squared_distance: ((y[:, None] - y[None]) ** 2).sum(-1)
             / ((x[:, None] - x[None]) ** 2).sum(-1)
+            - 1,
+            Measure.distance: np.linalg.norm(y[:, None] - y[None], axis=-1)
+            / np.linalg.norm(x[:, None] - x[None], axis=-1)
             - 1,
             Measure.inner: (h - g) / np.outer(nx, nx),
             Measure.cosine: cos_y - cos_x,
@@ -65,7 +68,7 @@ def test_pairs_without_a_value_are_marked_and_never_divided_by() -> None:
     y = jnp.array([[0.0], [1.0], [1.0]])
     block = make_block(x, y)
     first, second = Block(*(z[:2] for z in block)), Block(*(z[1:] for z in block))
-    distance = pair_values(Measure.distance, first, second)
+    distance = pair_values(Measure.squared_distance, first, second)
     np.testing.assert_array_equal(distance.zero, [False, True])
     for measure in (Measure.inner, Measure.cosine, Measure.angle):
         pair = pair_values(measure, first, second)
@@ -75,5 +78,5 @@ def test_pairs_without_a_value_are_marked_and_never_divided_by() -> None:
         np.testing.assert_array_equal(tile.zero[0], True)
         assert np.isfinite(np.asarray(tile.value)).all()
         assert np.isfinite(np.asarray(pair.value)).all()
-    near = tile_values(Measure.distance, block, block)
+    near = tile_values(Measure.squared_distance, block, block)
     assert bool(near.near[1, 2]) and np.isfinite(np.asarray(near.value)).all()

@@ -12,6 +12,7 @@ from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import derive
 from circuitax.projection.measures import (
+    DISTANCES,
     Block,
     Measure,
     make_block,
@@ -32,14 +33,15 @@ def distortion(
     bounds: Float[Array | np.ndarray, "n_bounds 2"] = NO_BOUNDS,
     limits: tuple[float, float] = LIMITS,
     *,
-    measure: Measure | str = Measure.distance,
+    measure: Measure | str = Measure.squared_distance,
     block: int = 500,
     n_bins: int = 512,
     near_capacity: int = 1024,
 ) -> Stream:
     """The distortion of every pair ``a < b``, in memory ``O(block² + N (dim_in + dim_out))``.
 
-    By default that of squared distances, ``‖f(x) − f(y)‖² / ‖x − y‖² − 1``.
+    By default that of squared distances, ``‖f(x) − f(y)‖² / ‖x − y‖² − 1``, as in the lemma;
+    ``measure="distance"`` is that of distances.
 
     For many maps, use ``jax.vmap`` over ``images``: the shared ``points`` have their distances
     computed once. Pairs that are too close for the Gram form (see `measures.tile_values`) are
@@ -112,7 +114,7 @@ def _all_pairs(
         found = tile_values(measure, a, b)
         near = found.near & mask
         valid, zero = mask & ~found.zero & ~near, mask & found.zero
-        resolvable = measure in (Measure.distance, Measure.angle) and near_capacity > 0
+        resolvable = measure in (*DISTANCES, Measure.angle) and near_capacity > 0
         missed = jnp.zeros((), int) if resolvable else near.sum(0).sum()
         stream = update(stream, found.value, valid, zero, bounds, edges, missed)
         if not resolvable:
@@ -136,7 +138,7 @@ def sampled_distortion(
     limits: tuple[float, float] = LIMITS,
     *,
     n_pairs: int,
-    measure: Measure | str = Measure.distance,
+    measure: Measure | str = Measure.squared_distance,
     block: int = 1024,
     n_bins: int = 512,
 ) -> Stream:

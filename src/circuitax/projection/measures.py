@@ -17,10 +17,14 @@ from circuitax.projection.tiles import gram
 class Measure(enum.Enum):
     """Quantity compared before and after a map f."""
 
-    distance = "distance"  # ‖f(x) − f(y)‖² / ‖x − y‖² − 1
+    squared_distance = "squared_distance"  # ‖f(x) − f(y)‖² / ‖x − y‖² − 1
+    distance = "distance"  # ‖f(x) − f(y)‖ / ‖x − y‖ − 1
     inner = "inner"  # (⟨f(x), f(y)⟩ − ⟨x, y⟩) / (‖x‖ ‖y‖)
     cosine = "cosine"  # cos θ_f − cos θ
     angle = "angle"  # θ_f − θ, radians
+
+
+DISTANCES = (Measure.squared_distance, Measure.distance)
 
 
 class Block(NamedTuple):
@@ -62,12 +66,12 @@ def tile_values(measure: Measure, a: Block, b: Block) -> Tile:
     ``angle`` the blocks must be `normalised`.
     """
     g, h = gram(a.x, b.x), gram(a.y, b.y)
-    if measure is Measure.distance:
+    if measure in DISTANCES:
         x_sum = a.x_sq[:, None] + b.x_sq[None, :]
         y_sum = a.y_sq[:, None] + b.y_sq[None, :]
         x_dist, y_dist = x_sum - 2 * g, y_sum - 2 * h
         near = x_dist <= _near(x_sum) * x_sum
-        value = y_dist / jnp.where(near, 1, x_dist) - 1
+        value = _stretch(measure, y_dist / jnp.where(near, 1, x_dist))
         return Tile(value, jnp.zeros_like(near), near)
     if measure is Measure.angle:
         zero = _any_zero(a, b)
@@ -86,10 +90,10 @@ def tile_values(measure: Measure, a: Block, b: Block) -> Tile:
 def pair_values(measure: Measure, a: Block, b: Block) -> Tile:
     """A measure on the pairs ``(a_k, b_k)``, by direct differences; no pair is marked ``near``."""
     none = jnp.zeros(a.x_sq.shape, bool)
-    if measure is Measure.distance:
-        x_dist = ((a.x - b.x) ** 2).sum(1)
+    if measure in DISTANCES:
+        x_dist, y_dist = ((a.x - b.x) ** 2).sum(1), ((a.y - b.y) ** 2).sum(1)
         zero = x_dist == 0
-        return Tile(((a.y - b.y) ** 2).sum(1) / jnp.where(zero, 1, x_dist) - 1, zero, none)
+        return Tile(_stretch(measure, y_dist / jnp.where(zero, 1, x_dist)), zero, none)
     if measure is Measure.inner:
         zero = (a.x_sq == 0) | (b.x_sq == 0)
         error = (a.y * b.y).sum(1) - (a.x * b.x).sum(1)
@@ -103,6 +107,11 @@ def pair_values(measure: Measure, a: Block, b: Block) -> Tile:
         return _angle(((p - q) ** 2).sum(1), ((p + q) ** 2).sum(1))
 
     return Tile(angle(a.y, b.y) - angle(a.x, b.x), zero, none)
+
+
+def _stretch(measure: Measure, ratio: Float[Array, "..."]) -> Float[Array, "..."]:
+    """A ratio of squared distances, or its root, less one; rounding may leave it below 0."""
+    return (ratio if measure is Measure.squared_distance else jnp.sqrt(jnp.maximum(ratio, 0))) - 1
 
 
 def _near(x: Float[Array, "..."]) -> float:

@@ -55,8 +55,9 @@ class Optimum(NamedTuple):
         gradient: Largest entry of the polished loss's gradient at the optimum.
         n_near: Restarts whose loss came within ``tolerance`` of the best; other minima may be among
             them.
-        n_reached: Restarts, of the ten best, or climbs that reached the best loss: polished, they
-            agree to 1e-6.
+        n_starts_reached: Starts, of the ten best, that reached the best loss: polished, they agree
+            to 1e-6.
+        n_reached: The same where they are three or more, else climbs that reached it, one at least.
         restart_weights: The solutions of all restarts, given starts after random ones.
         restart_loss: Their losses.
     """
@@ -66,6 +67,7 @@ class Optimum(NamedTuple):
     error: Float[Array, " cell"]
     gradient: Float[Array, " cell"]
     n_near: Int[Array, " cell"]
+    n_starts_reached: Int[Array, " cell"]
     n_reached: Int[Array, " cell"]
     restart_weights: TiedWeights  # [cell, restart, ...]
     restart_loss: Float[Array, "cell restart"]
@@ -73,14 +75,18 @@ class Optimum(NamedTuple):
     def _table(self) -> NumberTable | None:
         if np.ndim(self.restart_loss) != 2 or not known(*self):
             return None
-        loss, reached, near = map(np.asarray, (self.loss, self.n_reached, self.n_near))
-        rows = [(f"cell {i}", [f"{loss[i]:.6g}", reached[i], near[i]]) for i in range(len(reached))]
+        counts = (self.n_starts_reached, self.n_reached, self.n_near)
+        loss, starts_reached, reached, near = map(np.asarray, (self.loss, *counts))
+        rows = [
+            (f"cell {i}", [f"{loss[i]:.6g}", starts_reached[i], reached[i], near[i]])
+            for i in range(len(reached))
+        ]
         n_cells, n_starts = self.restart_loss.shape
         cells, starts = counted(n_cells, "cell"), counted(n_starts, "start")
         title = f"Optimum of {cells}, from {starts} and climbs"
         once = int(np.sum(reached == 1))
         notes = [f"reached once in {counted(once, 'cell')}: a better one may be missed"]
-        columns = ("loss", "reached by", "starts near")
+        columns = ("loss", "by starts", "by starts or climbs", "starts near")
         return NumberTable(title, columns, rows, notes[: bool(once)])
 
 
@@ -230,6 +236,7 @@ def find_optimum(
         error=jnp.asarray(final.error),
         gradient=jnp.asarray(end.gradient),
         n_near=jnp.asarray(np.sum(near, axis=1)),
+        n_starts_reached=jnp.asarray(np.sum(value <= (end.loss + slack)[:, None], axis=1)),
         n_reached=jnp.asarray(n_reached),
         restart_weights=padding.unpack(x),
         restart_loss=jnp.asarray(loss),
