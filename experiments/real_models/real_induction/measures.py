@@ -70,14 +70,15 @@ def nulls(record: Record) -> Nulls:
         return {"random": random, "permuted": turned, "false world": false}
     pairs, falls, sets = prose_rises(data, PAIR), prose_falls(data), unrelated(data)
     more, later = pairs - prose_rises(data, NEW), falls - falls.sel(set="intact")
-    random |= {
-        "real-prose-pairs": null_draws.of_sets(pairs, sets) or [None],
-        "real-prose-in-context-ablated": null_draws.of_sets(later, sets) or [None],
+    undrawn: Draws = [None]  # no set is without heads of the circuit
+    of_prose: dict[str, Draws] = {
+        "real-prose-pairs": null_draws.of_sets(pairs, sets) or undrawn,
+        "real-prose-in-context-ablated": null_draws.of_sets(later, sets) or undrawn,
         "real-prose-pairs-most": [mean_estimate(more.sel(set=name).values) for name in sets]
-        or [None],
+        or undrawn,
     }
     return {
-        "random": random,
+        "random": random | of_prose,
         "permuted": null_draws.of_chapters(falls) | turned,
         "false world": false,
     }
