@@ -72,12 +72,12 @@ def nulls(record: Record) -> Nulls:
         return {"random": random, "permuted": turned, "false world": false}
     pairs, falls, sets = prose_rises(data, PAIR), prose_falls(data), unrelated(data)
     more, later = pairs - prose_rises(data, NEW), falls - falls.sel(set="intact")
-    random |= {
-        "real-prose-pairs": null_draws.of_sets(pairs, sets) or [None],
-        "real-prose-in-context-ablated": null_draws.of_sets(later, sets) or [None],
-        "real-prose-pairs-most": [mean_estimate(more.sel(set=name).values) for name in sets]
-        or [None],
+    compared: dict[str, Draws] = {
+        "real-prose-pairs": null_draws.of_sets(pairs, sets),
+        "real-prose-in-context-ablated": null_draws.of_sets(later, sets),
+        "real-prose-pairs-most": [mean_estimate(more.sel(set=name).values) for name in sets],
     }
+    random |= {name: drawn if sets else [None] for name, drawn in compared.items()}
     return {
         "random": random,
         "permuted": null_draws.of_chapters(falls) | turned,
