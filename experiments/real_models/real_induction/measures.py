@@ -37,7 +37,9 @@ def measure(record: Record) -> Measured:
     found = estimates(data)
     if notes["no_prose"]:
         return Measured(found, {}, unmet_rest(CLAIMS, found, f"no prose: {notes['no_prose']}"))
-    return Measured(found | prose_estimates(data), {}, {})
+    found |= prose_estimates(data)
+    none = "every random set has a head that searches for prefixes, or a previous-token head"
+    return Measured(found, unmet_rest(CLAIMS, found, none), {})
 
 
 def nulls(record: Record) -> Nulls:
@@ -70,15 +72,14 @@ def nulls(record: Record) -> Nulls:
         return {"random": random, "permuted": turned, "false world": false}
     pairs, falls, sets = prose_rises(data, PAIR), prose_falls(data), unrelated(data)
     more, later = pairs - prose_rises(data, NEW), falls - falls.sel(set="intact")
-    undrawn: Draws = [None]  # no set is without heads of the circuit
-    of_prose: dict[str, Draws] = {
-        "real-prose-pairs": null_draws.of_sets(pairs, sets) or undrawn,
-        "real-prose-in-context-ablated": null_draws.of_sets(later, sets) or undrawn,
-        "real-prose-pairs-most": [mean_estimate(more.sel(set=name).values) for name in sets]
-        or undrawn,
+    compared: dict[str, Draws] = {
+        "real-prose-pairs": null_draws.of_sets(pairs, sets),
+        "real-prose-in-context-ablated": null_draws.of_sets(later, sets),
+        "real-prose-pairs-most": [mean_estimate(more.sel(set=name).values) for name in sets],
     }
+    random |= {name: drawn if sets else [None] for name, drawn in compared.items()}
     return {
-        "random": random | of_prose,
+        "random": random,
         "permuted": null_draws.of_chapters(falls) | turned,
         "false world": false,
     }
@@ -185,14 +186,21 @@ def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
     """Means over chapters; random sets, of `unrelated` ones, are averaged first."""
     falls = prose_falls(data)
     pairs = prose_rises(data, PAIR)
-    return {
-        "real-prose-pairs": _beyond_random(data, pairs),
+    found = {
         "real-prose-pairs-most": mean_estimate(
             (pairs - prose_rises(data, NEW)).sel(set="induction").values
         ),
         "real-prose-in-context": mean_estimate(falls.sel(set="intact").values),
-        "real-prose-in-context-ablated": _beyond_random(data, falls - falls.sel(set="intact")),
     }
+    if sets := unrelated(data):
+        lost = {"pairs": pairs, "in-context-ablated": falls - falls.sel(set="intact")}
+        found |= {
+            f"real-prose-{name}": mean_estimate(
+                (rise.sel(set="induction") - rise.sel(set=sets).mean("set")).values
+            )
+            for name, rise in lost.items()
+        }
+    return found
 
 
 def prose_falls(data: xr.Dataset) -> xr.DataArray:
@@ -210,11 +218,6 @@ def prose_rises(data: xr.Dataset, kind: int) -> xr.DataArray:
     """Loss increase without each set on the tokens of a kind, ``[set, chapter]``, in nats."""
     losses = data.prose_loss.where(data.prose_kind == kind).mean("predicted")
     return losses - losses.sel(set="intact")
-
-
-def _beyond_random(data: xr.Dataset, rise: xr.DataArray) -> Estimate:
-    random = rise.sel(set=unrelated(data)).mean("set")
-    return mean_estimate((rise.sel(set="induction") - random).values)
 
 
 def rises(data: xr.Dataset) -> xr.DataArray:

@@ -3,7 +3,7 @@
 The claim named "fine", and the count of falls, were written after a first run with seed 0, in
 which straight pieces within 2 % of the range of log loss had merged the plateau with the first
 opening. Planes and kinks at openings are asked otherwise since 64 seeds on root key 2 were read;
-the configured run has another key, and 512 seeds.
+the configured run has another key.
 """
 
 from dataclasses import replace

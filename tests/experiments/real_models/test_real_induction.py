@@ -220,6 +220,10 @@ def test_random_sets_of_prose_hold_no_head_of_the_circuit() -> None:
     data.prose_loss.loc[{"set": ["random 2", "random 5"]}] += 5 * (data.prose_kind == PAIR)
     assert prose_estimates(data) == before
     assert len(nulls(planted())["random"]["real-prose-pairs"]) == 8
+    every = planted()
+    every.data["removed_head"][2:], every.data["removed_layer"][2:] = 6, 20
+    assert set(measure(every).unmet) == {"real-prose-pairs", "real-prose-in-context-ablated"}
+    assert nulls(every)["random"]["real-prose-pairs"] == [None]
 
 
 def test_five_heads_stand_among_all_choices_of_their_layers() -> None:
