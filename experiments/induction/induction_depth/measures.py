@@ -22,9 +22,7 @@ WITHIN_LAYERS = (
     *("depth-score-together", "depth-evaluator-matching", "depth-evaluator-copying"),
     *("depth-corner-alone", "depth-before-after-others"),
 )
-# How often the null shuffles heads.
-DRAWS = 200
-PLACES = 1000
+DRAWS, PLACES = 200, 1000  # of shuffled heads, and places of a distribution
 
 
 def measure(record: Record) -> Measured:
@@ -94,10 +92,9 @@ def nulls(record: Record) -> Nulls:
         names = WITHIN_LAYERS if within else draws[0]
         permuted |= {name: [draw.get(name) for draw in draws] for name in names}
     rng = np.random.default_rng(0)
-    permuted["depth-matching-copies"] = [
-        _copies([_heads_shuffled(part, rng, False) for part in deepest]).get(
-            "depth-matching-copies"
-        )
+    copies = "depth-matching-copies"
+    permuted[copies] = [
+        _copies([_heads_shuffled(part, rng, False) for part in deepest]).get(copies)
         for _ in range(DRAWS)
     ]
     # Any layer behind the first alike: counts at even steps of their binomial distribution.

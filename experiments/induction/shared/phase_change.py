@@ -40,9 +40,8 @@ def has_changed(members: xr.Dataset, usual: float) -> xr.DataArray:
 
 
 def jump_share(members: xr.Dataset) -> xr.DataArray:
-    """Gain in context within each member's steepest quarter of training, over its whole gain."""
-    score = members.in_context
-    return steepest_fall(members) / (score.isel(step=0) - score.isel(step=-1))
+    """Gain in context within each member's steepest quarter of training, over its final score."""
+    return -steepest_fall(members) / members.in_context.isel(step=-1)
 
 
 def steepest_fall(members: xr.Dataset) -> xr.DataArray:

@@ -18,7 +18,6 @@ from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE, composition_rise
-from experiments.induction.shared.measures_term_worth import without_redundancy
 from experiments.induction.two_layer_circuits.claims import CLAIMS
 
 # A head with an OV eigenvalue score below this erases, as in `stream_use`.
@@ -66,7 +65,7 @@ def nulls(record: Record) -> Nulls:
     samples, first_layer = _samples(members), members.isel(layer=0)
     layers_exchanged = members.first_order_loss.isel(selection=[0, 2, 1, 3, 4])
     alike = _samples(members.assign(first_order_loss=layers_exchanged))
-    direct, layer_0, layer_1, both = (members.first_order_loss.isel(selection=i) for i in range(4))
+    direct, layer_1 = (members.first_order_loss.isel(selection=i) for i in (0, 2))
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
         "mismatched": {
@@ -77,9 +76,9 @@ def nulls(record: Record) -> Nulls:
             "layer-0-alone": [mean_estimate(alike["layer-0-alone"])],
             "preserving-induction": _costs_shuffled(members),
         },
-        # Savings of both layers add up.
+        # Parts of the loss that layers leave multiply, or savings of both add up.
         "false world": {
-            "layer-0-redundant": without_redundancy(direct - layer_0, layer_1 - both),
+            "layer-0-redundant": [mean_estimate(layer_1 / direct)],
             "layer-1-alone": [mean_estimate(1 - samples["layer-0-alone"])],
         },
     }

@@ -26,7 +26,7 @@ def test_a_change_is_five_eighths_of_what_two_layers_save() -> None:
     # Five eighths of four nats are 2.5, of three 1.875.
     assert has_changed(members, 4.0).values.tolist() == [True, False, False]
     assert has_changed(members, 3.0).values.tolist() == [True, True, True]
-    np.testing.assert_allclose(jump_share(members), [2.6 / 4, 1.9 / 2, 2.4 / 3])
+    np.testing.assert_allclose(jump_share(members), [2.6 / 4, 1.9 / 2, 2.4 / 2.5])
 
 
 def test_a_window_lies_between_measurements_and_ends_with_the_last_one() -> None:

@@ -86,7 +86,7 @@ class Optimum(NamedTuple):
         title = f"Optimum of {cells}, from {starts} and climbs"
         once = int(np.sum(reached == 1))
         notes = [f"reached once in {counted(once, 'cell')}: a better one may be missed"]
-        columns = ("loss", "by starts", "by starts or climbs", "starts near")
+        columns = ("loss", "by starts", "or climbs", "starts near")
         return NumberTable(title, columns, rows, notes[: bool(once)])
 
 
