@@ -44,11 +44,11 @@ def measure(record: Record) -> Measured:
         "previous-dissolves": mean_estimate(
             end_of_two.best_previous_new - end_of_two.best_previous_again
         ),
-        "index-two-layers": mean_estimate(steepening(two)),
-        "index-one-layer": mean_estimate(steepening(one)),
+        "index-two-layers": steepening(two),
+        "index-one-layer": steepening(one),
         "pairs-phase": pairs_alike(two, smeared, both),
-        "pivot-two-layers": mean_estimate(turns(two, two)),
-        "pivot-one-layer": mean_estimate(turns(one_beside, two_beside)),
+        "pivot-two-layers": turns(two, two),
+        "pivot-one-layer": turns(one_beside, two_beside),
         **{f"trace-{name}": mean_estimate(rise) for name, rise in _traces(two).items()},
         "ablation-induction": mean_estimate(lost_without(end_of_two, "prefix-matching heads")),
         "ablation-others": mean_estimate(lost_without(end_of_two, "all others")),
@@ -62,7 +62,7 @@ def nulls(record: Record) -> Nulls:
         members_where(record.data.sel(arm=arm))
         for arm in ("1 layer", "2 layers", "1 layer, smeared", BOTH)
     )
-    turned_one = mean_estimate(turns(*side_by_side(record.data)))
+    turned_one = turns(*side_by_side(record.data))
     enough, usual = record.notes["prefix_score"], last_score(two)
     start, end_of_one, end_of_two = two.isel(step=0), one.isel(step=-1), two.isel(step=-1)
     changed_one, changed_two = (share_estimate(has_changed(part, usual)) for part in (one, two))
@@ -89,12 +89,12 @@ def nulls(record: Record) -> Nulls:
             "bump-one-layer": [share_estimate(two.bump >= BUMP_NATS)],
             "together-prefix": prefix or [None],
             "together-previous": previous or [None],
-            "index-two-layers": [mean_estimate(steepening(one))],
-            "index-one-layer": [mean_estimate(steepening(two))],
+            "index-two-layers": [steepening(one)],
+            "index-one-layer": [steepening(two)],
             "ablation-induction": [mean_estimate(lost_without(end_of_two, "all others"))],
             "pairs-phase": [pairs_alike(one, smeared, both)],
             "pivot-two-layers": [turned_one],
-            "pivot-one-layer": [mean_estimate(turns(two, two))],
+            "pivot-one-layer": [turns(two, two)],
             "trace-keys": [mean_estimate(_traces(two, other=True)["keys"])],
         },
         "permuted": {
@@ -151,8 +151,8 @@ def pairs_alike(*kinds: xr.Dataset) -> Estimate:
 
 
 @measures("index-*")
-def steepening(members: xr.Dataset) -> xr.DataArray:
-    """Change of each member's slope of the loss by ln(token index) through its phase change.
+def steepening(members: xr.Dataset) -> Estimate:
+    """Mean change of a member's slope of the loss by ln(token index) through its phase change.
 
     The slope, in nats, is that of `circuits.losses.loss_slope` at the index by which every text
     repeats; the record keeps it at the beginning of the change and at the end of training alone.
@@ -163,7 +163,7 @@ def steepening(members: xr.Dataset) -> xr.DataArray:
     losses = members.loss_by_position.isel(position=near).transpose("position", "step", "member")
     lines = np.polyfit(index[near], losses.values.reshape(near.sum(), -1), 1)[0]
     slope = losses.isel(position=0, drop=True).copy(data=lines.reshape(losses.shape[1:]))
-    return _at(slope, members.jump_end) - _at(slope, members.jump_start)
+    return mean_estimate(_at(slope, members.jump_end) - _at(slope, members.jump_start))
 
 
 def side_by_side(data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
@@ -174,8 +174,8 @@ def side_by_side(data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
 
 
 @measures("pivot-*")
-def turns(members: xr.Dataset, changing: xr.Dataset) -> xr.DataArray:
-    """Angle between each trajectory's way to a phase change and its way on from it, in degrees.
+def turns(members: xr.Dataset, changing: xr.Dataset) -> Estimate:
+    """Mean angle between a trajectory's way to a phase change and its way on from it, in degrees.
 
     Args:
         members: With ``trajectory`` ``[step, member, component]``.
@@ -187,7 +187,7 @@ def turns(members: xr.Dataset, changing: xr.Dataset) -> xr.DataArray:
     lengths = np.sqrt((before**2).sum("component") * (after**2).sum("component"))
     cosine = (before * after).sum("component") / lengths.where(lengths > 0)
     # A change that begins or ends with training has a way on one side alone, and no turn.
-    return np.degrees(np.arccos(cosine.clip(-1, 1))).fillna(0)
+    return mean_estimate(np.degrees(np.arccos(cosine.clip(-1, 1))).fillna(0))
 
 
 def _traces(members: xr.Dataset, other: bool = False) -> dict[str, xr.DataArray]:

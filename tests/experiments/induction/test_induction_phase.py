@@ -20,6 +20,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
 from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
+from circuitax.records.estimate import mean_estimate
 from circuitax.records.null_samples import exchanged, regrouped
 from circuitax.records.record import Record
 from experiments.induction.induction_phase import experiment as induction_phase
@@ -172,10 +173,14 @@ def members(steps: np.ndarray) -> xr.Dataset:
 
 def test_turns_and_scores_of_every_pair_by_hand() -> None:
     data = members(np.arange(0, 121, 5))
-    np.testing.assert_allclose(turns(data, data), [90, 0], atol=1e-4)
+    # One turns by 90 degrees and the other by none: the mean of both, and its interval.
+    assert turns(data, data).value == pytest.approx(45, abs=1e-4)
+    assert turns(data, data).high == pytest.approx(
+        mean_estimate(np.array([90.0, 0])).high, abs=1e-3
+    )
     # From (40, 40) on it goes up alone, where the way there rose as fast as it went on.
     later = data.assign(jump_start=data.jump_start + 40, jump_end=data.jump_end + 40)
-    np.testing.assert_allclose(turns(data, later), [45, 0], atol=1e-4)
+    assert turns(data, later).value == pytest.approx(22.5, abs=1e-4)
     # Early positions 0 and 1 at 3 and 4 nats, late ones 4 and 5 at 1 and 2.5.
     end = xr.DataArray([3.0, 4.0, 9.0, 9.0, 1.0, 2.5], dims="position")
     uneven = data.assign(loss_by_position=end.expand_dims(step=data.step, member=2))
@@ -199,7 +204,10 @@ def test_slopes_change_through_the_change_as_the_library_has_them() -> None:
     data = data.assign(loss_by_position=(("step", "member", "position"), losses))
     # Every text repeats by index 4; the change is from step 40, the ninth, to 55.
     slope = np.asarray(loss_slope(jax.numpy.asarray(losses)))[..., 3]
-    np.testing.assert_allclose(steepening(data), slope[11] - slope[8], atol=1e-5)
+    wanted, found = mean_estimate(slope[11] - slope[8]), steepening(data)
+    np.testing.assert_allclose(
+        [found.value, found.low, found.high], [wanted.value, wanted.low, wanted.high], atol=1e-4
+    )
 
 
 def test_one_layer_stands_beside_two_of_the_same_texts() -> None:
