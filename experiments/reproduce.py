@@ -1,4 +1,4 @@
-"""Run every experiment, cheap ones first: ``python -m experiments.reproduce``."""
+"""Run every experiment, those that settle most first: ``python -m experiments.reproduce``."""
 
 import sys
 

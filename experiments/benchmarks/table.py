@@ -169,13 +169,16 @@ def main(arguments: list[str] | None = None) -> None:
     }
     with ExitStack() as stack:
         todo = [(name, case) for name in chosen for case in known[name].cases(stack)]
-        kept = [row for row in rows_before(options.out) if row["module"] not in chosen]
+        before = rows_before(options.out)
         for name, case in tqdm(todo, unit="row", disable=None):
             row = measure(case, options.rounds, speeds)
             made = {"module": name, "date": machine["date"], "backend": machine["backend"]}
             rows.append(made | row)
+            # A run that is stopped keeps its rows, and those of modules that it did not reach.
+            reached = {row["module"] for row in rows}
+            kept = [row for row in before if row["module"] not in reached]
             whole = sorted(kept + rows, key=lambda row: row["module"])
-            write(whole, machine, options.out)  # a run that is stopped keeps its rows
+            write(whole, machine, options.out)
     print(table(rows, machine))
 
 

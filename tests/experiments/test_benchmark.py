@@ -278,6 +278,15 @@ def test_rows_of_other_modules_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rows = json.loads((tmp_path / "benchmarks.json").read_text())["rows"]
     assert [(row["name"], row["ours"]) for row in rows] == [("thing a", 1.0), ("thing b", 6.0)]
 
+    def stop() -> float:
+        raise KeyboardInterrupt
+
+    known["b"].cases = lambda stack: [Case("thing b", "s", stop)]
+    with pytest.raises(KeyboardInterrupt):
+        benchmark.main(["--out", str(tmp_path), "--rounds", "1", "--only", "a,b"])
+    rows = json.loads((tmp_path / "benchmarks.json").read_text())["rows"]
+    assert [(row["name"], row["ours"]) for row in rows] == [("thing a", 5.0), ("thing b", 6.0)]
+
 
 def test_what_is_done_once_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter((7.0, 8.0))

@@ -1,9 +1,13 @@
-"""Run every experiment, cheap ones first: ``python -m experiments.reproduce [only=a,b]``."""
+"""Run every experiment, those that settle most first: ``python -m experiments.reproduce``."""
 
 import json
+import multiprocessing
+import signal
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ from circuitax.commands.workers import Pool
 from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
 from circuitax.config.planned_runs import plan
 from circuitax.config.scale import SCALES
-from circuitax.config.schema import ConfigError
+from circuitax.config.schema import ConfigError, forget
 from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
 from circuitax.lab.here import held_against, in_words
 from circuitax.lab.pages import PAGES, pages_key, write_pages
@@ -44,12 +48,13 @@ COMMAND = Command(
     "reproduce",
     """\
 First writes the gallery, the claims page and the report in results/latest/ from the accepted runs,
-without computing, and says which file to open. Then runs every experiment in increasing expected
-time, reuses what is finished and resumes what was stopped, and after each writes beside every claim
-what was measured here, and one word: agrees, differs, other settings, not repeated. Runs of
-experiments that were reproduced before and are not named now stay on the pages; damaged ones are
-named and left out. At the end it says how long each took, with compiling, computing and drawing
-apart, how many claims have each word, and by how much those that differ do.
+without computing, and says which file to open. Then runs every experiment, first those with most
+published statements for their expected time, reuses what is finished and resumes what was stopped,
+and after each writes beside every claim what was measured here, and one word: agrees, differs,
+other settings, not repeated. Runs of experiments that were reproduced before and are not named now
+stay on the pages; damaged ones are named and left out. At the end it says how long each took, with
+compiling, computing and drawing apart, how many claims have each word, and by how much those that
+differ do.
 """,
     options=(
         Option("only", "a,b", "experiments, and what they read; all of them by default"),
@@ -88,7 +93,7 @@ def main(options: dict[str, Any]) -> int:
         entries = discover()
         jobs = n_jobs(options["jobs"])
         asked = wanted(options["only"], entries)
-        names = cheap_first(asked, entries)
+        names = most_first(asked, entries)
         require_results()
     except (ConfigError, ValueError) as error:
         return refuse(error)
@@ -96,13 +101,26 @@ def main(options: dict[str, Any]) -> int:
     return _suite(names, entries, options, again, jobs)
 
 
-def cheap_first(names: list[str], entries: dict[str, ExperimentEntry]) -> list[str]:
-    """By expected seconds, each after its requirements."""
+def most_first(names: list[str], entries: dict[str, ExperimentEntry]) -> list[str]:
+    """By published statements for each expected second, then by seconds, after its requirements.
+
+    What an experiment requires, and is not there before it, counts with it.
+    """
+    published = {
+        name: sum(claim.origin == "published" for claim in entries[name].load_claims())
+        for name in dict.fromkeys(item for name in names for item in upstream_order(name, entries))
+    }
     ordered: list[str] = []
-    for name in sorted(names, key=lambda name: (entries[name].budget_seconds, name)):
-        for item in upstream_order(name, entries):
-            if item not in ordered:
-                ordered.append(item)
+
+    def new(name: str) -> list[str]:
+        return [item for item in upstream_order(name, entries) if item not in ordered]
+
+    def order(name: str) -> tuple[float, float, str]:
+        seconds = float(sum(entries[item].budget_seconds for item in new(name)))
+        return -sum(published[item] for item in new(name)) / seconds, seconds, name
+
+    while waiting := [name for name in names if name not in ordered]:
+        ordered += new(min(waiting, key=order))
     return ordered
 
 
@@ -121,7 +139,11 @@ def _suite(
     _say(pages.write([]))
     view = suite_view(jobs > 1, {name: entries[name].seconds(scale) for name in names})
     with StopFlag() as stop, Pool(jobs, stop, view) as pool:
-        there = [] if options["reuse"] == "twin" else _there(names, entries, overrides, again)
+        there = (
+            []
+            if options["reuse"] == "twin"
+            else _there([name for name in names if name not in again], entries, overrides, jobs)
+        )
         results = list(there)
         left = [name for name in names if name not in {item.name for item in there}]
         _say(_announcement(left, len(there), entries, scale, jobs))
@@ -174,19 +196,30 @@ def _suite(
 
 
 def _there(
-    names: list[str], entries: dict[str, ExperimentEntry], overrides: list[str], again: list[str]
+    names: list[str], entries: dict[str, ExperimentEntry], overrides: list[str], jobs: int
 ) -> list[Result]:
     """The experiments whose finished runs are reused as they are, without a process for each."""
-    found = []
-    for name in names:
-        if name in again or not finished_runs(name):
-            continue
-        began = time.monotonic()
-        with suppress(ValueError):  # the process of the experiment says it in its own words
-            _, (planned,) = plan([f"experiment={name}", *overrides], entries)
-            if (run := reusable(planned)) is not None:
-                found.append(Result(name, REUSED, time.monotonic() - began, run))
-    return found
+    made = [name for name in names if finished_runs(name)]
+    look = partial(_finished, entries=entries, overrides=overrides)
+    # A process takes seconds to start, about as long as three experiments to compose.
+    if jobs == 1 or len(made) <= 3 * jobs:
+        return [item for item in map(look, made) if item is not None]
+    spawn, quiet = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(jobs, spawn, signal.signal, quiet) as pool:
+        return [item for item in pool.map(look, made) if item is not None]
+
+
+def _finished(
+    name: str, entries: dict[str, ExperimentEntry], overrides: list[str]
+) -> Result | None:
+    """The finished run of an experiment, if it is reused as it is."""
+    began = time.monotonic()
+    forget()
+    with suppress(ValueError):  # the process of the experiment says it in its own words
+        _, (planned,) = plan([f"experiment={name}", *overrides], entries)
+        if (run := reusable(planned)) is not None:
+            return Result(name, REUSED, time.monotonic() - began, run)
+    return None
 
 
 def _announcement(
@@ -228,7 +261,7 @@ class _Pages:
         self.places = ""
         self._entries, self._latest = entries, latest
         self._command = f"{TYPED} scale={scale} only="
-        self._order = cheap_first(sorted(entries), entries)
+        self._order = sorted(entries)
         self._asked: set[str] = set()
         self._accepted: dict[str, WholeRun] = {}
         for name in self._order:

@@ -34,6 +34,11 @@ def register(name: str, spec: type) -> None:
     )
 
 
+def forget() -> None:
+    """Take every experiment out of Hydra's store, which Hydra copies whole to compose one."""
+    ConfigStore.instance().repo.pop("spec", None)
+
+
 @cache  # Hydra's store copies a node before it composes anything into it
 def _node(name: str, spec: type) -> DictConfig:
     parts: dict[str, tuple[str, Any, Any]] = {}

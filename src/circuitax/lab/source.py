@@ -174,17 +174,20 @@ def _roots(start: Path) -> dict[str, Path]:
     return roots
 
 
-def _files(name: str, importer: Path, roots: Mapping[str, Path]) -> Iterator[Path]:
+def _files(name: str, importer: Path, roots: Mapping[str, Path]) -> tuple[Path, ...]:
     if name.startswith("."):  # relative to the folder of the importer, one dot for each level
         level = len(name) - len(name.lstrip("."))
-        folder, rest = importer.parents[level - 1], name[level:].split(".")
-    else:
-        top, *rest = name.split(".")
-        if top not in roots:
-            return
-        folder = roots[top]
-    rest = [part for part in rest if part]
-    candidates = [folder.joinpath(*rest, "__init__.py")]
-    if rest:
-        candidates.append(folder.joinpath(*rest).with_suffix(".py"))
-    yield from (path.resolve() for path in candidates if path.is_file())
+        return _below(importer.parents[level - 1], name[level:])
+    top, _, rest = name.partition(".")
+    return _below(roots[top], rest) if top in roots else ()
+
+
+# A file that is added while a process runs is not seen by it, as by Python's own imports.
+@lru_cache(maxsize=16384)
+def _below(folder: Path, name: str) -> tuple[Path, ...]:
+    """The files that a dotted name below a folder may mean."""
+    parts = [part for part in name.split(".") if part]
+    candidates = [folder.joinpath(*parts, "__init__.py")]
+    if parts:
+        candidates.append(folder.joinpath(*parts).with_suffix(".py"))
+    return tuple(path.resolve() for path in candidates if path.is_file())
