@@ -37,7 +37,7 @@ CLAIMS = (
         "Vulnerability follows features per dimension: at equal density too (rank correlation over "
         "seeds, mean of the densities)",
         at_least(0.2),
-        "more than chance, which has 0.1; the paper plots the mean over densities, where any two "
+        "more than chance, which has 0.1; the paper plots both over densities, where any two "
         "curves that rise have a correlation near 1",
         printed="vulnerability follows the number of features per dimension",
         null=Null("permuted", "features per dimension are shuffled among the seeds of a density"),

@@ -38,7 +38,7 @@ OURS = replace(
 )
 
 TABLE = "table of scores"
-BY_COLUMN = "toy model of superposition with hidden identity"
+HIDDEN = "toy model of superposition with hidden identity"
 OWN = (
     "a subcomponent for each column of W, important if and only if its feature is present, as in "
     "the model without identity"
@@ -176,7 +176,7 @@ CLAIMS = (
         "The identity between takes exactly as many subcomponents as there are dimensions, 2 "
         "(share of seeds)",
         at_least(0.75),
-        section="toy model of superposition with hidden identity, Figure 3",
+        section=f"{HIDDEN}, Figure 3",
         printed="2 subcomponents for the identity, as many as dimensions",
     ),
     EXACTLY.claim(
@@ -184,7 +184,7 @@ CLAIMS = (
         "The identity between takes exactly as many subcomponents as there are dimensions, 10 "
         "(share of seeds)",
         at_least(0.75),
-        section="toy model of superposition with hidden identity",
+        section=HIDDEN,
         n=3,
         printed="10 subcomponents for the identity, as many as dimensions",
         explanation=TOO_SHORT,
@@ -196,7 +196,7 @@ CLAIMS = (
         at_least(0.9),
         "nine in ten, where the paper says each",
         kind="relation",
-        section=BY_COLUMN,
+        section=HIDDEN,
         printed=OWN,
         null=ANY,
         explanation=MERGED,
@@ -208,7 +208,7 @@ CLAIMS = (
         at_least(0.9),
         "nine in ten, where the paper says each",
         kind="relation",
-        section=BY_COLUMN,
+        section=HIDDEN,
         n=3,
         printed=OWN,
         null=ANY,
