@@ -34,9 +34,11 @@ CLAIMS = (
     PAPER.claim(
         "stream-neuron-erases",
         "some neurons erase what they read: most negative cosine of what a neuron writes with "
-        "what it reads or what opens its gate",
+        "what it reads",
         at_most(-0.5),
-        "the paper says very negative; random directions have a deviation of 0.04",
+        "the paper says very negative; random directions have a deviation of 0.04. What opens the "
+        "gate is left out: that cosine changes its sign when what is read and written is turned "
+        "round, which leaves the neuron as it is",
         section="residual stream, neurons with negative cosine of input and output weights (F20)",
         printed="some neurons: very negative cosine of input and output weights; no number",
         null=Null("random", "the least cosine of as many random directions"),

@@ -50,6 +50,8 @@ FIGURES = (
         use,
         message="Embeddings take up most of the stream; many neurons write against their input "
         "direction; heads with an eigenvalue score near -1 attend most to the present token.",
+        caption="The sign of a cosine with the gate is a convention: a neuron stays the same when "
+        "the directions that it reads and writes are both turned round.",
         refuted="Refuted, panel by panel: if the curve rises at once; if no neuron lies left of "
         "the random law; if the dots at the left edge lie as low as their neighbours.",
         where=lambda record: not record.notes["missing"],

@@ -27,7 +27,7 @@ def measure(record: Record) -> Measured:
     if why:
         return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
     quarter = data.sizes["component"] // 4
-    least = data.least.min("map").values
+    least = data.least.sel(map="read").values
     found = {
         "stream-embedding": _of_the_model(data.variance.values[:quarter].sum()),
         "stream-neuron-erases": _of_the_model(least.min()),
@@ -48,7 +48,7 @@ def nulls(record: Record) -> Nulls:
         return {}
     rng = np.random.default_rng(0)
     d_model, d_head = data.sizes["component"], data.sizes["component"] // data.sizes["head"]
-    n_directions, n_layers = int(data["count"].sum()), data.sizes["layer"]
+    n_directions = int(data["count"].sel(map="read").sum())
     cosines = _least_cosines(rng, n_directions, d_model, DRAWS)
     scores = [_random_score(rng, d_model, d_head) for _ in range(HEADS)]
     heads = rng.choice(scores, (DRAWS, data.eigenvalues.size)).min(axis=1)
@@ -56,6 +56,7 @@ def nulls(record: Record) -> Nulls:
     erases, present = data.eigenvalues.values.ravel() < LARGE, data.present.mean("text").values
     shuffled = (rng.permutation(erases).reshape(present.shape) for _ in range(DRAWS))
     some = [share_estimate(present[drawn] >= PRESENT) for drawn in shuffled if drawn.any()]
+    n_layers = data.sizes["layer"]
     of_layers = _least_cosines(rng, n_directions // n_layers, d_model, DRAWS, n_layers)
     return {
         "random": {

@@ -2,7 +2,7 @@
 
 import numpy as np
 import xarray as xr
-from scipy.stats import rankdata
+from scipy.stats import rankdata, zscore
 
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured, measures
@@ -34,7 +34,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: shuffled densities and strengths, other seeds, and false worlds."""
+    """Draws of the nulls: shuffled densities, strengths and seeds, and a false world."""
     data = record.data
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     swept = [str(name) for name in data.data_vars if data[name].dims == ("density", "seed")]
@@ -42,19 +42,16 @@ def nulls(record: Record) -> Nulls:
     densities = [_swept(shuffled(data, swept, "density", rng, ["seed"])) for rng in rngs]
     strengths = [_defended(shuffled(data, trained, "defence", rng, ["seed"])) for rng in rngs]
     kept = members_where(data, np.isfinite(data.loss).all("density"))
+    features = ["features_per_dimension"]
+    seeds = [_tracks(shuffled(kept, features, "seed", rng, ["density"])) for rng in rngs]
     without = data.defended_kept_per_dimension.isel(defence=int(np.argmin(data.defence.values)))
     return {
         "permuted": {
             name: [draw[name] for draw in draws]
             for draws in (densities, strengths)
             for name in draws[0]
-        },
-        "mismatched": {
-            "adversarial-tracks": [
-                _tracks(kept, kept.analytic.roll(seed=-shift))
-                for shift in range(1, min(N_DRAWS + 1, kept.sizes["seed"]))
-            ]
-        },
+        }
+        | {"adversarial-tracks": seeds},
         "false world": {"adversarial-training-removes": [_mean(without)]},
     }
 
@@ -80,7 +77,7 @@ def _swept(data: xr.Dataset) -> dict[str, Estimate]:
     sparse = swept.isel(density=int(np.argmin(swept.density.values)))
     return {
         "adversarial-rise": _mean(sparse.analytic / dense.analytic),
-        "adversarial-tracks": _tracks(swept, swept.analytic),
+        "adversarial-tracks": _tracks(swept),
         "adversarial-gradient-fails": _mean(sparse.gradient / sparse.analytic),
         "adversarial-dense": _mean(dense.analytic),
         "adversarial-masked": _mean(sparse.masked - dense.masked),
@@ -88,11 +85,16 @@ def _swept(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 @measures("adversarial-tracks")
-def _tracks(data: xr.Dataset, attack: xr.DataArray) -> Estimate:
-    """Rank correlation over densities of a vulnerability with features per dimension."""
-    features = data.features_per_dimension.transpose("seed", "density").values
-    rows = zip(attack.transpose("seed", "density").values, features, strict=True)
-    return mean_estimate([np.corrcoef(rankdata(a), rankdata(f))[0, 1] for a, f in rows])
+def _tracks(data: xr.Dataset) -> Estimate:
+    """Rank correlation of vulnerability with features per dimension over seeds, mean of densities.
+
+    A rank correlation is a mean over seeds, of the product of the standardised ranks of each.
+    """
+    attack, features = (
+        zscore(rankdata(data[name].transpose("density", "seed").values, axis=1), axis=1)
+        for name in ("analytic", "features_per_dimension")
+    )
+    return mean_estimate((attack * features).mean(axis=0))
 
 
 @measures("adversarial-training-*", "adversarial-training")

@@ -29,7 +29,7 @@ def measure(record: Record) -> Measured:
         found = _linear(data) | _counts(data) | _later(data)
         found |= _optimum(data) | _large(data)
         if 0.001 in data.density.values:
-            found["demonstrate-negative-bias"] = _biases(data, 0.001)
+            found |= _interference(data, 0.001)
     reason = "this run has other sizes, importances or densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
@@ -46,6 +46,7 @@ def nulls(record: Record) -> Nulls:
     orders = [_later(shuffled(data, ordered, "feature", rng, ["seed", "density"])) for rng in rngs]
     several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
     best = max(int(data.relu_best.sel(density=0.001)), 0)
+    denser = [_interference(data, p) for p in data.density.values if p >= 0.1]
     return {
         "untrained": several,
         "permuted": {
@@ -55,9 +56,7 @@ def nulls(record: Record) -> Nulls:
         },
         "mismatched": {
             "demonstrate-tail": [float(_in_tail(data.relu_W.sel(density=0.001).isel(seed=best)))],
-            "demonstrate-negative-bias": [
-                _biases(data, p) for p in data.density.values if p >= 0.1
-            ],
+            **{name: [draw[name] for draw in denser] for name in denser[0]},
             "T7-dense-relu": [_unlike_linear(data, p) for p in data.density.values if p < 1],
             "demonstrate-rescaled": [
                 _rescaled(data.assign(scaled_norm=data.scaled_norm.roll(density=-shift)))
@@ -173,13 +172,20 @@ def _later(data: xr.Dataset) -> dict[str, Estimate]:
     return {"demonstrate-less-important-first": mean_estimate(difference)}
 
 
-@measures("demonstrate-negative-bias")
-def _biases(data: xr.Dataset, density: float) -> Estimate:
-    """Biases of the represented features at a density."""
+@measures("demonstrate-negative-bias", "demonstrate-positive-interference")
+def _interference(data: xr.Dataset, density: float) -> dict[str, Estimate]:
+    """Biases of the represented features at a density, and positive interference among them."""
     cell = data.sel(density=density)
-    norm = np.linalg.norm(cell.relu_W.values, axis=1)
-    bias = [b[kept].mean() for b, kept in zip(cell.relu_b.values, norm > REPRESENTED, strict=True)]
-    return mean_estimate(bias)
+    bias, positive = [], []
+    for W, b in zip(cell.relu_W.values, cell.relu_b.values, strict=True):
+        kept = np.linalg.norm(W, axis=0) > REPRESENTED
+        gram = W[:, kept].T @ W[:, kept]
+        bias.append(b[kept].mean())
+        positive.append((np.maximum(gram - np.diag(np.diag(gram)), 0) ** 2).sum(axis=0).mean())
+    return {
+        "demonstrate-negative-bias": mean_estimate(bias),
+        "demonstrate-positive-interference": mean_estimate(positive),
+    }
 
 
 @measures("demonstrate-optimum-below", "demonstrate-tail")

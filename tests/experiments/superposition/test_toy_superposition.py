@@ -98,6 +98,22 @@ def test_counts_are_of_all_networks_and_five_digons_are_counted() -> None:
     assert found["demonstrate-digons-p0.03"].value == pytest.approx(1 - 4 / n)
 
 
+def test_positive_interference_is_that_of_the_neighbours_in_a_pentagon() -> None:
+    record = accepted("toy_demonstrate")
+    W = np.zeros(record.data.relu_W.transpose("seed", "density", "hidden", "feature").shape)
+    W[..., :3, :3] = np.eye(3)
+    angle = 2 * np.pi * np.arange(5) / 5
+    W[..., 3:, 3:8] = np.cos(angle), np.sin(angle)
+    W[..., 0, 9] = 0.4  # not represented
+    changed = record.data.assign(relu_W=(("seed", "density", "hidden", "feature"), W))
+    found = toy_demonstrate_measures.measure(Record(changed, record.notes)).estimates
+    # Five of eight features have two neighbours each, at 72 degrees.
+    expected = 5 / 8 * 2 * ((np.sqrt(5) - 1) / 4) ** 2
+    assert found["demonstrate-positive-interference"].value == pytest.approx(expected)
+    bias = record.data.relu_b.sel(density=0.001).transpose("seed", "feature").values[:, :8]
+    assert found["demonstrate-negative-bias"].value == pytest.approx(bias.mean())
+
+
 @pytest.mark.parametrize(
     ("name", "measures", "axis"),
     [
