@@ -174,17 +174,18 @@ def pentagons(data: xr.Dataset) -> list[bool]:
 @measures("memorization-onset", "memorization-onset-decay")
 def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
     """Test loss and norms over the number of points."""
+    curves = data[["test_loss"]]
     found = _bump(data) | {
         "memorization-generalises": _most(data),
         "memorization-onset": resampled_estimate(
-            lambda sets: density * _onset_or_later(data.isel(dataset=sets)), data.sizes["dataset"]
+            lambda sets: density * _onset_or_later(curves.isel(dataset=sets)), data.sizes["dataset"]
         ),
     }
     if data.sizes["decay"] > 1:
         found["memorization-decay"] = _removed(data)
     if data.sizes["decay"] > 1 and np.isfinite(onset(data)):
         found["memorization-onset-decay"] = resampled_estimate(
-            lambda sets: _onset_of_decays(data.isel(dataset=sets)), data.sizes["dataset"]
+            lambda sets: _onset_of_decays(curves.isel(dataset=sets)), data.sizes["dataset"]
         )
     return found
 

@@ -252,14 +252,14 @@ def test_five_features_have_dimensions_with_many_samples_and_not_with_few() -> N
 
 
 def test_generalisation_begins_where_half_of_the_gain_is_kept() -> None:
-    data, found = of_samples(2.0, 0.5), []
+    data, found = of_samples(2.0, 0.5).isel(decay=[0, 0]), []
     weak = [1.2, 0.6, 1.3, 1.1, 0.65, 0.4]  # good at T = 5 by chance, and not from there on
     low = [0.99, 0.99, 0.99, 0.98, 0.97, 0.9]  # below 1 everywhere: strong decay puts out little
     never = [1.2, 1.2, 1.2, 1.2, 1.2, 1.1]
     for strong in (low, weak, never):
-        both = np.array([weak, strong])[:, None] + data.test_loss.values * 0
-        loss = xr.Variable(data.test_loss.dims, both)
-        record = Record(data.drop_vars("test_loss").assign(test_loss=loss), {"density": 0.05})
+        both = np.broadcast_to(np.array([weak, strong])[:, None], data.test_loss.shape)
+        loss = data.test_loss.copy(data=both)
+        record = Record(data.assign(test_loss=loss), {"density": 0.05})
         one = ENTRIES["toy_memorization"].load_measure()(record).estimates
         assert one["memorization-onset"].value == pytest.approx(50 * 0.05)
         found.append(one["memorization-onset-decay"].value)
