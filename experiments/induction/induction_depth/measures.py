@@ -94,7 +94,7 @@ def nulls(record: Record) -> Nulls:
     rng = np.random.default_rng(0)
     copies = "depth-matching-copies"
     permuted[copies] = [
-        _copies([_heads_shuffled(part, rng, False) for part in deepest]).get(copies)
+        _copies([_heads_shuffled(part, rng, True) for part in deepest]).get(copies)
         for _ in range(DRAWS)
     ]
     # Any layer behind the first alike: counts at even steps of their binomial distribution.

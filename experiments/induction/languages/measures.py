@@ -109,7 +109,6 @@ def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "one-layer": none - one,
         "two-layers": one - two,
         "most-copy": (members.ov_copying > chance).mean("cell"),
-        "positive": (members.ov_copying > 0).mean("cell"),
         "copying-rise": (members.ov_copying - members.ov_copying_at_init).mean("cell"),
         "copying-top-5": members.ov_top_5.max("cell") / members.chance_5,
         "order-0": worth.direct,

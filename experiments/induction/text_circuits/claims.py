@@ -193,6 +193,8 @@ CLAIMS = (
         "text-copying-rises",
         "training makes heads copy: mean OV eigenvalue score after minus before",
         at_least(0),
+        "a relation. The second layer carries it, 0.66 at the end; the first has 0.54 by step 100 "
+        "and 0.11 at the end, 10 of its 32 heads below -0.1",
         section="OV eigenvalues, there of one layer (F8)",
         printed="trained heads have near-positive eigenvalues, random ones symmetric; no number",
         null=SIDES,

@@ -34,7 +34,6 @@ def measure(record: Record) -> Measured:
         "ov-random": mean_estimate(alive.copying_at_init.mean("head")),
         "ov-copying-rise": mean_estimate((alive.copying - alive.copying_at_init).mean("head")),
         "ov-most-copy": mean_estimate((alive.copying > chance).mean("head")),
-        "ov-positive": mean_estimate((alive.copying > 0).mean("head")),
         "copying-top-5": mean_estimate(best),
         "bugs-cost": mean_estimate(alive.bug_price),
         "additive-loss": mean_estimate(data.additive_loss - data.optimal_loss),

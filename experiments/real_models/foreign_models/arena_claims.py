@@ -93,7 +93,7 @@ ARENA_CLAIMS = (
     PALINDROME.claim(
         "palindrome-looks",
         "head 1.0 looks from the end to broken positions: its attention there over that to equal "
-        "ones (17, 19 left out)",
+        "ones (17, 19 left out; to 20 it does not look either)",
         at_least(2),
         "twice as much",
         kind="relation",

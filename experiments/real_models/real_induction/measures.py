@@ -51,7 +51,7 @@ def nulls(record: Record) -> Nulls:
     if not n_matching:
         return {}
     random = null_draws.of_heads(data, n_matching) | null_draws.of_pairs(data)
-    random["real-k-best"] = null_draws.of_other_writers(data)
+    random["real-k-best"] = null_draws.shares_with_less(null_draws.of_other_writers(data))
     random["real-k-over-q"] = null_draws.shares_with_less(null_draws.over_queries(data))
     random["real-copying"] = null_draws.shares_with_less(null_draws.of_same_layers(data))
     random["real-ablation"] = null_draws.of_sets(rises(data), draws(data))
@@ -154,10 +154,11 @@ def _composition(data: xr.Dataset) -> dict[str, Estimate]:
     """Composition from the weights; the heads are given, and those of one model are no sample."""
     place = places(data)
     keys = place.sel(reading="K")
+    best = float(keys.max("writer").mean())
     over = float((keys - place.sel(reading="Q")).mean())
     return {
         "real-k-composition": of_one_model(keys.values),
-        "real-k-best": of_one_model(keys.max("writer").values),
+        "real-k-best": _share_below(best, null_draws.of_other_writers(data)),
         "real-k-over-q": _share_below(over, null_draws.over_queries(data)),
         "real-k-rotation": of_one_model(of_pairs(data, data.composition_z.sel(reading="K"))),
         "real-rotation-all": exact(data.beyond_rotations.sel(reading="K")),

@@ -77,13 +77,13 @@ def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
     return dict(found)
 
 
-def of_other_writers(data: xr.Dataset) -> list[float]:
+def of_other_writers(data: xr.Dataset) -> np.ndarray:
     """The best share of the real readers, over all choices of other writers from the same layers.
 
     A layer that comes before no reader is left out.
     """
     chosen = itertools.product(*_other_writers(data, lambda ranks: ranks[K]))
-    return [float(np.nanmax(shares, axis=0).mean()) for shares in chosen]
+    return np.array([np.nanmax(shares, axis=0).mean() for shares in chosen])
 
 
 def over_queries(data: xr.Dataset) -> np.ndarray:

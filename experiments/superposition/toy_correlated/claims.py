@@ -104,6 +104,16 @@ CLAIMS = (
         )
         for p, count in COLLAPSED.items()
     ),
+    EVERY.claim(
+        "correlated-collapse-rises",
+        "Three correlated pairs: more of them collapse where they are dense than where they are "
+        "sparse (pairs collapsed at p = 0.4 less those at p = 0.03, mean of seeds)",
+        at_least(1.5),
+        "half of the three printed",
+        printed="3 where 0.25 to 0.5, and none to 0.05",
+        selection="all seeds",
+        null=Null("permuted", "the densities are shuffled within each seed"),
+    ),
     replace(OPTIMUM, origin="ours", link="", n=8, null=None).claim(
         "correlated-trained-collapsed",
         "The best of the trained networks has as many collapsed pairs as the optimum "

@@ -56,12 +56,18 @@ def nulls(record: Record) -> Nulls:
     rng = np.random.default_rng(0)
     partners = [_pairs(one) | _seeds(one) | _neighbours(one) for one in _mismatched(data, rng)]
     agree = collapsed(data.crowded_W.values) == collapsed(data.crowded_optimum_W.values)
+    rng = np.random.default_rng(0)
+    mixed = (
+        shuffled(data, ["crowded_W"], "crowded_density", rng, ["seed"]) for _ in range(N_PARTNERS)
+    )
+    rises = [_three_pairs(one)["correlated-collapse-rises"] for one in mixed]
     rng, cells = np.random.default_rng(0), np.arange(agree.shape[1])
     some = agree[rng.integers(len(agree), size=(N_ALONE, len(cells))), cells].mean(axis=1)
     several = {name: [draw[name] for draw in found] for name in found[0]}
     return {
         "permuted": {
             "correlated-trained-collapsed": some,
+            "correlated-collapse-rises": rises,
             **{name: [draw.get(name) for draw in partners] for name in PARTNERED},
         },
         "random": {**several, **alone},
@@ -152,14 +158,17 @@ def _crowded(data: xr.Dataset) -> dict[str, Estimate]:
     return found
 
 
-@measures("correlated-collapsed-*", "correlated-hexagon")
+@measures("correlated-collapse-rises", "correlated-collapsed-*", "correlated-hexagon")
 def _three_pairs(data: xr.Dataset) -> dict[str, Estimate]:
     """Gaps of the exact optimum of three pairs, and collapsed pairs of all trained networks."""
     optimum = data.crowded_optimum_W.sel(crowded_density=HEXAGON).values
     found = {"correlated-hexagon": exact(np.abs(gaps(optimum) - 60).max())}
+    counts = {p: collapsed(data.crowded_W.sel(crowded_density=p).values) for p in COLLAPSED}
+    found["correlated-collapse-rises"] = mean_estimate(
+        counts[max(COLLAPSED)] - counts[min(COLLAPSED)]
+    )
     for p, count in COLLAPSED.items():
-        W = data.crowded_W.sel(crowded_density=p).values
-        found[f"correlated-collapsed-p{p:g}"] = share_estimate(collapsed(W) == count)
+        found[f"correlated-collapsed-p{p:g}"] = share_estimate(counts[p] == count)
     return found
 
 

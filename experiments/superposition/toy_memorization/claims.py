@@ -40,6 +40,9 @@ THEORY = replace(
     origin="theorem",
     link="",
 )
+JERMYN = replace(
+    PAPER, source="Henighan et al. 2023, comment and replication by Jermyn", kind="number"
+)
 OURS = replace(PAPER, source="ours, exact T-gon", cites=(), kind="number", origin="ours", link="")
 MOST = "most training sets: the paper shows single ones"
 
@@ -162,15 +165,25 @@ CLAIMS = (
         "does is judged by the onset",
         null=SIZES,
     ),
-    replace(PAPER, source="Henighan et al. 2023, comment and replication by Jermyn").claim(
+    JERMYN.claim(
         "memorization-onset",
         "Generalisation begins where T p is about 10 (T p at the first T from which on the mean "
-        "test loss stays below 1)",
+        "test loss keeps half of what it has gained on 1 at the largest T)",
         between(5, 20),
         "about: a factor of two, a size or two to each side",
-        kind="number",
-        printed="about 10",
+        printed="about 10, independent of weight decay",
         null=SIZES,
+    ),
+    JERMYN.claim(
+        "memorization-onset-decay",
+        "It begins there independently of weight decay (that T with weight decay 1.0 over the one "
+        "with 0.01)",
+        between(0.5, 2),
+        "the same factor of two, for decays that differ by a hundred",
+        printed="about 10, independent of weight decay",
+        null=Null(
+            "printed number", "an onset that goes as the inverse root of the decay", answer=0.1
+        ),
     ),
     PAPER.claim(
         "memorization-norm-peak",

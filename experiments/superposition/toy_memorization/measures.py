@@ -94,9 +94,18 @@ def at_peak(values: xr.DataArray) -> xr.DataArray:
     return best_elsewhere(values.isel(points=slice(1, -1)), "points", "dataset")
 
 
-def onset(data: xr.Dataset) -> float:
-    """The first number of points from which on the mean test loss stays below 1; NaN for none."""
-    above = data.test_loss.isel(decay=0).mean("dataset").values >= 1
+def onset(data: xr.Dataset, decay: int = 0) -> float:
+    """The first T from which on the mean test loss keeps half of its final gain on 1.
+
+    Args:
+        data: ``test_loss [decay, dataset, points]``, sizes in order.
+        decay: Its index.
+
+    Returns:
+        The number of points; NaN where the loss at the largest T is 1 or more.
+    """
+    mean = data.test_loss.isel(decay=decay).mean("dataset").values
+    above = mean >= (1 + mean[-1]) / 2
     first = int(np.flatnonzero(above)[-1]) + 1 if above.any() else 0
     return float(data.points[first]) if first < above.size else float("nan")
 
@@ -162,17 +171,22 @@ def pentagons(data: xr.Dataset) -> list[bool]:
     return [is_pentagon(W) for W in data.W.sel(points=data.points.values[-1]).values]
 
 
-@measures("memorization-onset")
+@measures("memorization-onset", "memorization-onset-decay")
 def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
     """Test loss and norms over the number of points."""
+    curves = data[["test_loss"]]
     found = _bump(data) | {
         "memorization-generalises": _most(data),
         "memorization-onset": resampled_estimate(
-            lambda sets: density * _onset_or_later(data.isel(dataset=sets)), data.sizes["dataset"]
+            lambda sets: density * _onset_or_later(curves.isel(dataset=sets)), data.sizes["dataset"]
         ),
     }
     if data.sizes["decay"] > 1:
         found["memorization-decay"] = _removed(data)
+    if data.sizes["decay"] > 1 and np.isfinite(onset(data)):
+        found["memorization-onset-decay"] = resampled_estimate(
+            lambda sets: _onset_of_decays(curves.isel(dataset=sets)), data.sizes["dataset"]
+        )
     return found
 
 
@@ -196,10 +210,15 @@ def _most(data: xr.Dataset) -> Estimate:
     return mean_estimate(data.test_loss.isel(decay=0, points=-1))
 
 
-def _onset_or_later(data: xr.Dataset) -> float:
-    """The onset, or a number far beyond all points where the loss never stays below 1."""
-    at = onset(data)
+def _onset_or_later(data: xr.Dataset, decay: int = 0) -> float:
+    """The onset, or a number far beyond all points where there is none."""
+    at = onset(data, decay)
     return at if np.isfinite(at) else 2.0 * float(data.points[-1])
+
+
+def _onset_of_decays(data: xr.Dataset) -> float:
+    """The onset with the last decay over that with the first."""
+    return _onset_or_later(data, -1) / _onset_or_later(data)
 
 
 @measures("memorization-decay")

@@ -85,7 +85,7 @@ def test_readings_become_statements() -> None:
 
 def test_a_language_without_split_words_leaves_them_out() -> None:
     estimates, unmet, not_run = measure(Record(readings()))
-    assert not unmet and not not_run and {c.id for c in CLAIMS} <= set(estimates)
+    assert not unmet and not not_run and {c.quantity for c in CLAIMS} <= set(estimates)
     assert "python-rejoin" not in estimates and "python-one-layer" in estimates
 
 

@@ -241,20 +241,24 @@ def test_five_heads_stand_among_all_choices_of_their_layers() -> None:
     assert len(sums) == 3024 and estimates(data)["real-copying"].value == pytest.approx(less)
 
 
-def test_keys_over_queries_stand_among_other_writers() -> None:
+def test_the_best_writer_and_keys_over_queries_stand_among_other_writers() -> None:
     data = planted().data
     composed = np.random.default_rng(0).uniform(size=data.composition.shape)
     data["composition"] = (data.composition.dims, composed)
-    place, choices = places(data), over_queries(data)
+    place, choices, bests = places(data), over_queries(data), of_other_writers(data)
     own = float((place.sel(reading="K") - place.sel(reading="Q")).mean())
+    best = float(place.sel(reading="K").max("writer").mean())
     assert choices.shape == (8**4,)
-    assert estimates(data)["real-k-over-q"].value == pytest.approx((choices < own).mean())
+    found = estimates(data)
+    assert found["real-k-over-q"].value == pytest.approx((choices < own).mean())
+    assert found["real-k-best"].value == pytest.approx((bests < best).mean())
     # The first choice: of layers 16, 11, 2 and 1 the first head that is no writer; without 19.3.
     first = data.copy(deep=True)
     first["removed_head"][1] = [1, 0, 0, 3, 0]
     moved = places(first)
     expected = float((moved.sel(reading="K") - moved.sel(reading="Q")).mean())
     assert choices[0] == pytest.approx(expected)
+    assert bests[0] == pytest.approx(float(moved.sel(reading="K").max("writer").mean()))
 
 
 def test_a_share_of_the_choices_among_themselves_is_even() -> None:
@@ -301,12 +305,12 @@ def test_one_other_writer_of_eight_is_in_an_eighth_of_the_choices() -> None:
     composed[1, :, :, 1, 6:8] /= 2
     composed[1, 11, 5, 0, 3:6] = composed[1, 11, 5, 1, 6:8] = 2.0  # through keys
     data["composition"] = (data.composition.dims, composed)
-    draws = np.array(of_other_writers(data))
+    draws = of_other_writers(data)
     assert draws.shape == (8**4,)  # 19.3 comes after all induction heads
     assert (draws > 0.95).mean() == 1 / 8
     composed[1, 11, [1, 5]] = composed[1, 11, [5, 1]]  # 11.1 is a previous-token head itself
     data["composition"] = (data.composition.dims, composed)
-    assert not (np.array(of_other_writers(data)) > 0.95).any()
+    assert not (of_other_writers(data) > 0.95).any()
 
 
 def test_the_composition_of_the_record_is_that_of_dense_maps(tiny: Record) -> None:

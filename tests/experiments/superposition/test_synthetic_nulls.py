@@ -111,6 +111,18 @@ def test_pairs_are_held_against_random_directions_and_random_seeds(
     assert every["correlated-trained-collapsed"] == WOULD_HOLD
 
 
+def test_pairs_that_collapse_alike_at_all_densities_do_not_rise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("N_ALONE", "N_DRAWS", "N_PARTNERS"):
+        monkeypatch.setattr(toy_correlated, name, 1)
+    data = of_pairs(polar(np.zeros(4)), np.ones((8, 1, 1, 1), bool))
+    members = {"members": {"correlated": {"diverged": 0}}}
+    alike = data.assign(crowded_W=xr.ones_like(data.crowded_W))
+    found = [verdicts("toy_correlated", one, **members) for one in (data, alike)]
+    assert [one["correlated-collapse-rises"] for one in found] == [HOLDS, FAILS]
+
+
 def test_partners_at_random_are_told_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toy_correlated, "N_ALONE", 1)
     monkeypatch.setattr(toy_correlated, "N_DRAWS", 1)
@@ -237,6 +249,21 @@ def test_five_features_have_dimensions_with_many_samples_and_not_with_few() -> N
         one = ENTRIES["toy_memorization"].load_measure()(record).estimates
         found.append(one["memorization-no-features"].value)
     assert found == pytest.approx([0.25, 0, 0])
+
+
+def test_generalisation_begins_where_half_of_the_gain_is_kept() -> None:
+    data, found = of_samples(2.0, 0.5).isel(decay=[0, 0]), []
+    weak = [1.2, 0.6, 1.3, 1.1, 0.65, 0.4]  # good at T = 5 by chance, and not from there on
+    low = [0.99, 0.99, 0.99, 0.98, 0.97, 0.9]  # below 1 everywhere: strong decay puts out little
+    never = [1.2, 1.2, 1.2, 1.2, 1.2, 1.1]
+    for strong in (low, weak, never):
+        both = np.broadcast_to(np.array([weak, strong])[:, None], data.test_loss.shape)
+        loss = data.test_loss.copy(data=both)
+        record = Record(data.assign(test_loss=loss), {"density": 0.05})
+        one = ENTRIES["toy_memorization"].load_measure()(record).estimates
+        assert one["memorization-onset"].value == pytest.approx(50 * 0.05)
+        found.append(one["memorization-onset-decay"].value)
+    assert found == [2, 1, 4]
 
 
 def of_subcomponents(cosine: float, start: float, alone: float) -> xr.Dataset:
