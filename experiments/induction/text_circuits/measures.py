@@ -157,7 +157,7 @@ def _circuits(members: xr.Dataset) -> Measured:
         else:
             count = "only one" if has.any() else "none"
             unmet[name] = (
-                f"{count} of {has.size} seeds has {what}: the best score is {best.max():.2f}, "
+                f"{count} of {has.size} seeds has {what}: the best score is {best.max():.3f}, "
                 f"{threshold} is asked for"
             )
     return Measured(measured, unmet)

@@ -9,7 +9,8 @@ from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, sample_note
 from circuitax.records.record import Record
-from experiments.superposition.toy_constructive.measures import circle, clusters
+from experiments.superposition.toy_constructive.claims import DEPENDENT
+from experiments.superposition.toy_constructive.measures import circle, clusters, interference
 
 KIND_COLOURS = {"independent": GREY, "circular": BLUE, "clustered": ORANGE}
 
@@ -44,18 +45,16 @@ def loss(record: Record) -> Figure:
         ax.legend(fontsize=6, loc="lower left" if ax is not right else "upper left")
     left.set_title(f"all: means of {data.sizes['seed']} seeds, t 95 %", fontsize=7)
     mean = data.isel(decay=0).mean("seed")
-    cost = mean.loss / mean.loss.sel(kind="independent")
+    helpful = interference(data, record.notes["density"]).mean("seed")
     moved = mean.permuted_loss / mean.loss
-    linear = mean.linear_loss / mean.linear_loss.sel(kind="independent")
-    shares, least, factors = (
-        [float(values.sel(kind=kind)) for kind in ("circular", "clustered")]
-        for values in (100 * cost, 100 * linear, moved)
+    shares, factors = (
+        [float(values.sel(kind=kind)) for kind in DEPENDENT] for values in (100 * helpful, moved)
     )
     headline(
         figure,
-        f"Circular features lose {shares[0]:.0f} % of what independent ones do, clustered ones "
-        f"{shares[1]:.0f} % (best linear models {least[0]:.0f} and {least[1]:.0f} %); with "
-        f"directions exchanged {factors[0]:.1f} and {factors[1]:.1f} times as much",
+        f"What others add to a circular feature covaries with it by {shares[0]:.0f} % of its "
+        f"variance, to a clustered one by {shares[1]:.0f} %; with directions exchanged they lose "
+        f"{factors[0]:.1f} and {factors[1]:.1f} times as much",
     )
     letter_panels(axes[0])
     return figure
@@ -115,8 +114,8 @@ FIGURES = (
         loss,
         message="Loss over weight decay for three dependences of the same features, the loss of "
         "exchanged directions, and the clarity of the arrangement.",
-        refuted="This is refuted if dependent features are no farther below their dashed line "
-        "than independent ones, or exchanged directions lose no more.",
+        refuted="This is refuted if what others add to a dependent feature does not go with it, or "
+        "exchanged directions lose no more.",
     ),
     FigureSpec(
         "arrangement",

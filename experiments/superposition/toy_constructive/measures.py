@@ -11,6 +11,7 @@ from circuitax.records.null_samples import DRAWS
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
+from circuitax.superposition.tasks.dependence import feature_covariance
 from experiments.superposition.toy_constructive.claims import CLAIMS, DEPENDENT
 
 DECAYS = (0.0, 0.1, 0.3)
@@ -22,7 +23,7 @@ def measure(record: Record) -> Measured:
     data = record.data
     found: dict[str, Estimate] = {}
     if _wanted(data):
-        found = _losses(data) | _arrangements(data) | _of_decays(data)
+        found = _losses(data) | _arrangements(data, record.notes["density"]) | _of_decays(data)
     reason = "this run has other decays, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
@@ -36,7 +37,7 @@ def nulls(record: Record) -> Nulls:
     decays = [shuffled(data, ["loss", "W"], "decay", rng, ["seed", "kind"]) for rng in rngs]
     places = [shuffled(data, ["W"], "feature", rng, ["seed"]) for rng in rngs]
     of_decays = [_of_decays(one) for one in decays]
-    of_places = [_arrangements(one) for one in places]
+    of_places = [_arrangements(one, record.notes["density"]) for one in places]
     change = abs(data.permuted_loss / data.loss - 1).mean("decay")
     exchanged = np.log(data.loss / data.permuted_loss).sel(kind="independent", decay=0.0).values
     against = np.log(data.loss.sel(decay=0.0) / data.linear_loss).transpose("kind", "seed").values
@@ -87,6 +88,24 @@ def clusters(data: xr.Dataset) -> np.ndarray:
     other = ~np.eye(n, dtype=bool)
     inside = data.correlation.values[kind] > 0
     return found[..., inside & other].mean(axis=-1) - found[..., ~inside].mean(axis=-1)
+
+
+def interference(data: xr.Dataset, density: float) -> xr.DataArray:
+    """Covariance of features with what all others add to them, over variance, ``[seed, kind]``.
+
+    ``sum_{i, j != i} (W^T W)_ij C_ij / sum_i C_ii`` at the least decay, C the covariance of
+    features.
+
+    Args:
+        data: Data of a record.
+        density: p in (0, 1).
+    """
+    W = data.W.isel(decay=0).transpose("seed", "kind", "hidden", "feature").values
+    C = np.stack([feature_covariance(R, density) for R in data.correlation.values])
+    G = np.swapaxes(W, -1, -2) @ W * ~np.eye(C.shape[-1], dtype=bool)
+    variance = np.trace(C, axis1=-2, axis2=-1)
+    loss = data.loss.isel(decay=0).transpose("seed", "kind")
+    return loss.copy(data=(G * C).sum(axis=(-2, -1)) / variance)
 
 
 def ratio(data: xr.Dataset) -> xr.DataArray:
@@ -143,11 +162,16 @@ def _worst(ratios: np.ndarray) -> Estimate:
     return max(map(mean_estimate, ratios), key=lambda estimate: estimate.value)
 
 
-@measures("constructive-circle", "constructive-clusters")
-def _arrangements(data: xr.Dataset) -> dict[str, Estimate]:
-    """Circles and clusters at the middle decay."""
+@measures("constructive-circle", "constructive-clusters", "constructive-interference-*")
+def _arrangements(data: xr.Dataset, density: float) -> dict[str, Estimate]:
+    """Circles and clusters at the middle decay, and interference without decay."""
     middle = data.decay.values.tolist().index(DECAYS[1])
+    helpful = interference(data, density)
     return {
+        **{
+            f"constructive-interference-{kind}": mean_estimate(helpful.sel(kind=kind))
+            for kind in DEPENDENT
+        },
         "constructive-circle": mean_estimate(circle(data)[:, middle]),
         "constructive-clusters": mean_estimate(clusters(data)[:, middle]),
     }

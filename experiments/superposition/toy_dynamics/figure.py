@@ -15,11 +15,12 @@ from experiments.superposition.toy_dynamics.measures import (
     farthest,
     inside,
     is_octahedron,
-    largest_jump,
     loss_kinks,
     on_level,
     onset,
+    passages,
     regimes,
+    sudden,
 )
 
 SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
@@ -53,14 +54,17 @@ def levels(record: Record) -> Figure:
     right.set_title(f"$D_i$ within {LEVEL_WIDTH:g} of 0 or 1/2", fontsize=7)
     right.legend(fontsize=6, loc="lower right")
     seed_column(below, 0, drop_correlation(data), ORANGE, form=".2f")
-    seed_column(below, 1, largest_jump(steps, d).mean(axis=-1), GREEN, form=".2f")
+    taken = [share * float(np.ptp(steps)) for row in passages(d) for share in row]
+    if taken:
+        seed_column(below, 1, sudden(d), GREEN, form=".2f")
+        below.set_title(f"{len(taken)} passages, median {np.median(taken):.0f} steps", fontsize=7)
     reference_line(below, y=0.5, label="claim: at least")
     below.set(xlim=(-0.5, 1.5), ylim=(-0.5, 1.1), ylabel=f"{seeds} seeds, mean, 95 %")
     below.set_xticks(
         [0, 1],
         [
             "correlation of motion\noff levels with fall of\nlog loss, less means",
-            "largest change in 5 %\nof steps, of range",
+            "passages from level\nto level within 5 %\nof steps, of all",
         ],
     )
     below.legend(fontsize=6, loc="upper right")

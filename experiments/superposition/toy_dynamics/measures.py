@@ -1,5 +1,6 @@
 """Measured values of the claims on learning dynamics, from a record."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +46,8 @@ def measure(record: Record) -> Measured:
     if _wanted(data):
         found = _levels(data) | _octahedron(data)
         found["dynamics-drops"] = mean_estimate(drop_correlation(data))
-        return Measured(found, unmet_rest(CLAIMS, found, "no two losses have a kink"))
+        reason = "no feature goes from one level to the other, or no two losses have a kink"
+        return Measured(found, unmet_rest(CLAIMS, found, reason))
     reason = "this run has another length, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
@@ -63,7 +65,7 @@ def nulls(record: Record) -> Nulls:
         "untrained": _untrained(data, record.notes["n_hidden"], rngs),
         "mismatched": _mismatched(data),
         "false world": {
-            "dynamics-sudden": [_sudden(data.assign(dimensionality=even))],
+            "dynamics-sudden": [*_sudden(data.assign(dimensionality=even)).values()],
             "dynamics-drops": [mean_estimate(drop_correlation(data, staying=True))],
             **{name: [value] for name, value in _of_smooth_falls(data).items()},
         },
@@ -95,22 +97,37 @@ def on_level(dimensionality: np.ndarray, width: float = LEVEL_WIDTH) -> np.ndarr
     return np.min([np.abs(dimensionality - level) for level in LEVELS], axis=0) <= width
 
 
-def largest_jump(steps: np.ndarray, dimensionality: np.ndarray) -> np.ndarray:
-    """Largest change of each D_i in `WINDOW` of training, as a share of its range, ``[seed, i]``.
+def passages(dimensionality: np.ndarray) -> list[list[float]]:
+    """Shares of training that features of each seed take from one level to the other.
+
+    From the last measurement on the one to the first on the other; two in a row count as on a
+    level.
 
     Args:
-        steps: Evenly spaced.
-        dimensionality: ``[step, seed, feature]``.
+        dimensionality: ``[step, seed, feature]``, at even steps.
     """
-    lag = max(1, round(WINDOW * (len(steps) - 1)))
-    change = np.abs(dimensionality[lag:] - dimensionality[:-lag]).max(axis=0)
-    return change / np.maximum(np.ptp(dimensionality, axis=0), 1e-9)
+    on = _twice_on(dimensionality)
+    level = np.where(on.any(axis=-1), on.argmax(axis=-1), -1)
+    found: list[list[float]] = [[] for _ in range(level.shape[1])]
+    for seed, rows in enumerate(level.transpose(1, 2, 0)):
+        for row in rows:
+            for left, reached in pairwise(np.flatnonzero(row >= 0)):
+                if row[left] != row[reached]:
+                    found[seed].append(float(reached - left - 1) / len(row))
+    return found
 
 
 def stays(dimensionality: np.ndarray) -> np.ndarray:
     """Whether each D_i is on the same level at a measurement and at the next one."""
+    on: np.ndarray = _twice_on(dimensionality).any(axis=-1)
+    return on
+
+
+def _twice_on(dimensionality: np.ndarray) -> np.ndarray:
+    """Whether each D_i is on each of `LEVELS` at a measurement and at the next one."""
     near = np.abs(dimensionality[..., None] - np.array(LEVELS)) <= LEVEL_WIDTH
-    return (near[1:] & near[:-1]).any(axis=-1)
+    both: np.ndarray = near[1:] & near[:-1]
+    return both
 
 
 def motion_and_fall(data: xr.Dataset, staying: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -230,14 +247,19 @@ def _levels(data: xr.Dataset) -> dict[str, Estimate]:
         "dynamics-digons": share_estimate(on_level(d[-1], DIGON_WIDTH).all(axis=-1)),
         "dynamics-levels": mean_estimate(on_level(d[late]).mean(axis=(0, 2))),
         "dynamics-levels-middle": mean_estimate(on_level(d[middle]).mean(axis=(0, 2))),
-        "dynamics-sudden": _sudden(data),
-    }
+    } | _sudden(data)
+
+
+def sudden(dimensionality: np.ndarray) -> list[float]:
+    """Share of the passages of a seed that take `WINDOW` of training at most, of seeds with one."""
+    return [float(np.mean(np.array(row) <= WINDOW)) for row in passages(dimensionality) if row]
 
 
 @measures("dynamics-sudden")
-def _sudden(data: xr.Dataset) -> Estimate:
-    """Largest jump, mean of features."""
-    return mean_estimate(largest_jump(data.step.values, data.dimensionality.values).mean(axis=-1))
+def _sudden(data: xr.Dataset) -> dict[str, Estimate]:
+    """Passages that are jumps, if there are any passages."""
+    shares = sudden(data.dimensionality.values)
+    return {"dynamics-sudden": mean_estimate(shares, bounds=(0, 1))} if shares else {}
 
 
 @measures("dynamics-octahedron")

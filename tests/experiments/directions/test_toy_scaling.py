@@ -1,6 +1,7 @@
 """Scaling, memorisation and constructive arrangements: specs and measures, on data made by hand."""
 
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import xarray as xr
 
 from circuitax.records.record import Record
+from circuitax.superposition.tasks.dependence import clustered_correlation
 from circuitax.training.optim import OptimSpec
 from experiments.directions.toy_scaling import experiment as toy_scaling
 from experiments.directions.toy_scaling import figure as scaling_figure
@@ -179,9 +181,37 @@ def test_dependence_is_worth_what_it_is_not_to_linear_models() -> None:
         assert found["constructive-loss-clustered"].value == pytest.approx(worth)
 
 
+def test_interference_is_the_covariance_of_a_feature_with_what_the_others_add() -> None:
+    rng, n, density = np.random.default_rng(0), 6, 0.3
+    correlation = np.stack([np.eye(n), clustered_correlation(n, 3, 0.8)])
+    W = 0.2 * rng.normal(size=(2, 2, 1, 2, n))
+    W[:, :, 0, 0] += [[[1, 1, 0, 0, -1, -1]], [[1, -1, 0, 0, 1, -1]]]  # together, and apart
+    dims = ("seed", "kind", "decay")
+    data = xr.Dataset(
+        {
+            "W": ((*dims, "hidden", "feature"), W),
+            "loss": (dims, np.ones((2, 2, 1))),
+            "correlation": (("kind", "feature", "other"), correlation),
+        },
+        {"seed": [0, 1], "kind": ["independent", "clustered"], "decay": [0.0]},
+    )
+    found = constructive_measures.interference(data, density)
+    assert found.sel(kind="independent").values == pytest.approx([0, 0])
+    z = rng.multivariate_normal(np.zeros(n), correlation[1], size=200_000)
+    x = (z < NormalDist().inv_cdf(density)) * rng.random(z.shape)
+    for seed in (0, 1):
+        G = W[seed, 1, 0].T @ W[seed, 1, 0]
+        added = x @ (G - np.diag(np.diag(G)))
+        covariance = sum(np.cov(x[:, i], added[:, i])[0, 1] for i in range(n))
+        wanted = covariance / x.var(axis=0).sum()
+        assert float(found.sel(kind="clustered")[seed]) == pytest.approx(wanted, abs=0.02)
+        assert (wanted > 0.15) if seed == 0 else (wanted < -0.15)
+
+
 def test_gains_of_an_arrangement_are_drawn_as_ratios() -> None:
-    data = accepted("toy_constructive").data
-    middle = constructive_figure.loss(Record(data)).axes[1]
+    record = accepted("toy_constructive")
+    data = record.data
+    middle = constructive_figure.loss(record).axes[1]
     curves = {str(line.get_label()): line for line in middle.lines}
     for kind in ("independent", "circular", "clustered"):
         wanted = (data.loss / data.permuted_loss).sel(kind=kind).mean("seed").values

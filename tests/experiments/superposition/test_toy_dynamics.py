@@ -82,6 +82,20 @@ def test_jumps_and_drops_of_made_up_features() -> None:
     assert found["dynamics-regimes"].value == found["dynamics-octahedron"].value == 1
 
 
+def test_a_passage_lasts_from_one_level_to_the_other() -> None:
+    d = np.zeros((101, 3, 2))
+    d[20:, 0, 0] = 0.5  # a jump
+    d[40, 0, 1] = 0.5  # one measurement is no level
+    d[10:20, 1, 1] = 0.25  # ten measurements between levels, so that eleven changes
+    d[20:, 1, 1] = 0.45
+    d[:, 2] = 0.3
+    assert measures.passages(d) == [[pytest.approx(0.01)], [pytest.approx(0.11)], []]
+    assert measures.sudden(d) == [1, 0]
+    data = made_up().data
+    nowhere = measures._sudden(data.assign(dimensionality=data.dimensionality.clip(0, 0.3)))
+    assert nowhere == {}
+
+
 def test_sets_on_a_line_are_in_no_plane() -> None:
     line = np.array([[1, 0.9, 1.1, -1, -0.8, -1.2], [0, 0.05, -0.1, 0.1, 0, 0.05], [0.0] * 6])
     record = made_up()
@@ -141,7 +155,7 @@ def test_kinks_of_another_seed_or_of_a_smooth_loss_are_nulls() -> None:
     assert nulls["permuted"]["dynamics-regimes"][0].value < 1
     assert np.mean([draw.value for draw in nulls["permuted"]["dynamics-plane"]]) < 0.5
     (sudden,) = nulls["false world"]["dynamics-sudden"]
-    assert sudden.value == pytest.approx(measures.WINDOW)
+    assert sudden.value == 0 and sudden.n == 2
     smooth = measures.smooth_fall(np.arange(5.0), np.array([1.0, 0.9, 0.5, 0.4, 0.2]))
     np.testing.assert_allclose(smooth, 0.2 + 0.8 * 0.5 ** (np.arange(5) / 2))
     short = Record(record.data.isel(step=slice(0, 50)), record.notes)
