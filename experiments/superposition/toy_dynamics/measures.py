@@ -119,8 +119,7 @@ def passages(dimensionality: np.ndarray) -> list[list[float]]:
 
 def stays(dimensionality: np.ndarray) -> np.ndarray:
     """Whether each D_i is on the same level at a measurement and at the next one."""
-    on: np.ndarray = _twice_on(dimensionality).any(axis=-1)
-    return on
+    return np.asarray(_twice_on(dimensionality).any(axis=-1))
 
 
 def _twice_on(dimensionality: np.ndarray) -> np.ndarray:
