@@ -2,6 +2,7 @@
 
 from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,6 +49,40 @@ def test_compiled_code_is_released_after_freed_memory_only(
     monkeypatch.setattr(worker, "release_compiled_code", lambda: shrink("compiled"))
     assert worker._small_again(FIRST) is small
     assert done == shrunk
+
+
+@pytest.mark.parametrize(
+    ("job_alone", "scale", "measures_time", "quick"),
+    [
+        (True, "quick", False, True),
+        (True, "tiny", False, True),
+        (True, "evening", False, False),
+        (True, "quick", True, False),
+        (False, "quick", False, False),
+    ],
+)
+def test_only_small_runs_of_a_suite_are_compiled_quickly(
+    job_alone: bool,
+    scale: str,
+    measures_time: bool,
+    quick: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = SimpleNamespace(alone=measures_time)
+    settings = SimpleNamespace(scale=SimpleNamespace(name=scale))
+    seen: list[str] = []
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    monkeypatch.setattr(
+        worker, "plan", lambda *_: ([], [SimpleNamespace(entry=entry, settings=settings)])
+    )
+    monkeypatch.setattr(
+        worker, "compute_planned", lambda *_, **__: seen.append(worker.os.environ["XLA_FLAGS"])
+    )
+    with StopFlag() as stop:
+        worker.compute_job(Job("one", (), tmp_path, job_alone), stop)
+    expected = "--xla_a=1 --xla_backend_optimization_level=1"
+    assert seen[0].startswith(expected) if quick else seen == ["--xla_a=1"]
 
 
 @pytest.mark.parametrize("alone", [False, True])

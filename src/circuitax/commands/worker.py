@@ -16,6 +16,7 @@ from circuitax.commands.job import LAUNCHER, compute_planned
 from circuitax.config.catalogue import discover
 from circuitax.config.planned_runs import plan
 from circuitax.cores import one_device_a_core
+from circuitax.lab.cheap_code import add_flags, quick_flags
 from circuitax.lab.compilation import (
     Footprint,
     footprint,
@@ -30,6 +31,8 @@ from circuitax.records.owner import this_process
 # share theirs and stay below, and programs that shapes share are built again after a release. A
 # worker that is larger than this after a release leaves, and another takes its place.
 GROWTH = Footprint(maps=2000, megabytes=200.0)
+# Scales whose runs in a suite are for comparison alone.
+SMALL = ("tiny", "quick")
 
 
 class Job(NamedTuple):
@@ -116,6 +119,10 @@ def compute_job(job: Job, stop: StopFlag, *, alone: bool = False) -> None:
         Stopped: When a signal asked for it.
     """
     _, (planned,) = plan(job.overrides, discover())
+    # In a suite of small runs code is compiled for longer than it runs; one that measures time has
+    # the code that is measured elsewhere.
+    if job.alone and planned.settings.scale.name in SMALL and not planned.entry.alone:
+        add_flags(quick_flags())
     compute_planned(planned, job.folder, stop=stop, alone=alone)
 
 
