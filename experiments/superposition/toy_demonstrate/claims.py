@@ -40,7 +40,7 @@ NOTEBOOK = ClaimSource(
     link=papers.TOY_MODELS_CODE,
     null=START,
 )
-# The notebook's own densities beside 0.53 are nearer to it than a start is.
+# The notebook's next density above 0.53, which is 1, is nearer to it than a start is.
 NOTEBOOK_HALF = replace(
     NOTEBOOK,
     why="both runs print the same; seeds of ours differ by about one",
