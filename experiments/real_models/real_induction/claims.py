@@ -148,8 +148,9 @@ CLAIMS = (
         at_most(0),
         "a sign; the head is chosen for each text by its mean over the others",
         explanation="above 0.2, as was asked first, one of thirteen heads copies negatively; "
-        "random "
-        "sets of thirteen have one as well",
+        "random sets of thirteen have one as well, though of all 270 heads none copies more "
+        "negatively than that one (-0.34): of thirteen random heads of layers 17 and later 11 % "
+        "of the choices include it",
         section="distributions of scores (O12)",
         printed="above 16 layers some prefix-matching heads copy negatively; no number",
         null=Null("random", "the least of as many random heads, chosen in the same way"),

@@ -40,6 +40,12 @@ NOTEBOOK = ClaimSource(
     link=papers.TOY_MODELS_CODE,
     null=START,
 )
+# The notebook's next density above 0.53, which is 1, is nearer to it than a start is.
+NOTEBOOK_HALF = replace(
+    NOTEBOOK,
+    why="both runs print the same; seeds of ours differ by about one",
+    null=Null("mismatched", "the densities beside it, 1 and 0.21"),
+)
 OURS = replace(
     PAPER,
     source="Ours, on demonstrating superposition",
@@ -156,19 +162,19 @@ CLAIMS = (
         ),
     ),
     *(
-        NOTEBOOK.claim(
+        (NOTEBOOK_HALF if p == 0.53 else NOTEBOOK).claim(
             f"demonstrate-notebook-count-p{p:g}",
             f"n = 100, m = 20, p = {p:g}: {count:g} features have norm above 0.5",
-            near(count, 2),
+            near(count, 1 if p == 0.53 else 2),
             printed=PRINTED_COUNTS[p],
         )
         for p, count in NOTEBOOK_COUNTS.items()
     ),
     *(
-        NOTEBOOK.claim(
+        (NOTEBOOK_HALF if p == 0.53 else NOTEBOOK).claim(
             f"demonstrate-notebook-frobenius-p{p:g}",
             f"n = 100, m = 20, p = {p:g}: the squared Frobenius norm of W is {square:g}",
-            near(square, 0.1 if p == 1 else 2),
+            near(square, {1: 0.1, 0.53: 1}.get(p, 2)),
             "the last digit that is printed, alike in both runs" if p == 1 else None,
             printed=PRINTED_SQUARES[p],
         )

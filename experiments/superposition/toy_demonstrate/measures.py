@@ -47,6 +47,10 @@ def nulls(record: Record) -> Nulls:
     several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
     best = max(int(data.relu_best.sel(density=0.001)), 0)
     denser = [_interference(data, p) for p in data.density.values if p >= 0.1]
+    beside = [
+        _notebook(data.assign(notebook_norm=data.notebook_norm.roll(notebook_density=shift)))
+        for shift in (-1, 1)
+    ]
     return {
         "untrained": several,
         "permuted": {
@@ -57,6 +61,7 @@ def nulls(record: Record) -> Nulls:
         "mismatched": {
             "demonstrate-tail": [float(_in_tail(data.relu_W.sel(density=0.001).isel(seed=best)))],
             **{name: [draw[name] for draw in denser] for name in denser[0]},
+            **{name: [draw[name] for draw in beside] for name in beside[0] if "p0.53" in name},
             "T7-dense-relu": [_unlike_linear(data, p) for p in data.density.values if p < 1],
             "demonstrate-rescaled": [
                 _rescaled(data.assign(scaled_norm=data.scaled_norm.roll(density=-shift)))

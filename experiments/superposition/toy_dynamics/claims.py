@@ -107,9 +107,18 @@ CLAIMS = (
         printed="the end state is an octahedron, antipodal pairs across the two sets",
         null=START,
         explanation="Sets turn against each other last, and slowly because the loss hardly "
-        "depends on it: networks that are not there yet may arrive later. The "
-        "measured value lies at the limit itself, so that more seeds narrow the interval without "
-        "deciding",
+        "depends on it: 16, 25, 33 and 43 of 96 networks are there at 70, 80, 90 and 100 % of "
+        "training, so that its length decides, not the number of seeds.",
+    ),
+    REGIMES.claim(
+        "dynamics-across",
+        "Octahedra have their antipodes in different sets (share of the networks that end as an "
+        "octahedron with any antipodes)",
+        at_least(0.7),
+        "half of the way from chance, which has 6 of the 15 pairings of six features, to all",
+        selection="all seeds that end as an octahedron",
+        printed="the end state is an octahedron, antipodal pairs across the two sets",
+        null=Null("permuted", "features are drawn anew into the two sets, in each seed"),
     ),
     REGIMES.claim(
         "dynamics-regimes",
@@ -120,8 +129,8 @@ CLAIMS = (
         printed="sets separate, open into triangles, which rotate into an antiprism, at last an "
         "octahedron",
         null=Null("permuted", "the times of the weights are shuffled within each seed"),
-        explanation="the measured value lies at the limit itself, so that more seeds "
-        "narrow the interval without deciding",
+        explanation="The octahedron, which comes last, decides: 16, 25, 33 and 45 of 96 networks "
+        "have had it by 70, 80, 90 and 100 % of training, all of them in this order.",
     ),
     KINKS.claim(
         "dynamics-kinks",

@@ -46,7 +46,7 @@ def measure(record: Record) -> Measured:
     if _wanted(data):
         found = _levels(data) | _octahedron(data)
         found["dynamics-drops"] = mean_estimate(drop_correlation(data))
-        reason = "no feature goes from one level to the other, or no two losses have a kink"
+        reason = "no feature changes level, no two losses have a kink, or there is no octahedron"
         return Measured(found, unmet_rest(CLAIMS, found, reason))
     reason = "this run has another length, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
@@ -61,6 +61,10 @@ def nulls(record: Record) -> Nulls:
     even = xr.zeros_like(data.dimensionality) + data.dimensionality.isel(step=[0, -1]).interp(
         step=data.step
     )
+
+    def mixed(rng: np.random.Generator) -> xr.Dataset:
+        return shuffled(data, ["set_W"], "set_feature", rng, ["seed"])
+
     return {
         "untrained": _untrained(data, record.notes["n_hidden"], rngs),
         "mismatched": _mismatched(data),
@@ -73,9 +77,8 @@ def nulls(record: Record) -> Nulls:
             "dynamics-regimes": [
                 _ordered(shuffled(data, ["set_W"], "set_step", rng, ["seed"])) for rng in rngs
             ],
-            "dynamics-plane": [
-                _plane(shuffled(data, ["set_W"], "set_feature", rng, ["seed"])) for rng in rngs
-            ],
+            "dynamics-plane": [_plane(mixed(rng)) for rng in rngs],
+            "dynamics-across": [_across(mixed(rng)).get("dynamics-across") for rng in rngs],
         },
     }
 
@@ -174,18 +177,24 @@ def farthest(W: np.ndarray) -> np.ndarray:
     return 0.5 * (across.min(axis=-1).mean(axis=-1) + across.min(axis=-2).mean(axis=-1))
 
 
+def in_antipodal_pairs(W: np.ndarray) -> np.ndarray:
+    """Whether each feature has an antipode in either set and is upright on the rest, ``[...]``.
+
+    Two antipodes of one feature would not be upright on each other.
+    """
+    cosine = feature_cosines(W)
+    rest = np.where((cosine <= ANTIPODE) | np.eye(2 * SIZE, dtype=bool), 0, np.abs(cosine))
+    found: np.ndarray = (cosine.min(axis=-1) <= ANTIPODE).all(-1)
+    return found & (rest.max(axis=(-1, -2)) <= UPRIGHT)
+
+
 def is_octahedron(W: np.ndarray) -> np.ndarray:
     """Whether each feature has an antipode in the other set and is upright on the rest, ``[...]``.
 
-    The least cosines of rows and of columns below `ANTIPODE` pair the sets off.
+    Antipodes of a set's three features, all in the other set, are all of that set.
     """
-    cosine = feature_cosines(W)
-    across = cosine[..., :SIZE, SIZE:]
-    antipodes = (across.min(axis=-1) <= ANTIPODE).all(-1) & (across.min(axis=-2) <= ANTIPODE).all(
-        -1
-    )
-    rest = np.where((cosine <= ANTIPODE) | np.eye(2 * SIZE, dtype=bool), 0, np.abs(cosine))
-    return antipodes & (rest.max(axis=(-1, -2)) <= UPRIGHT)
+    across = feature_cosines(W)[..., :SIZE, SIZE:]
+    return in_antipodal_pairs(W) & (across.min(axis=-1) <= ANTIPODE).all(-1)
 
 
 def regimes(data: xr.Dataset) -> Regimes:
@@ -269,9 +278,18 @@ def _octahedron(data: xr.Dataset) -> dict[str, Estimate]:
         "dynamics-octahedron": share_estimate(is_octahedron(data.set_W.values[-1])),
         "dynamics-regimes": _ordered(data),
         "dynamics-plane": _plane(data),
+        **_across(data),
         **_pieces(data, coarse, fine),
         **_openings(data, coarse, fine),
     }
+
+
+@measures("dynamics-across")
+def _across(data: xr.Dataset) -> dict[str, Estimate]:
+    """Share of the networks in antipodal pairs that have them across the sets, if there are any."""
+    W = data.set_W.values[-1]
+    paired = in_antipodal_pairs(W)
+    return {"dynamics-across": share_estimate(is_octahedron(W)[paired])} if paired.any() else {}
 
 
 @measures("dynamics-regimes")

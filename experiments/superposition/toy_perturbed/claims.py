@@ -89,6 +89,7 @@ CLAIMS = (
         "none of the ratios is within 10 % of the crossing",
         n=8,
         printed="sparse enough, the pentagon snaps to two digons with the sparse feature at 0",
+        null=Null("permuted", "the ratios are shuffled, for all seeds alike"),
     ),
     TRAINED.claim(
         "perturbed-both",

@@ -6,6 +6,7 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
+from circuitax.records.null_draws import shuffled
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -54,9 +55,13 @@ def nulls(record: Record) -> Nulls:
     base = base[np.isfinite(base)]
     mixed = rng.permuted(np.broadcast_to(base, (N_SHUFFLED, base.size)), axis=1)
     rises = {"perturbed-base-rises": np.diff(mixed).min(axis=1)} if base.size > 1 else {}
+    unordered = [shuffled(data, ["W", "loss"], "ratio", rng) for rng in rngs[:N_DRAWS]]
     elsewhere = set(range(data.sizes["ratio"] - 1)) - {_at_crossing(data, at)}
     return {
-        "permuted": rises,
+        "permuted": {
+            **rises,
+            "perturbed-trained": [_trained(each, at)["perturbed-trained"] for each in unordered],
+        },
         "untrained": {
             **{name: [draw.get(name) for draw in trained] for name in trained[0]},
             **{name: [draw.get(name) for draw in bends] for name in BENT},
@@ -157,7 +162,7 @@ def _unchanged(data: xr.Dataset, at: float) -> dict[str, list[float]]:
 def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """Branches of the trained networks."""
     pentagon = is_pentagon(data)
-    agree = pentagon == (data.ratio.values > at)
+    agree = np.where(data.ratio.values > at, pentagon, is_digons(data))
     found = {
         "perturbed-trained": best_estimate(data.loss.transpose("seed", "ratio").values, agree),
     }

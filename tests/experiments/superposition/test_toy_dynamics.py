@@ -53,10 +53,22 @@ def test_an_octahedron_needs_antipodes_across_sets() -> None:
     turned = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0] @ OCTAHEDRON
     assert measures.is_octahedron(turned)
     inside = np.concatenate([np.eye(3)[:, [0, 0, 1]], np.eye(3)[:, [1, 2, 2]]], axis=1)
+    apart = OCTAHEDRON[:, [0, 1, 3, 2, 4, 5]]  # antipodes in a set
+    assert measures.in_antipodal_pairs(apart) and not measures.is_octahedron(apart)
     assert not measures.is_octahedron(inside * np.array([1, -1, 1, -1, 1, -1]))
     assert not measures.is_octahedron(ONE_EACH)
     assert measures.inside(OCTAHEDRON) == pytest.approx(0)
     assert measures.farthest(OCTAHEDRON) == pytest.approx(-1)
+
+
+def test_antipodes_are_counted_in_octahedra_alone() -> None:
+    data = made_up().data
+    W = xr.concat([data.set_W] * 2, "seed")
+    W[-1, 0] = OCTAHEDRON[:, [0, 1, 3, 2, 4, 5]]
+    W[-1, 1] = ONE_EACH
+    found = measures._across(xr.Dataset({"set_W": W}))["dynamics-across"]
+    assert (found.value, found.n) == (pytest.approx(2 / 3), 3)
+    assert measures._across(xr.Dataset({"set_W": W[:1]})) == {}
 
 
 def test_regimes_are_read_in_order() -> None:
@@ -154,6 +166,8 @@ def test_kinks_of_another_seed_or_of_a_smooth_loss_are_nulls() -> None:
     assert drops.value > 0.9
     assert nulls["permuted"]["dynamics-regimes"][0].value < 1
     assert np.mean([draw.value for draw in nulls["permuted"]["dynamics-plane"]]) < 0.5
+    mixed = nulls["permuted"]["dynamics-across"]
+    assert np.mean([draw.value for draw in mixed]) == pytest.approx(6 / 15, abs=0.2)
     (sudden,) = nulls["false world"]["dynamics-sudden"]
     assert sudden.value == 0 and sudden.n == 2
     smooth = measures.smooth_fall(np.arange(5.0), np.array([1.0, 0.9, 0.5, 0.4, 0.2]))

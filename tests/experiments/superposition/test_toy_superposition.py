@@ -217,6 +217,23 @@ def test_both_branches_are_told_by_the_rarer_one() -> None:
     assert counts == [min(digons.sum(), (~digons).sum()), 0, 0]
 
 
+def test_below_the_crossing_a_network_without_features_is_no_pair_of_digons() -> None:
+    data = accepted("toy_perturbed").data
+    at = toy_perturbed_measures.exact_crossing(data)
+    gone = data.assign(W=data.W.where(data.ratio > 0.15, 0))
+    found = toy_perturbed_measures._trained(gone, at)["perturbed-trained"]
+    assert found.value == pytest.approx(10 / 12)
+
+
+def test_neighbours_of_a_density_are_its_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy_demonstrate_measures, "N_DRAWS", 1)
+    record = accepted("toy_demonstrate")
+    draws = toy_demonstrate_measures.nulls(record)["mismatched"]
+    kept = (record.data.notebook_norm > 0.5).sum("notebook_feature").mean("seed").values
+    found = [draw.value for draw in draws["demonstrate-notebook-count-p0.53"]]
+    assert sorted(found) == pytest.approx([kept[0], kept[2]])
+
+
 def test_the_crossing_is_where_the_branches_meet() -> None:
     data = accepted("toy_perturbed").data
     at = toy_perturbed_measures.exact_crossing(data)
