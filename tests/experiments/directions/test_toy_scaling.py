@@ -65,14 +65,18 @@ def test_polygons_and_represented_features_are_told_by_hand() -> None:
     np.testing.assert_array_equal(memorization_measures.represented(W), near)
 
 
-def test_generalisation_begins_after_the_last_loss_of_one_or_more() -> None:
-    test = np.array([[0.9, 1.2, 0.95, 1.05, 0.9, 0.8]])
+def test_generalisation_begins_where_half_of_the_gain_is_kept() -> None:
+    test = np.array([[0.9, 1.2, 0.95, 1.05, 0.85, 0.8]])
     data = xr.Dataset(
         {"test_loss": (("dataset", "points", "decay"), test[..., None])},
         {"points": [3, 5, 8, 20, 50, 100]},
     )
     assert memorization_measures.bump(data) == 5
     assert memorization_measures.onset(data) == 50
+    # A loss of 0.95 is below one, but of a gain of 0.2 only a quarter.
+    later = data.copy(deep=True)
+    later.test_loss[{"points": 4}] = 0.95
+    assert memorization_measures.onset(later) == 100
     assert np.isnan(memorization_measures.onset(data.isel(points=slice(0, 4))))
 
 
