@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from collections.abc import Callable
 from functools import partial
 from io import StringIO
@@ -84,11 +85,33 @@ def test_the_suite(children: list[Job], results: Path, capsys: pytest.CaptureFix
 
 def test_finished_runs_are_found_in_several_processes(children: list[Job], results: Path) -> None:
     assert reproduce.main(["only=house_reader", "scale=tiny"]) == 0
-    entries, names = discover(), ["house_reader", "house_walk"] * 4
-    found = [reproduce._there(names, entries, ["scale=tiny"], jobs) for jobs in (1, 2)]
+    names, stop = ["house_reader", "house_walk"] * 4, StopFlag()
+    look = partial(reproduce._finished, entries=discover(), overrides=["scale=tiny"])
+    found = [reproduce._there(names, look, jobs, stop) for jobs in (1, 2)]
     alone, beside = ([(item.name, item.status, item.run) for item in part] for part in found)
     assert beside == alone and [name for name, *_ in alone] == names
-    assert not reproduce._there(names, entries, ["scale=tiny", "seed=1"], 2)
+    other = partial(look, overrides=["scale=tiny", "seed=1"])
+    assert not list(reproduce._there(names, other, 2, stop))
+
+
+def test_a_signal_ends_the_search_for_finished_runs(
+    children: list[Job],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    typed = ["only=house_walk,house_reader", "scale=tiny"]
+    assert reproduce.main(typed) == 0
+    looked, done = [], len(children)
+
+    def look(name: str, **_: Any) -> None:
+        looked.append(name)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(reproduce, "_finished", look)
+    assert reproduce.main(typed) == 143
+    assert len(looked) == 1 and len(children) == done
+    assert "stopped after 0 of 2" in capsys.readouterr().out
 
 
 def test_again_is_for_the_experiments_named(

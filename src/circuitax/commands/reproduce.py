@@ -4,7 +4,7 @@ import json
 import multiprocessing
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -139,11 +139,9 @@ def _suite(
     _say(pages.write([]))
     view = suite_view(jobs > 1, {name: entries[name].seconds(scale) for name in names})
     with StopFlag() as stop, Pool(jobs, stop, view) as pool:
-        there = (
-            []
-            if options["reuse"] == "twin"
-            else _there([name for name in names if name not in again], entries, overrides, jobs)
-        )
+        look = partial(_finished, entries=entries, overrides=overrides)
+        reused = [name for name in names if name not in again and options["reuse"] != "twin"]
+        there = list(_there(reused, look, jobs, stop))
         results = list(there)
         left = [name for name in names if name not in {item.name for item in there}]
         _say(_announcement(left, len(there), entries, scale, jobs))
@@ -169,8 +167,9 @@ def _suite(
                 how = f"  {item.name} {_word(item)}, {item.seconds:.0f} s"
                 view.ended(item.name, how + pages.words(item.name), _word(item) == "FAILED")
     view.close()
-    # Side by side, an experiment takes longer than it does alone.
-    _report(results, entries, scale if jobs == 1 else "", pages.here)
+    if results:
+        # Side by side, an experiment takes longer than it does alone.
+        _report(results, entries, scale if jobs == 1 else "", pages.here)
     for line in pages.compared():
         _say(line)
     _say(pages.places)
@@ -196,17 +195,20 @@ def _suite(
 
 
 def _there(
-    names: list[str], entries: dict[str, ExperimentEntry], overrides: list[str], jobs: int
-) -> list[Result]:
-    """The experiments whose finished runs are reused as they are, without a process for each."""
+    names: list[str], look: Callable[[str], Result | None], jobs: int, stop: StopFlag
+) -> Iterator[Result]:
+    """What is found of the finished runs, without a process for each; a signal ends the search."""
     made = [name for name in names if finished_runs(name)]
-    look = partial(_finished, entries=entries, overrides=overrides)
     # A process takes seconds to start, about as long as three experiments to compose.
-    if jobs == 1 or len(made) <= 3 * jobs:
-        return [item for item in map(look, made) if item is not None]
+    side_by_side = jobs > 1 and len(made) > 3 * jobs
     spawn, quiet = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(jobs, spawn, signal.signal, quiet) as pool:
-        return [item for item in pool.map(look, made) if item is not None]
+        for item in (pool.map if side_by_side else map)(look, made):
+            if stop.number is not None:
+                pool.shutdown(cancel_futures=True)
+                return
+            if item is not None:
+                yield item
 
 
 def _finished(
