@@ -240,25 +240,23 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
         if np.isfinite(value):
             samples.setdefault(name, []).append(float(value))
 
+    names = ("prefix", "copying", "qk_trace", "eigenvalues", "before_after", "matching")
     for part in deep:
-        n_layers = int(part.n_layers)
-        for i in range(part.sizes["member"]):
-            model = part.isel(member=i, layer=slice(n_layers))
-            later = model.isel(layer=slice(1, None))
-            prefix, copying = later.prefix.values, later.copying.values
+        layers = part.isel(layer=slice(int(part.n_layers)))
+        models = [layers[name].transpose("member", "layer", "head").values for name in names]
+        for every in zip(*models, strict=True):
+            prefix, copying, qk_trace, eigenvalues, along, matching = (each[1:] for each in every)
             matches, idle = prefix >= PREFIX_SCORE, prefix < NO_MATCH
             if not matches.any():
                 continue
             add("depth-score-together", _ranks_in_layers(prefix, copying))
-            x, y = _above_layers(prefix), _above_layers(later.qk_trace.values)
+            x, y = _above_layers(prefix), _above_layers(qk_trace)
             products.append((float(x @ y), float(x @ x), float(y @ y)))
-            every = model.copying.values, model.eigenvalues.values
-            add("depth-evaluator-copying", _ranks_in_layers(*every))
-            along = later.before_after.values
+            add("depth-evaluator-copying", _ranks_in_layers(every[1], every[3]))
             add("depth-before-after", along[matches].mean())
             if idle.any():
                 add("before-after-idle", along[idle].mean())
-            corner = np.minimum(later.eigenvalues.values, later.matching.values)
+            corner = np.minimum(eigenvalues, matching)
             add("depth-before-after-others", _lead_in_layers(along, matches, idle))
             add("depth-corner-alone", _lead_in_layers(corner, matches, idle))
     found = {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}

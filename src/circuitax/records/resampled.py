@@ -89,11 +89,16 @@ def best_estimate(
         method = f"no best: no finite loss in {bare} of {loss[0].size} cells"
         return Estimate(np.nan, -np.inf, np.inf, 0, method)
 
+    cells = loss.shape[1:]
+    loss, numbers = (x.reshape(len(x), -1) for x in (loss, numbers))
+    diverged, column = not finite.all(), np.arange(loss.shape[1])
+
     def of(chosen: np.ndarray) -> float:
-        if np.isinf(loss[chosen]).all(axis=0).any():
+        drawn = loss[chosen]
+        if diverged and np.isinf(drawn).all(axis=0).any():
             return np.nan
-        best = loss[chosen].argmin(axis=0)[None]
-        return float(over(np.take_along_axis(numbers[chosen], best, axis=0)[0]))
+        best = chosen[drawn.argmin(axis=0)]
+        return float(over(numbers[best, column].reshape(cells)))
 
     found = resampled_estimate(of, len(loss), n=fewest)
     return found if fewest > 1 else found._replace(low=-np.inf, high=np.inf)
