@@ -26,7 +26,7 @@ CLAIMS = (
     PAPER.claim(
         "adversarial-rise",
         "Vulnerability rises more than threefold from dense to sparse features "
-        "(sparsest over densest cell)",
+        "(sparsest over densest cell, geometric mean of seeds)",
         at_least(3),
         "the printed bound; the paper gives no density at which to compare a size",
         printed="a rise of more than three times",

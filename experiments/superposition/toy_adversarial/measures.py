@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata, zscore
 
-from circuitax.records.estimate import Estimate, exact, mean_estimate
+from circuitax.records.estimate import Estimate, exact, geometric_estimate, mean_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import shuffled
@@ -76,7 +76,7 @@ def _swept(data: xr.Dataset) -> dict[str, Estimate]:
     dense = swept.isel(density=int(np.argmax(swept.density.values)))
     sparse = swept.isel(density=int(np.argmin(swept.density.values)))
     return {
-        "adversarial-rise": _mean(sparse.analytic / dense.analytic),
+        "adversarial-rise": geometric_estimate(np.log((sparse.analytic / dense.analytic).values)),
         "adversarial-tracks": _tracks(swept),
         "adversarial-gradient-fails": _mean(sparse.gradient / sparse.analytic),
         "adversarial-dense": _mean(dense.analytic),
