@@ -30,7 +30,7 @@ OPTIMUM = replace(PAPER, kind="number", n=1, selection="lowest of all restarts",
 EVERY = replace(PAPER, selection="all seeds and densities")
 
 FEW = (
-    "Antipodal pairs have by far the least loss; two seeds in five find them at every density, "
+    "Antipodal pairs have by far the least loss; one seed in four finds them at every density, "
     "where one in three would by chance: most networks are two antipodal pairs of some features."
 )
 # P(pair is on): collapsed pairs of three by the paper's ranges ("all" from 0.25 to 0.5, two from
