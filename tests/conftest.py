@@ -58,6 +58,8 @@ import numpy as np
 import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# As in `cores.one_device_a_core`.
+jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 hypothesis.settings.register_profile(
     "circuitax",

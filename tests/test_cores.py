@@ -21,18 +21,24 @@ os.sched_getaffinity = lambda process: {0, 1, 2}
 one_device_a_core()
 mesh = Lab(Path(sys.argv[1])).mesh
 patient = "call_terminate_timeout_seconds=86400" in os.environ.get("XLA_FLAGS", "")
-print(None if mesh is None else dict(mesh.shape), os.environ.get("JAX_NUM_CPU_DEVICES"), patient)
+import jax
+ahead = jax.config.values["jax_cpu_enable_async_dispatch"]
+shape = None if mesh is None else dict(mesh.shape)
+print(shape, os.environ.get("JAX_NUM_CPU_DEVICES"), patient, ahead)
 """
 
 
 @pytest.mark.parametrize(
     ("given", "printed"),
     [
-        ({}, "{'member': 3, 'data': 1} 3 True"),
-        ({"XLA_FLAGS": "--xla_cpu_enable_fast_math=false"}, "{'member': 3, 'data': 1} 3 True"),
-        ({"JAX_NUM_CPU_DEVICES": "1"}, "None 1 False"),
+        ({}, "{'member': 3, 'data': 1} 3 True False"),
+        (
+            {"XLA_FLAGS": "--xla_cpu_enable_fast_math=false"},
+            "{'member': 3, 'data': 1} 3 True False",
+        ),
+        ({"JAX_NUM_CPU_DEVICES": "1"}, "None 1 False False"),
         # Devices that are only simulated, as in these tests, are not for training.
-        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "None None False"),
+        ({"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "None None False False"),
     ],
 )
 def test_a_run_sees_each_core_as_a_device(

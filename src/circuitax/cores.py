@@ -19,14 +19,19 @@ def one_device_a_core() -> None:
     """Expose each core of the CPU to JAX as a device, in this process and its children.
 
     Products of small models gain little from a second core, ensembles spread over devices much
-    (`Lab.mesh`). To be called before JAX computes anything. Nothing changes where ``VARIABLE`` or a
-    flag of XLA names a number of devices already.
+    (`Lab.mesh`). To be called before JAX computes anything. Where ``VARIABLE`` or a flag of XLA
+    names a number of devices, that is theirs.
+
+    Each program ends before the next one begins. A device of XLA's holds 32 programs at most: where
+    one is to add up over devices, the first could wait for ever for the second, which waits for
+    room behind those that were sent ahead.
     """
+    import jax  # not for those who count cores alone
+
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     if VARIABLE in os.environ or "device_count" in os.environ.get("XLA_FLAGS", ""):
         return
     cores = n_cores()
-    import jax  # not for those who count cores alone
-
     os.environ[VARIABLE] = str(cores)
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_PATIENCE}".strip()
     jax.config.update("jax_num_cpu_devices", cores)
