@@ -97,7 +97,9 @@ class Spec:
         require_at_most(self, "maps", "shuffled")
         if self.length % 2 == 0:
             raise ValueError(f"length={self.length} must be odd")
-        require_arrays(self, "2 prompts 270", "draws removed 3", "2 prompts length", "k length")
+        require_arrays(
+            self, "2 prompts 270", "draws removed 3", "2 prompts length", "k length", "300 walks"
+        )
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of weights and prose, so that other files make another run."""
