@@ -105,6 +105,14 @@ CLAIMS = (
         null=Null("random", "independent normal values in the place of the paths"),
     ),
     LISTS.claim(
+        "paths-half",
+        "half of the sum of absolute values of all paths is held by no fewer than a thousand: "
+        "their number, geometric mean over prompts",
+        at_least(1000),
+        "fifty lists of twenty: of two heads alone a hundred hold a quarter",
+        null=Null("mismatched", "the same of the paths of one head"),
+    ),
+    LISTS.claim(
         "paths-proven",
         "share of prompts whose twenty largest paths, of heads and positions, are proven to be "
         "the largest",

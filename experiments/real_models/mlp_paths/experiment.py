@@ -8,26 +8,24 @@ prompt is a stage of its own, so that a stopped run goes on where it was.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array
 
+from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.ledger import head_ledger, position_ledger
+from circuitax.circuits.ledger.path_mass import path_mass
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.groups import path_groups
-from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import Path
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kernel.run import Run
-from circuitax.kernel.run import run as forward_run
 from circuitax.kit.checks import require_at_least, require_at_most
 from circuitax.kit.memory import require_arrays
 from circuitax.kit.real_model import (
@@ -48,19 +46,13 @@ from experiments.real_models.mlp_paths.linear_maps import (
     output_maps,
     stable_rank,
 )
-from experiments.real_models.mlp_paths.orders import mlp_order_streams, two_head_paths
+from experiments.real_models.mlp_paths.orders import two_head_paths
 from experiments.real_models.mlp_paths.removals import without_paths, without_tokens
-from experiments.real_models.mlp_paths.scores import (
-    Shares,
-    direct_shares,
-    gradient_shares,
-    over_mean,
-    path_shares,
-)
+from experiments.real_models.mlp_paths.split import read, split
+from experiments.real_models.mlp_paths.tail import TAIL, half_of, shares_of_largest
 
 KINDS = ("prose", "random tokens")
 SCORES = ("gradient", "relp", "direct", "plain")
-TAIL = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # largest paths whose share is kept
 SINGULAR = 20  # singular values that are kept
 NEXT = 100  # paths after the removed ones, from which others are drawn
 
@@ -80,6 +72,7 @@ class Spec:
         budget: Evaluations after which a search ends without a proof.
         removed: Paths of one head that are removed together.
         draws: Removals at random of each kind.
+        walks: Random walks that estimate the absolute sum of all paths of a listed prompt.
     """
 
     weights: str = REAL
@@ -92,10 +85,11 @@ class Spec:
     budget: int = 1_000_000
     removed: int = 10
     draws: int = 2
+    walks: int = 400
 
     def __post_init__(self) -> None:
         check_real_name(self.weights)
-        require_at_least(self, 2, "prompts")
+        require_at_least(self, 2, "prompts", "walks")
         require_at_least(self, 5, "length")
         require_at_least(self, 1, "lists", "maps", "shuffled", "k", "removed", "draws")
         require_at_least(self, 1000, "budget")
@@ -103,70 +97,13 @@ class Spec:
         require_at_most(self, "maps", "shuffled")
         if self.length % 2 == 0:
             raise ValueError(f"length={self.length} must be odd")
-        require_arrays(self, "2 prompts 270", "draws removed 3", "2 prompts length", "k length")
+        require_arrays(
+            self, "2 prompts 270", "draws removed 3", "2 prompts length", "k length", "300 walks"
+        )
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of weights and prose, so that other files make another run."""
         return outside_inputs(self.weights, text=True)
-
-
-class Split(NamedTuple):
-    """One prompt's logit, split.
-
-    Attributes:
-        token: The likeliest next one, whose logit over the mean is split.
-        by_heads: Paths by their number of heads.
-        by_mlps: Paths by their number of MLPs.
-        one_head: Paths of one head, by layer, head and source position.
-        past_heads: The paths past all heads, from the last token.
-        exact: Shares of tokens and heads by all paths.
-        relp: Those by the half rule.
-        gradient: Those by gradients of the model itself.
-        direct: Of heads, past all later layers.
-    """
-
-    token: Int[Array, ""]
-    logit: Float[Array, ""]
-    frozen: FrozenModel
-    direction: Float[Array, " d_model"]
-    by_heads: Float[Array, " order"]
-    by_mlps: Float[Array, " order"]
-    one_head: Float[Array, "n_layers n_heads n_ctx"]
-    past_heads: Float[Array, ""]
-    exact: Shares
-    relp: Shares
-    gradient: Shares
-    direct: Float[Array, "n_layers n_heads"]
-
-
-@jax.jit
-def read(model: Model, text: Int[Array, " n_ctx"]) -> Run:
-    """The run that is explained."""
-    return forward_run(model, text, outputs=True)
-
-
-@jax.jit
-def split(seen: Run) -> Split:
-    """The logit of the likeliest next token over the mean token, by its paths."""
-    frozen, last = frozen_model(seen), seen.tokens.shape[0] - 1
-    token = seen.logits[-1].argmax()
-    direction = centre_vocabulary(frozen.read_out.W_U)[:, token]
-    w = direction / jnp.asarray(frozen.read_out.scale)[-1]
-    groups = path_groups(frozen, last, direction)
-    return Split(
-        token,
-        over_mean(seen.logits[-1], token),
-        frozen,
-        direction,
-        order_streams(frozen)[:, -1] @ w,
-        mlp_order_streams(frozen)[:, -1] @ w,
-        groups.one_head,
-        groups.by_head[0, 1 + last],
-        path_shares(seen, direction, "frozen"),
-        path_shares(seen, direction, "shared"),
-        gradient_shares(seen, token),
-        direct_shares(seen, direction),
-    )
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
@@ -194,7 +131,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         )
     ]
     lists = [
-        lab.stage(f"list-{i:03d}", list_paths, model, ids[i], spec)
+        lab.stage(f"list-{i:03d}", list_paths, model, ids[i], seeds[i], spec)
         for i in lab.track(first(spec.lists), "lists")
     ]
     mapped = first(spec.maps)
@@ -224,6 +161,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "path": ("rank",),
         "held": ("largest",),
         "held_both": ("largest",),
+        "absolute_interval": ("end",),
+        "half_interval": ("end",),
         "rank_of": ("source",),
         "singular": ("source", "place"),
         "named": ("layer", "token"),
@@ -253,6 +192,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "map_prompt": ("map", mapped),
             "score": list(SCORES),
             "largest": list(TAIL),
+            "end": ["low", "high"],
             "set": ["largest", *(f"random {i}" for i in range(spec.draws))],
         },
     )
@@ -289,15 +229,25 @@ def examine(model: Model, text: np.ndarray, seed: int, spec: Spec) -> dict[str, 
     }
 
 
-def list_paths(model: Model, text: np.ndarray, spec: Spec) -> dict[str, Any]:
-    """The largest paths of one prompt, the tail of all of two heads, and scores of heads."""
+def list_paths(model: Model, text: np.ndarray, seed: int, spec: Spec) -> dict[str, Any]:
+    """The largest paths of one prompt, the tail of all, and scores of heads."""
     seen = read(model, jnp.asarray(text))
     found, last = split(seen), len(text) - 1
     pairs = np.abs(np.asarray(two_heads(found.frozen, last, found.direction))).ravel()
-    both = np.concatenate(
-        [pairs, np.abs(np.asarray(found.one_head)).ravel(), [abs(float(found.past_heads))]]
+    single = np.abs(np.asarray(found.one_head)).ravel()
+    both = np.concatenate([pairs, single, [abs(float(found.past_heads))]])
+    bounds = dressed_bounds(found.frozen, last)
+    dressed = position_ledger(
+        found.frozen, last, found.direction, k=spec.k, budget=spec.budget, bounds=bounds
     )
-    dressed = position_ledger(found.frozen, last, found.direction, k=spec.k, budget=spec.budget)
+    tail = path_mass(
+        found.frozen,
+        last,
+        found.direction,
+        jax.random.key(int(seed)),
+        n_walks=spec.walks,
+        bounds=bounds,
+    )
     plain = head_ledger(
         frozen_model(seen, mlps="sources"), last, found.direction, k=spec.k, budget=spec.budget
     )
@@ -320,8 +270,14 @@ def list_paths(model: Model, text: np.ndarray, spec: Spec) -> dict[str, Any]:
         "held": shares_of_largest(pairs),
         "held_both": shares_of_largest(both),
         "one_head_sum": found.one_head.sum(),
-        "one_head_absolute": np.abs(np.asarray(found.one_head)).sum(),
+        "one_head_absolute": single.sum(),
+        "one_head_half": half_of(single),
         "two_head_absolute": pairs.sum(),
+        "two_head_half": half_of(pairs),
+        "absolute": tail.absolute,
+        "absolute_interval": np.array(tail.absolute_interval),
+        "half": tail.half,
+        "half_interval": np.array(tail.half_interval),
     }
 
 
@@ -343,13 +299,6 @@ def on_paths(paths: tuple[Path, ...], sizes: np.ndarray, shape: tuple[int, int])
         for head in path:
             found[head] = max(found[head], size)
     return found
-
-
-def shares_of_largest(sizes: np.ndarray) -> np.ndarray:
-    """Share of a sum that its largest 1, 3, 10, … terms make; 1 where there are fewer."""
-    together = np.append(np.sort(sizes)[::-1].cumsum(), sizes.sum())
-    total = together[-1]
-    return together[np.minimum(TAIL, len(sizes)) - 1] / total if total else np.ones(len(TAIL))
 
 
 def take_apart(model: Model, text: np.ndarray, tokens: np.ndarray) -> dict[str, Any]:

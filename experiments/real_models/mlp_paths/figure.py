@@ -81,6 +81,7 @@ def largest(record: Record) -> Figure:
         for row in data[name].values:
             tail.plot(data.largest, row, color=colour, linewidth=0.6, alpha=0.5)
         tail.plot(data.largest, data[name].mean("list"), color=colour, label=label)
+    tail.plot(data.half, np.full(data.sizes["list"], 0.5), ".", color=GREEN, label="half of all")
     tail.set(xscale="log", xlabel="largest paths", ylabel="share of absolute sum", ylim=(0, 1.05))
     tail.set_title("A long tail")
     tail.legend(fontsize=6)

@@ -51,6 +51,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "paths-few-heads": mean_estimate(few_heads(data.by_heads.values)),
         "paths-three-tokens": mean_estimate(largest_three(data.exact.values)),
         "paths-tail": mean_estimate(data["held"].sel(largest=100).values),
+        "paths-half": geometric_estimate(np.log(data.half.values)),
         "paths-proven": share_estimate(data.complete.values),
         "linear-map-rank": mean_estimate(data.rank_of.values.mean(axis=1)),
         "paths-removed-token": mean_estimate(token_falls(data)),
@@ -121,6 +122,7 @@ def nulls(record: Record) -> Nulls:
         "mismatched": {
             "paths-by-heads": [mean_estimate(cancellation(data, "by_mlps"))],
             "paths-by-mlps": [geometric_estimate(np.log(cancellation(data, "by_heads")))],
+            "paths-half": [geometric_estimate(np.log(data.one_head_half.values))],
             "linear-map-words": [
                 share_estimate(named_at_end(data, shift)) for shift in range(1, data.sizes["map"])
             ],

@@ -19,7 +19,7 @@ from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, settle
 from circuitax.records.record import Record
 from experiments.real_models.mlp_paths import experiment, figure
 from experiments.real_models.mlp_paths.claims import CLAIMS
-from experiments.real_models.mlp_paths.experiment import Spec, read, shares_of_largest, split
+from experiments.real_models.mlp_paths.experiment import Spec
 from experiments.real_models.mlp_paths.linear_maps import (
     first_outputs,
     layer_maps,
@@ -30,6 +30,8 @@ from experiments.real_models.mlp_paths.linear_maps import (
 from experiments.real_models.mlp_paths.measures import estimates, measure, nulls
 from experiments.real_models.mlp_paths.orders import mlp_order_streams, two_head_paths
 from experiments.real_models.mlp_paths.removals import without_paths, without_tokens
+from experiments.real_models.mlp_paths.split import read, split
+from experiments.real_models.mlp_paths.tail import half_of, shares_of_largest
 
 TEXT = np.array([3, 9, 1, 7, 9])
 LAST = len(TEXT) - 1
@@ -107,7 +109,9 @@ def test_ranks_and_words_of_a_matrix_that_is_known() -> None:
     asked = np.array([order[0], order[9], order[-10], order[25], order[11]])
     named = names_tokens(v[:, :1].T, W_U, asked)
     np.testing.assert_array_equal(named, [True, True, True, False, False])
-    np.testing.assert_allclose(shares_of_largest(np.array([1.0, 4, 3, 2]))[:3], [0.4, 0.9, 1.0])
+    sizes = np.array([1.0, 4, 3, 2])
+    np.testing.assert_allclose(shares_of_largest(sizes)[:3], [0.4, 0.9, 1.0])
+    assert (half_of(sizes), half_of(np.array([1.0, 4, 3])), half_of(np.ones(9))) == (2, 1, 5)
 
 
 def test_shares_close_and_removals_remove(given) -> None:
@@ -196,6 +200,8 @@ def planted(good: bool) -> xr.Dataset:
             "on_list": (("list", "layer", "head"), on_list),
             "scores": (("list", "score", "layer", "head"), scores),
             "held": (("list", "largest"), tail * spread),
+            "half": ("list", (5000.0 if good else 50.0) * spread[:, 0]),
+            "one_head_half": ("list", [31, 40, 52, 44]),
             "rank_of": (("map", "source"), np.full((few, size), 3.0 if good else 40.0) * spread),
             "named": (("map", "layer", "token"), named),
             "rank_shuffled": (("shuffled", "source"), np.full((2, size), 60.0) * spread[:2]),
