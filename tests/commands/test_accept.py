@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from circuitax.commands import accept, render
 from circuitax.config.catalogue import ExperimentEntry
@@ -50,6 +51,12 @@ def test_the_newest_run_with_its_own_defaults_is_kept(
     assert provenance(kept)["run"] == plain.name
     names = {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()}
     assert "data.nc" in names and "figures/path.png" in names
+    before = {path.name: path.read_bytes() for path in (plain / "figures").iterdir()}
+    with (
+        Image.open(kept / "figures/path.png") as page,
+        Image.open(plain / "figures/path.png") as fine,
+    ):
+        assert page.width < 0.6 * fine.width, "pictures in git are for pages"
     assert not {name for name in names if name.startswith(("arrays", "log", "metrics", "."))}
     assert not {name for name in names if "/." in name or name.endswith(".pdf")}
     assert json.loads((kept / "twin.json").read_text())["experiment"] == "house_walk"
@@ -58,6 +65,11 @@ def test_the_newest_run_with_its_own_defaults_is_kept(
     assert "../house_walk/accepted/figures/path.png" in chapter
     assert f"[{plain.name}](house_walk/accepted)" in (results / "CLAIMS.md").read_text()
     assert plain in finished_runs("house_walk") and kept not in finished_runs("house_walk")
+    assert before == {path.name: path.read_bytes() for path in (plain / "figures").iterdir()}
+    picture = (kept / "figures/path.png").read_bytes()
+    assert render.main(["house_walk/accepted"]) == 0
+    assert (kept / "figures/path.png").read_bytes() == picture, "git sees no change"
+    assert (kept / "figures/path.pdf").is_file()
 
 
 def test_any_run_can_be_named(walk: Callable[..., int], results: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_fresh_clone_continues_a_text_without_training(
     }
     assert generate.main(["text_models", "let", "--greedy", "--tokens", "4"]) == 0
     before = capsys.readouterr().out
-    promote(run, run.parent / "accepted")
+    promote(run, run.parent / "accepted", {})
     shutil.rmtree(run)
     accepted = run.parent / "accepted"
     names = {path.name for path in (accepted / "arrays").iterdir()}

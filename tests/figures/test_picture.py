@@ -1,12 +1,13 @@
 """Pictures have few colours, the right ones, and the same bytes each time."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from circuitax.figures.picture import save_picture
+from circuitax.figures.picture import packed_picture, save_picture
 
 
 def drawn() -> Figure:
@@ -53,3 +54,16 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one.png", "two.png"):
         save_picture(drawn(), tmp_path / name, dpi=80)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+def test_packing_takes_a_tenth_of_the_bytes_and_no_pixel(tmp_path: Path) -> None:
+    save_picture(drawn(), tmp_path / "loose.png", dpi=80)
+    packed = packed_picture(drawn(), dpi=80)
+    assert packed == packed_picture(drawn(), dpi=80)
+    loose = tmp_path / "loose.png"
+    assert len(packed) < 0.9 * loose.stat().st_size
+    with Image.open(io.BytesIO(packed)) as tight, Image.open(loose) as before:
+        np.testing.assert_allclose(tight.info["dpi"], 80, rtol=1e-3)
+        np.testing.assert_array_equal(
+            np.asarray(tight.convert("RGB")), np.asarray(before.convert("RGB"))
+        )

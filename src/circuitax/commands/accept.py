@@ -11,12 +11,13 @@ from circuitax.commands.options import YES_NO, Command, Option, refuse, wanted
 from circuitax.commands.twins import made
 from circuitax.config.catalogue import ExperimentEntry, checkout, discover, upstream_order
 from circuitax.config.scale import SCALES
-from circuitax.lab.drawing import draw_figures, up_to_date
+from circuitax.lab.drawing import page_pictures
 from circuitax.lab.pages import CHANGES, write_pages
 from circuitax.lab.runs import (
     ACCEPTED,
     ARRAYS,
     DERIVED,
+    FIGURES,
     FIGURES_FAILED,
     PROVENANCE,
     PUBLISHED,
@@ -94,14 +95,17 @@ def main(options: dict[str, Any]) -> int:
         # What may be refused comes first, so that nothing is half done.
         for name, run in {**kept, **chosen}.items():
             settle_run(whole(run), entries[name])
-        for name, run in chosen.items():
-            if not up_to_date(run, entries[name]) and not (run / FIGURES_FAILED).exists():
-                draw_figures(run, entries[name])
+        pictures = {
+            name: page_pictures(run, entries[name])
+            for name, run in chosen.items()
+            if not (run / FIGURES_FAILED).exists()
+        }
         twins = made(chosen) if with_twins else {}
     except ValueError as error:
         return refuse(error)
     for name, run in chosen.items():
-        promote(run, results_folder() / name / ACCEPTED, twins.get(name))
+        target = results_folder() / name / ACCEPTED
+        promote(run, target, pictures.get(name, {}), twins.get(name))
         print(f"{name}: {run.name} {'settled' if run == kept.get(name) else 'accepted'}")
     accepted = {name: whole(run) for name, run in accepted_runs(entries).items()}
     for page in write_pages(results_folder(), accepted, entries, TYPED):
@@ -109,7 +113,12 @@ def main(options: dict[str, Any]) -> int:
     return 0
 
 
-def promote(run: WholeRun, target: Path, twin: Mapping[str, Any] | None = None) -> None:
+def promote(
+    run: WholeRun,
+    target: Path,
+    pictures: Mapping[str, bytes],
+    twin: Mapping[str, Any] | None = None,
+) -> None:
     """Copy a run's accepted files: no logs, no long tables, no weights but published ones, no PDF.
 
     ``experiments.render NAME/accepted`` draws the PDFs beside the pictures.
@@ -117,6 +126,7 @@ def promote(run: WholeRun, target: Path, twin: Mapping[str, Any] | None = None) 
     Args:
         run: Folder of a finished run.
         target: Folder of the accepted run, which is replaced.
+        pictures: Its figures as they are kept in git, by name.
         twin: Its twin, where it has a new one.
     """
     published = [*(run / ARRAYS).glob(f"{PUBLISHED}*")]
@@ -126,6 +136,9 @@ def promote(run: WholeRun, target: Path, twin: Mapping[str, Any] | None = None) 
             (folder / ARRAYS).mkdir(exist_ok=True)
             if path.is_file():
                 shutil.copy2(path, folder / ARRAYS)
+        for name, picture in pictures.items():
+            (folder / FIGURES).mkdir(exist_ok=True)
+            (folder / FIGURES / f"{name}.png").write_bytes(picture)
         if twin is not None:
             write_json(folder / TWIN, dict(twin))
         write_manifest(folder, left_out=DERIVED)
@@ -133,7 +146,7 @@ def promote(run: WholeRun, target: Path, twin: Mapping[str, Any] | None = None) 
 
 def _left_behind(folder: str, names: list[str]) -> set[str]:
     """Names of a folder's files that are not copied."""
-    patterns = (ARRAYS, "log.txt", "metrics.jsonl", TIMES, "*.pdf", ".*")
+    patterns = (ARRAYS, FIGURES, "log.txt", "metrics.jsonl", TIMES, "*.pdf", ".*")
     left = shutil.ignore_patterns(*patterns)(folder, names)
     if Path(folder).name == TABLES:
         left |= {n for n in names if (Path(folder) / n).stat().st_size > LONGEST_TABLE}

@@ -3,16 +3,22 @@
 import json
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from circuitax.config.catalogue import DECLARED, FIGURE, ExperimentEntry
-from circuitax.lab.runs import FIGURES, WholeRun
+from circuitax.lab.runs import ACCEPTED, FIGURES, WholeRun
 from circuitax.lab.source import source_hash
 from circuitax.lab.times import DRAWING, keep_time
 from circuitax.records.manifest import checksums
 from circuitax.records.record import Record
 from circuitax.records.store import whole_folder, write_json
 
-_DPI = 300  # of pictures
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
+
+_PRINT = 300  # dots an inch of pictures
+_PAGE = 160  # ... of accepted ones: a page that is read on a screen is 1,000 dots wide
 _PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
 _SOURCE = ".source"
 
@@ -20,7 +26,8 @@ _SOURCE = ".source"
 def draw_figures(run: WholeRun, entry: ExperimentEntry, declared: str = DECLARED) -> list[Path]:
     """Redraw every figure of a run, as PNG and PDF; the old ones stay if drawing fails.
 
-    Beside them the run keeps how long this took. Each has its message as title.
+    Beside them the run keeps how long this took. Each has its message as title. The pictures of an
+    accepted run are those of `page_pictures`; what is for print are its PDFs.
 
     Args:
         run: Folder of the run.
@@ -33,23 +40,56 @@ def draw_figures(run: WholeRun, entry: ExperimentEntry, declared: str = DECLARED
     if not entry.file(FIGURE).is_file():
         return []
     began = time.monotonic()
-    # These import Matplotlib, see `_hash`.
-    from circuitax.figures import title_strip
-    from circuitax.figures.picture import save_pdf, save_picture
-    from circuitax.figures.spec import draw_all
-
-    told = entry.load_figures(declared)
-    figures, titles = draw_all(told, Record.load(run)), {spec.name: spec.message for spec in told}
-    if declared != DECLARED and not figures:
+    drawn = _drawn(run, entry, declared)
+    if declared != DECLARED and not drawn:
         return []
+    from circuitax.figures.picture import packed_picture, save_pdf, save_picture
+
     with whole_folder(run / FIGURES) as folder:
-        for name, figure in figures.items():
-            whole = title_strip.add_title(figure, titles[name])
-            save_picture(figure, folder / f"{name}.png", dpi=_DPI, bbox_inches=whole)
+        for name, (figure, whole) in drawn.items():
+            path = folder / f"{name}.png"
+            if run.name == ACCEPTED:
+                path.write_bytes(packed_picture(figure, dpi=_PAGE, bbox_inches=whole))
+            else:
+                save_picture(figure, path, dpi=_PRINT, bbox_inches=whole)
             save_pdf(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
         write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
     keep_time(run, DRAWING, time.monotonic() - began)
-    return [run / FIGURES / f"{name}.png" for name in figures]
+    return [run / FIGURES / f"{name}.png" for name in drawn]
+
+
+def page_pictures(run: WholeRun, entry: ExperimentEntry) -> dict[str, bytes]:
+    """Every figure of a run as a PNG file that fits a page, by name: as they are kept in git.
+
+    They are as wide as two columns of print on a screen, and packed without loss.
+
+    Args:
+        run: Folder of the run, in which nothing is changed.
+        entry: Its experiment.
+    """
+    if not entry.file(FIGURE).is_file():
+        return {}
+    drawn = _drawn(run, entry, DECLARED)
+    from circuitax.figures.picture import packed_picture
+
+    return {
+        name: packed_picture(figure, dpi=_PAGE, bbox_inches=whole)
+        for name, (figure, whole) in drawn.items()
+    }
+
+
+def _drawn(
+    run: WholeRun, entry: ExperimentEntry, declared: str
+) -> dict[str, "tuple[Figure, Bbox]"]:
+    """Figures by name, each with the frame in which its title fits."""
+    # These import Matplotlib, see `_hash`.
+    from circuitax.figures import title_strip
+    from circuitax.figures.spec import draw_all
+
+    told = entry.load_figures(declared)
+    titles = {spec.name: spec.message for spec in told}
+    figures = draw_all(told, Record.load(run))
+    return {name: (fig, title_strip.add_title(fig, titles[name])) for name, fig in figures.items()}
 
 
 def up_to_date(run: WholeRun, entry: ExperimentEntry) -> bool:
