@@ -122,6 +122,11 @@ def frozen_of(parts: dict[str, np.ndarray], parallel: bool) -> FrozenModel:
 
 def map_of(at: dict[str, np.ndarray], layer: int, s: int) -> np.ndarray:
     """The MLP at one position, multiplied out."""
+    return units_of(at, layer, s) @ at["W_out"][layer]
+
+
+def units_of(at: dict[str, np.ndarray], layer: int, s: int) -> np.ndarray:
+    """What its last hidden units read at one position, in columns."""
     hidden = sum(
         W * f[s][None] for W, f in zip(at["W_in"][layer], at["factors"][layer], strict=True)
     )
@@ -129,11 +134,20 @@ def map_of(at: dict[str, np.ndarray], layer: int, s: int) -> np.ndarray:
         *(at[k][layer] for k in ("W_hidden", "hidden_factors") if k in at), strict=True
     ):
         hidden = (hidden @ W) * f[s][None]
-    return hidden @ at["W_out"][layer]
+    return hidden
 
 
-def every_path(parts: dict[str, np.ndarray], parallel: bool) -> dict[tuple, Fraction]:
-    """The exact value of every path of heads and positions in the dressed stream."""
+def every_path(
+    parts: dict[str, np.ndarray], parallel: bool, opened: bool = False
+) -> dict[tuple, Fraction]:
+    """The exact value of every path of heads and positions in the dressed stream.
+
+    Args:
+        parts: Of the frozen model.
+        parallel: Whether heads and MLP of a layer read side by side.
+        opened: Whether the last stretch is opened: the third part of a key is a neuron then.
+    """
+    last = {((), (), None): exactly(parts["embedding"])[POSITION]}
     at = {name: exactly(value) for name, value in parts.items()}
     streams = {((), (), s): at["embedding"][s] for s in range(N)}  # path, sources, where it is
     for layer in range(L):
@@ -150,6 +164,14 @@ def every_path(parts: dict[str, np.ndarray], parallel: bool) -> dict[tuple, Frac
         passing = streams if parallel else streams | new
         if not parallel:
             passing = passing | {key: x + bias[key] for key, x in direct.items()}
+        last |= {(path, sources, None): x for (path, sources, t), x in new.items() if t == POSITION}
+        last[(), (), None] = last[(), (), None] + at["b_O"][layer] + at["constant"][layer, POSITION]
+        units, W_out = units_of(at, layer, POSITION), at["W_out"][layer]
+        for (path, sources, t), x in passing.items():
+            if t == POSITION:
+                last |= {
+                    (path, sources, (layer, n)): (x @ units[:, n]) * W_out[n] for n in range(D_MLP)
+                }
         after = {}
         for key, x in passing.items():
             after[key] = x + x @ map_of(at, layer, key[2])
@@ -157,28 +179,33 @@ def every_path(parts: dict[str, np.ndarray], parallel: bool) -> dict[tuple, Frac
             after |= new
             after |= {key: after[key] + bias[key] for key in direct}
         streams = after | {key: after[key] + at["constant"][layer, key[2]] for key in direct}
+    if opened:
+        return {key: x @ at["w"] for key, x in last.items()}
     return {
         (path, sources): x @ at["w"] for (path, sources, s), x in streams.items() if s == POSITION
     }
 
 
-def check(parts: dict[str, np.ndarray], parallel: bool, k: int, closes: bool) -> str:
+def check(
+    parts: dict[str, np.ndarray], parallel: bool, k: int, closes: bool, neurons: bool = False
+) -> str:
     """Whether the k largest are refused, left open or proven; never wrong.
 
     Where rounding is all that is left of a sum, it need not close.
     """
-    linear = frozen_of(parts, parallel)
+    linear, w = frozen_of(parts, parallel), jnp.asarray(parts["w"])
     try:
-        found = ledger.position_ledger(linear, POSITION, jnp.asarray(parts["w"]), k=k)
+        found = ledger.position_ledger(linear, POSITION, w, k=k, neurons=neurons)
     except ValueError as error:
         assert "must be finite" in str(error)
         return "refused"
-    values = every_path(parts, parallel)
+    values = every_path(parts, parallel, opened=neurons)
     assert found.n_evaluated <= len(values)
     if closes:
         whole, size = sum(values.values()), sum(map(abs, values.values()))
         assert abs(Fraction(found.found) + Fraction(found.remainder) - whole) <= size / 10**9
-    listed = [values.pop(each) for each in zip(found.paths, found.positions, strict=True)]
+    keys = (found.paths, found.positions, *([found.neurons] if neurons else []))
+    listed = [values.pop(each) for each in zip(*keys, strict=True)]
     for value, error, true in zip(found.values, found.errors, listed, strict=True):
         assert abs(Fraction(value) - true) <= Fraction(error)
     largest = max(map(abs, values.values()), default=0)
@@ -188,21 +215,30 @@ def check(parts: dict[str, np.ndarray], parallel: bool, k: int, closes: bool) ->
     return "proven" if found.complete else "open"
 
 
+@pytest.mark.parametrize("neurons", [False, True], ids=["heads", "neurons"])
 @pytest.mark.parametrize("parallel", [False, True], ids=["sequential", "parallel"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_no_larger_path_is_ever_left_out(kind, parallel, rng, x64):
+def test_no_larger_path_is_ever_left_out(kind, parallel, neurons, rng, x64):
     closes = kind not in (cancelled, swallowed)
-    outcomes = [check(kind(rng), parallel, int(rng.integers(1, 15)), closes) for _ in range(3)]
+    outcomes = [
+        check(kind(rng), parallel, int(rng.integers(1, 15)), closes, neurons) for _ in range(3)
+    ]
     if kind not in (cancelled, swallowed, scales):
         assert outcomes == ["proven"] * 3
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.booleans(), st.integers(1, 20))
-@settings(max_examples=15, deadline=None)
-def test_certificates_of_random_models(seed, kind, parallel, k):
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(KINDS),
+    st.booleans(),
+    st.integers(1, 20),
+    st.booleans(),
+)
+@settings(max_examples=30, deadline=None)
+def test_certificates_of_random_models(seed, kind, parallel, k, neurons):
     with jax.enable_x64(True):
         closes = kind not in (cancelled, swallowed)
-        check(kind(np.random.default_rng(seed)), parallel, k, closes)
+        check(kind(np.random.default_rng(seed)), parallel, k, closes, neurons)
 
 
 @pytest.mark.parametrize("kind", [ordinary, swallowed], ids=lambda kind: kind.__name__)
@@ -328,3 +364,44 @@ def test_a_run_is_explained_by_named_steps_that_close_to_its_logit(x64):
     broken = linear._replace(maps=linear.maps._replace(W_out=linear.maps.W_out.at[0].set(jnp.nan)))
     with pytest.raises(ValueError, match=r"frozen\.maps\.W_out must be finite"):
         ledger.position_ledger(broken, 0, jnp.ones(8))
+
+
+def test_neurons_that_write_last_are_named_and_close_to_the_lead(x64):
+    spec = cx.TransformerSpec(d_vocab=9, n_ctx=6, n_layers=2, n_heads=2, d_model=8, d_mlp=7)
+    spec = spec.replace(activation="silu", gated=True, norm="rmsnorm", positions="rotary")
+    model = cx.init(jax.random.key(4), spec, jnp.float64)
+    run = cx.run(model, [3, 1, 4, 1, 5], outputs=True)
+    how = {"token": 2, "minus": 7, "by_position": True, "k": 10**4}
+    found = cx.ledger(run, mlps="dressed", neurons=True, **how)
+    lead = float(run.logits[-1, 2] - run.logits[-1, 7])
+    assert found.complete and found.remainder == pytest.approx(0, abs=1e-10 * abs(lead))
+    # What all paths through a neuron add up to is what it writes in the run itself.
+    w = (run.model.W_U[:, 2] - run.model.W_U[:, 7]) * run.model.final_norm.gain
+    along = np.asarray(model.blocks.mlp.W_out) @ np.asarray(w / run.scales.final[-1])
+    gates = np.asarray(run.trace.gates.values)[:, 0, -1]
+    for layer, unit in ((0, 3), (1, 6)):
+        read = np.asarray(run.trace.streams[layer, -1]) + np.asarray(
+            run.trace.head_outputs[layer, :, -1]
+        ).sum(axis=0)
+        norm = model.blocks.mlp_norm.gain[layer] / run.scales.mlp[layer, -1]
+        hidden = (read * norm) @ np.asarray(model.blocks.mlp.W_in[layer, :, unit])
+        want = hidden * gates[layer, unit] * along[layer, unit]
+        paths = zip(found.neurons, found.values, strict=True)
+        one = sum(value for neuron, value in paths if neuron == (layer, unit))
+        np.testing.assert_allclose(one, want, rtol=1e-9)
+    at = next(i for i, unit in enumerate(found.neurons) if unit and len(found.paths[i]) == 1)
+    (((layer, head),), (source,), (late, unit)) = (
+        found.paths[at],
+        found.positions[at],
+        found.neurons[at],
+    )
+    words = ["zero", "one", "two", "three", "four"]
+    want = f"{words[source]!r} → {layer}.{head} → mlp {late}.n{unit}"
+    assert found.steps(words)[at] == want
+    assert found.names[at] == f"{layer}.{head}[{source}] → mlp {late}.n{unit}"
+    assert "direct" in found.names
+    with pytest.raises(ValueError, match="mlps='sources' must be 'dressed' with neurons=True"):
+        cx.ledger(run, neurons=True, **how)
+    bare = cx.circuits.paths.frozen.frozen_model(run, mlps="sources")
+    with pytest.raises(ValueError, match="neurons must be False"):
+        ledger.position_ledger(bare, 0, jnp.ones(8), neurons=True)

@@ -28,7 +28,10 @@ class DressedModel(NamedTuple):
     layer: np.ndarray  # [heads]
     values_of: np.ndarray  # [heads]: the first head of the layer with the same W_V
     factors: list[list[np.ndarray]]  # of M, for each layer: see `_factors`
+    n_sides: int  # of an MLP that things are attributed to
     after_heads: bool  # whether an MLP reads what the heads of its layer wrote
+    b_O: np.ndarray  # [n_layers, d_model]
+    constant: np.ndarray  # [n_layers, n_ctx, d_model], of MLPs
     direct: np.ndarray  # [n_layers + 1, n_ctx, d_model]: embedding and constants, past no head
     direct_size: np.ndarray  # [n_layers, n_ctx, d_model]: ``lost(n_products)`` of it, of each step
     final: np.ndarray  # [n_ctx, d_model], the sum of all paths
@@ -58,12 +61,26 @@ class DressedModel(NamedTuple):
     def map_at(self, layer: int, s: int) -> np.ndarray:
         """``X = I + M`` at one position, ``[d_model, d_model]``."""
         parts = self.factors[layer]
-        rows = parts[0] * parts[1][s]
-        for W, f in zip(parts[2:-1:2], parts[3:-1:2], strict=True):
-            rows = (rows @ W) * f[s]
-        X = rows @ parts[-1]
+        X = _units_at(parts, s) @ parts[-1]
         X.flat[:: len(X) + 1] += 1
         return X
+
+    def units_at(self, layer: int, s: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the last hidden units of an MLP read and write at one position, a row a unit.
+
+        Returns:
+            Directions that they read, ``[d_mlp, d_model]``; sizes of the sums that made these, of
+            which rounding takes a share of ``lost(n_products)``; and what each of them writes.
+        """
+        parts = self.factors[layer]
+        # Both sides of a shallow MLP that shares stand side by side in front of one W_out twice.
+        sides = self.n_sides if len(parts) == 3 else 1
+        W_out = parts[-1][: len(parts[-1]) // sides]
+        read, size = (
+            _units_at(some, s).T.reshape(sides, *W_out.shape).sum(axis=0)
+            for some in (parts, [np.abs(part) for part in parts])
+        )
+        return read, size, W_out
 
     def carried_back(
         self, layer: int, w: Float[np.ndarray, "rows d_model"], at: np.ndarray
@@ -127,7 +144,10 @@ def dressed_model(frozen: FrozenModel) -> DressedModel:
         host.layer,
         _values_of(host.W_V, host.layer),
         factors,
+        maps.W_in.shape[1],
         after_heads,
+        b_O,
+        host.mlp_direct,
         direct,
         np.stack(sizes) if sizes else np.zeros((0, *embedding.shape)),
         whole,
@@ -162,6 +182,14 @@ def _values_of(W_V: np.ndarray, layer: np.ndarray) -> np.ndarray:
         if layer[before] == layer[head] and np.array_equal(W_V[before], W_V[head]):
             first[head] = before
     return first
+
+
+def _units_at(parts: list[np.ndarray], s: int) -> np.ndarray:
+    """``W diag(f) W diag(f) …`` at one position: what the last hidden units read, in columns."""
+    units = parts[0] * parts[1][s]
+    for W, f in zip(parts[2:-1:2], parts[3:-1:2], strict=True):
+        units = (units @ W) * f[s]
+    return units
 
 
 def _past(parts: list[np.ndarray], rows: np.ndarray, at: slice) -> np.ndarray:

@@ -43,7 +43,9 @@ class DressedMoments(NamedTuple):
     Attributes:
         at_head: ``W_Vᵀ N_l(s) W_V`` of non-empty completions for every head: ``[heads, n_ctx,
             d_value, d_value]``.
-        at_end: ``N_L`` at one position: ``[d_model, d_model]``.
+        at_mlp: ``N`` that the MLP of each layer reads at one position: ``[n_layers, d_model,
+            d_model]``.
+        at_end: ``N_L`` at that position: ``[d_model, d_model]``.
         start: What each head reads of paths past no head: ``[heads, n_ctx, d_value]``.
         start_size: Sizes of the sums that made it, which rounding multiplies.
         in_W_V: ``r`` of what heads read: ``[heads, n_ctx, d_value]``.
@@ -52,6 +54,7 @@ class DressedMoments(NamedTuple):
     """
 
     at_head: np.ndarray
+    at_mlp: np.ndarray
     at_end: np.ndarray
     start: np.ndarray
     start_size: np.ndarray
@@ -119,6 +122,7 @@ def _moments(model: DressedModel, position: int, threads: ThreadPoolExecutor) ->
     in_W_O = np.zeros((n_heads, n_ctx, d_model))
     in_X = np.zeros((n_layers, n_ctx, d_model))
     N = np.zeros((n_ctx, d_model, d_model))
+    at_mlp = np.zeros((n_layers, d_model, d_model))
     for layer in range(n_layers):
         # After the last layer only one position is asked for.
         here = slice(None) if layer < n_layers - 1 else slice(position, position + 1)
@@ -153,6 +157,7 @@ def _moments(model: DressedModel, position: int, threads: ThreadPoolExecutor) ->
         raised = (in_W_O[heads][:, here] ** 2).sum(axis=0)
         _add(written, d_model * lost(count) * raised + FLOOR)
         before = N[here] + written if model.after_heads else N[here]
+        at_mlp[layer] = before[position if layer < n_layers - 1 else 0]
         in_X[layer, here] = model.spread(layer, _sizes(before), here)
         past = partial(_past_mlp, model, layer)
         N = np.stack(list(threads.map(past, before, in_X[layer, here], positions)))
@@ -163,9 +168,9 @@ def _moments(model: DressedModel, position: int, threads: ThreadPoolExecutor) ->
         own_error = product_loss(model) * model.direct_size[layer, here] + FLOOR
         _add(N, n_layers * d_model * (own_error / CARRIED) ** 2)
         require_finite("squares of what paths bring", N)
-    require_finite("squares of what paths bring", at_head, start_size, in_W_O, in_X)
+    require_finite("squares of what paths bring", at_head, at_mlp, start_size, in_W_O, in_X)
     at_end = N[0 if n_layers else position]
-    return DressedMoments(at_head, at_end, start, start_size, in_W_V, in_W_O, in_X)
+    return DressedMoments(at_head, at_mlp, at_end, start, start_size, in_W_V, in_W_O, in_X)
 
 
 def _sizes(N: np.ndarray) -> np.ndarray:

@@ -5,12 +5,29 @@ from one head to an earlier one. A partial path carries one number for its round
 value of any completion may be from what its coefficient and direction say (`dressed_moments`).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from circuitax.circuits.ledger.dressed_model import DressedModel, product_loss
 from circuitax.circuits.ledger.dressed_moments import CARRIED, DressedMoments
 from circuitax.circuits.ledger.ledger_steps import Batch, decoded, join
 from circuitax.circuits.ledger.rounding import FLOOR, lost
+
+
+class Extensions(NamedTuple):
+    """Extensions that are collected, and the row of the parent of each."""
+
+    batches: list[Batch]
+    parents: list[np.ndarray]
+
+
+def joined(found: Extensions, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.ndarray]:
+    """All that was collected, in one batch; none of the shapes of a state where nothing was."""
+    if found.batches:
+        return join(found.batches), np.concatenate(found.parents)
+    none, zero, counts = tuple(part[:0] for part in state), np.zeros(0), np.zeros(0, int)
+    return Batch(zero[:, None], counts, zero[:, None], zero, counts, none), counts
 
 
 class DressedSteps:
@@ -46,35 +63,72 @@ class DressedSteps:
     def children(self, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.ndarray]:
         """All one-step extensions, and the row of the parent of each."""
         last, dest, coefficient, direction, missed = state
-        model, moments, size = self.model, self.moments, np.abs(coefficient) + FLOOR
-        missed = missed.copy()
+        model, size, missed = self.model, np.abs(coefficient) + FLOOR, missed.copy()
         w = self._in_stream(last, dest, direction, size, missed)
         layer_of = np.where(last < 0, self.n_layers, model.layer[last])
-        batches: list[Batch] = []
-        parents: list[np.ndarray] = []
+        return joined(self.preceding(w, layer_of, dest, coefficient, missed), state)
+
+    def preceding(
+        self,
+        w: np.ndarray,
+        layer_of: np.ndarray,
+        dest: np.ndarray,
+        coefficient: np.ndarray,
+        missed: np.ndarray,
+    ) -> Extensions:
+        """Extensions by heads of all layers before some, the MLPs in between passed.
+
+        Args:
+            w: Directions in the stream in front of a layer, ``[rows, d_model]``: changed here.
+            layer_of: That layer, for each row.
+            dest: Position of each row.
+            coefficient: Of each row.
+            missed: How far any completion of a row may be from what it says: changed here.
+        """
+        model, size, found = self.model, np.abs(coefficient) + FLOOR, Extensions([], [])
         for layer in range(int(layer_of.max(initial=0)) - 1, -1, -1):
             which = np.flatnonzero(layer_of > layer)
             # In the parallel form what heads write does not pass the MLP of their layer.
             behind, lost_behind = w[which], missed[which]
-            loss = (np.abs(w[which]) * moments.in_X[layer, dest[which]]).sum(axis=1)
+            loss = (np.abs(w[which]) * self.moments.in_X[layer, dest[which]]).sum(axis=1)
             missed[which] += size[which] * (product_loss(model) * loss + FLOOR)
             w[which] = model.carried_back(layer, w[which], dest[which])
             if model.after_heads:
                 behind, lost_behind = w[which], missed[which]
-            for head in np.flatnonzero(model.layer == layer).tolist():
-                r = moments.in_W_O[head, dest[which]]
-                loss = lost(behind.shape[1]) * (np.abs(behind) * r).sum(axis=1) + FLOOR
-                error = lost_behind + size[which] * loss
-                u = behind @ model.W_O[head].T
-                for batch, row in self._through(head, dest[which], coefficient[which], u, error):
-                    batches.append(batch)
-                    parents.append(which[row])
-        if not batches:
-            none = tuple(part[:0] for part in state)
-            zero = np.zeros(0)
-            counts = np.zeros(0, int)
-            return Batch(zero[:, None], counts, zero[:, None], zero, counts, none), counts
-        return join(batches), np.concatenate(parents)
+            self.written(found, layer, which, behind, dest, coefficient, lost_behind)
+        return found
+
+    def written(
+        self,
+        found: Extensions,
+        layer: int,
+        which: np.ndarray,
+        behind: np.ndarray,
+        dest: np.ndarray,
+        coefficient: np.ndarray,
+        missed: np.ndarray,
+    ) -> None:
+        """Add the extensions of some rows by the heads of one layer.
+
+        Args:
+            found: What is added to.
+            layer: Of the heads.
+            which: The rows.
+            behind: Their directions where these heads write.
+            dest: Positions of all rows.
+            coefficient: Of all rows.
+            missed: Of the rows that are extended.
+        """
+        model = self.model
+        size = np.abs(coefficient[which]) + FLOOR
+        for head in np.flatnonzero(model.layer == layer).tolist():
+            r = self.moments.in_W_O[head, dest[which]]
+            loss = lost(behind.shape[1]) * (np.abs(behind) * r).sum(axis=1) + FLOOR
+            u = behind @ model.W_O[head].T
+            error = missed + size * loss
+            for batch, row in self._through(head, dest[which], coefficient[which], u, error):
+                found.batches.append(batch)
+                found.parents.append(which[row])
 
     def decode(self, hops: list[int]) -> tuple[list[int], tuple[int | None, ...]]:
         """Heads and sources of coded steps, in the order in which they act."""

@@ -23,6 +23,7 @@ from circuitax.circuits.ledger.dressed_steps import DressedSteps
 from circuitax.circuits.ledger.final_direction import check_host, on_final_stream
 from circuitax.circuits.ledger.host_model import host_model
 from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
+from circuitax.circuits.ledger.neuron_steps import NeuronSteps
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.path_bounds import PathBounds, head_path_bounds
 from circuitax.circuits.ledger.rounding import (
@@ -67,6 +68,8 @@ class Ledger(NamedTuple):
         rounds: After each round of the search: evaluations, the bound on every path that is not
             among the k largest so far, and the k-th value.
         read: What the paths add up to, in words.
+        neurons: Where the last stretch is opened, the layer and unit of the neuron that wrote last;
+            None for a path that a head or nothing else wrote. Otherwise empty.
     """
 
     paths: tuple[Path, ...]
@@ -82,6 +85,7 @@ class Ledger(NamedTuple):
     starts: tuple[int | None, ...] = ()
     rounds: tuple[tuple[int, float, float], ...] = ()
     read: str = "logit"
+    neurons: tuple[tuple[int, int] | None, ...] = ()
 
     def steps(self, tokens: Sequence[str]) -> list[str]:
         """Position paths with the tokens that heads read: ``' Mary' → 23.0 → ' to' → 29.1``.
@@ -93,7 +97,7 @@ class Ledger(NamedTuple):
         """
         if not any(self.positions):
             return self.names
-        return [
+        steps = [
             " → ".join(
                 f"{'bias' if at is None else repr(tokens[at])} → {layer}.{head}"
                 for at, (layer, head) in zip(sources, path, strict=True)
@@ -101,14 +105,18 @@ class Ledger(NamedTuple):
             or "direct"
             for path, sources in zip(self.paths, self.positions, strict=True)
         ]
+        return self._to_neurons(steps)
+
+    def _to_neurons(self, steps: list[str]) -> list[str]:
+        """Paths in words, each with the neuron that wrote last."""
+        ends = ["" if unit is None else f" → mlp {unit[0]}.n{unit[1]}" for unit in self.neurons]
+        return [a + b for a, b in zip(steps, ends or [""] * len(steps), strict=True)]
 
     @property
     def names(self) -> list[str]:
         """The paths in words, such as ``0.1 → 1.0``."""
-        return [
-            path_name(path, sources or None, start)
-            for path, sources, start in zip(self.paths, self.positions, self.starts, strict=True)
-        ]
+        named = zip(self.paths, self.positions, self.starts, strict=True)
+        return self._to_neurons([path_name(path, at or None, start) for path, at, start in named])
 
     def _repr_html_(self) -> str:
         """The paths as bars that add up to the logit, for a notebook."""
@@ -154,6 +162,7 @@ def ledger(
     k: int = 20,
     by_position: bool = False,
     mlps: str = "sources",
+    neurons: bool = False,
     budget: int = 2_000_000,
 ) -> Ledger:
     """The k largest paths to the logit of a token, or to its lead over another token.
@@ -172,6 +181,8 @@ def ledger(
         mlps: ``"sources"``: what each MLP wrote in this run is a source of paths, beside the
             embedding. ``"dressed"``, with ``by_position`` only: paths start at tokens and run
             through heads in the dressed stream, gates held (`frozen_model`).
+        neurons: Whether the last stretch of a path is opened, so that a head or a neuron writes to
+            the logit itself (`position_ledger`); in the dressed stream only.
         budget: Stop after this many evaluations; ``omitted_bound`` then tells what may be missing.
 
     Raises:
@@ -192,6 +203,10 @@ def ledger(
     position = counted_index("position", position, n_ctx)
     if mlps == "dressed" and not by_position:
         raise ValueError("mlps='dressed' must come with by_position=True: MLPs differ by position")
+    if neurons and mlps != "dressed":
+        raise ValueError(
+            f"mlps={mlps!r} must be 'dressed' with neurons=True: paths go through MLPs then"
+        )
     frozen = frozen_model(run, mlps=mlps)
     check_host("ledger", frozen)
     W_U, b_U = frozen.read_out.W_U, frozen.read_out.b_U
@@ -199,8 +214,10 @@ def ledger(
     bias = 0.0
     if b_U is not None:
         bias = float(b_U[token]) - (0.0 if minus is None else float(b_U[minus]))
-    search = position_ledger if by_position else head_ledger
-    found = search(frozen, position, direction, k=k, budget=budget)
+    if by_position:
+        found = position_ledger(frozen, position, direction, k=k, budget=budget, neurons=neurons)
+    else:
+        found = head_ledger(frozen, position, direction, k=k, budget=budget)
     lead = "" if minus is None else f" minus that of token {minus}"
     return found._replace(bias=bias, read=f"logit of token {token}{lead}, at position {position}")
 
@@ -261,6 +278,7 @@ def position_ledger(
     k: int = 20,
     budget: int = 2_000_000,
     bounds: DressedBounds | None = None,
+    neurons: bool = False,
 ) -> Ledger:
     """The k largest position paths along a direction; arguments as in `head_ledger`.
 
@@ -277,10 +295,13 @@ def position_ledger(
         budget: Stop after this many evaluations.
         bounds: `dressed_bounds` of this model and position, for the search of several directions;
             None to compute them here.
+        neurons: Whether the last stretch is opened: paths end in the head or the neuron (hidden
+            unit) that writes to the logit itself, past no later MLP, and what it reads is split in
+            the dressed stream. `Ledger.neurons` names them.
 
     Raises:
-        ValueError: As in `head_ledger`, or if bounds are given without maps of MLPs, or for another
-            position.
+        ValueError: As in `head_ledger`, or if bounds or neurons are asked for without maps of MLPs,
+            or bounds are of another position.
     """
     position = counted_index("position", position, frozen.tokens.shape[0])
     w, unit = on_final_stream("position_ledger", frozen, position, direction)
@@ -289,6 +310,10 @@ def position_ledger(
     if frozen.maps is None:
         if bounds is not None:
             raise ValueError("bounds must be None: frozen.maps is None, the stream is not dressed")
+        if neurons:
+            raise ValueError(
+                "neurons must be False: frozen.maps is None, the stream is not dressed"
+            )
         host = host_model(frozen)
         whole, exponent = float(sum_of_paths(host)[position] @ w), host.exponent + unit
         steps = PositionSteps(host, position_path_moments(host, position), position, w)
@@ -298,6 +323,8 @@ def position_ledger(
             raise ValueError(f"bounds are of position {bounds.position}, must be of {position}")
         dressed = bounds.model
         whole, exponent = float(dressed.final[position] @ w), dressed.exponent + unit
+        if neurons:
+            return _neuron_ledger(bounds, w, frozen.A.shape[1], whole, exponent, k, budget)
         steps = DressedSteps(dressed, bounds.moments, position, w)
     with one_thread():
         found = best_first(steps, frozen.A.shape[1], k, budget)
@@ -312,6 +339,31 @@ def position_ledger(
     bound = min(found.omitted_bound, float(np.ldexp(np.sqrt(max(rest, 0)), unit)))
     complete = found.complete or bound <= kth_of(np.sort(least)[::-1], k)
     return _ledger(found._replace(omitted_bound=bound, complete=complete), whole, exponent)
+
+
+def _neuron_ledger(
+    bounds: DressedBounds,
+    w: np.ndarray,
+    n_heads: int,
+    whole: float,
+    exponent: int,
+    k: int,
+    budget: int,
+) -> Ledger:
+    """The k largest paths whose last writer is a head or a neuron."""
+    with one_thread():
+        steps = NeuronSteps(bounds.model, bounds.moments, bounds.position, w)
+        found = best_first(steps, n_heads, k, budget)
+    paths, positions, neurons = [], [], []
+    for path, sources in zip(found.paths, found.positions, strict=True):
+        # A neuron is counted behind all heads, and acts last.
+        unit = path[-1][0] * n_heads + path[-1][1] - steps.n_heads if path else -1
+        heads = len(path) - (unit >= 0)
+        paths.append(path[:heads])
+        positions.append(sources[:heads])
+        neurons.append(divmod(unit, steps.d_mlp) if unit >= 0 else None)
+    found = found._replace(paths=tuple(paths), positions=tuple(positions))
+    return _ledger(found, whole, exponent)._replace(neurons=tuple(neurons))
 
 
 def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
