@@ -63,7 +63,7 @@ Analyses of a run, made with ``outputs=True``
         all paths from tokens to logits, whose sum is the logits; gives ``paths``, ``terms``,
         ``bias``, ``remainder``
     ledger(run, token, *, minus=None, position=-1, k=20, by_position=False, mlps='sources',
-           budget=2000000)
+           neurons=False, budget=2000000)
         the largest paths to one logit, and a bound on all others; gives ``names``, ``values``,
         ``errors``, ``remainder``, ``omitted_bound``, ``complete``
     term_losses(run)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 _PRINT = 300  # dots an inch of pictures
-_PAGE = 160  # ... of accepted ones: a page that is read on a screen is 1,000 dots wide
+_PAGE = 144  # ... of accepted ones: a column of a page on a screen is at most 1,000 dots wide
 _PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
 _SOURCE = ".source"
 

@@ -138,9 +138,18 @@ def test_all_paths_from_tokens_through_heads_and_mlps_are_the_logit() -> None:
         np.testing.assert_allclose(
             found.paths.values.sum() + found.paths.bias, found.logit, rtol=1e-9
         )
-        names = found.path_names()
-    assert len(set(names)) == len(names)
-    assert "direct" in names and any(name.startswith("' cat' at 3 → 0.") for name in names)
+        assert found.opened.complete
+        np.testing.assert_allclose(
+            found.opened.values.sum() + found.opened.bias, found.logit, rtol=1e-9
+        )
+    every = (found.path_names(), found.path_names(found.opened))
+    for names in every:
+        assert len(set(names)) == len(names) and "direct" in names
+        assert any(name.startswith("' cat' at 3 → 0.") for name in names)
+    assert not any("mlp" in name for name in every[0])
+    through = [name for name in every[1] if name.startswith("' cat' at 3 → 0.")]
+    assert any(re.search(r" → 0\.\d → mlp 1\.n\d$", name) for name in through)
+    assert "paths to the head or neuron that writes to the logit" in found.text()
 
 
 @pytest.mark.parametrize("d_mlp", [None, 10])

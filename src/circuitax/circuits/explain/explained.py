@@ -75,6 +75,8 @@ class Explanation(NamedTuple):
         lead: What of that lead comes from all biases, that of the logit included, and from each
             token.
         graphs: All paths over a choice of nodes: heads and neurons, heads, heads and MLPs.
+        opened: The largest paths with their last stretch opened, each to the head or neuron that
+            writes to the logit itself; None where no paths were asked for, or there are no MLPs.
     """
 
     tokens: tuple[str, ...]
@@ -100,6 +102,7 @@ class Explanation(NamedTuple):
     rival: str | None
     lead: np.ndarray
     graphs: tuple[Graph, ...] = ()
+    opened: Ledger | None = None
 
     def __str__(self) -> str:
         return "\n".join(_short_lines(self))
@@ -158,18 +161,23 @@ class Explanation(NamedTuple):
         """A token with its position, ``' cat' at 15``."""
         return f"{self.tokens[position]!r} at {position}"
 
-    def path_names(self) -> list[str]:
-        """The paths as ``' Mary' at 3 → 23.0``; empty without a ledger."""
-        if self.paths is None:
+    def path_names(self, paths: Ledger | None = None) -> list[str]:
+        """The paths as ``' Mary' at 3 → 23.0``; empty without a ledger.
+
+        Args:
+            paths: Those of `opened`, say; None for ``self.paths``.
+        """
+        paths = self.paths if paths is None else paths
+        if paths is None:
             return []
         steps = [
             [
                 f"{'bias' if at is None else self.at(at)} → {layer}.{head}"
                 for at, (layer, head) in zip(sources, path, strict=True)
             ]
-            for path, sources in zip(self.paths.paths, self.paths.positions, strict=True)
+            for path, sources in zip(paths.paths, paths.positions, strict=True)
         ]
-        return [" → ".join(step) or "direct" for step in steps]
+        return paths.to_neurons([" → ".join(step) or "direct" for step in steps])
 
 
 def _short_lines(explained: Explanation) -> list[str]:
@@ -192,6 +200,9 @@ def _lines(explained: Explanation) -> list[str]:
         lines.append(f"  none searched: {NO_PATHS}")
     else:
         lines += _path_lines(explained, explained.paths)
+    if explained.opened is not None:
+        lines += ["", "paths to the head or neuron that writes to the logit"]
+        lines += _path_lines(explained, explained.opened)
     lines += ["", *_head_lines(explained, len(explained.heads))]
     return [*lines, "", *_effect_lines(explained, 16)]
 
@@ -242,7 +253,7 @@ def _path_lines(explained: Explanation, paths: Ledger) -> list[str]:
     """The paths, their sum, and what the others have."""
     which = "the largest, proven" if paths.complete else "the budget or rounding ended the search"
     rows = [
-        *zip(explained.path_names(), map(float, paths.values), strict=True),
+        *zip(explained.path_names(paths), map(float, paths.values), strict=True),
         (f"sum of these {len(paths.values)} paths ({which})", paths.found),
         (f"all other paths, none beyond {paths.omitted_bound:.3g}", paths.remainder),
         ("bias, which belongs to no path", paths.bias),

@@ -16,7 +16,8 @@ from jaxtyping import Array, Int
 
 from circuitax.circuits.explain.explained import Explanation, Neuron, by_size, head_names
 from circuitax.circuits.explain.path_graphs import path_graphs
-from circuitax.circuits.ledger.ledger import Ledger, ledger
+from circuitax.circuits.ledger.dressed_moments import dressed_bounds
+from circuitax.circuits.ledger.ledger import Ledger, position_ledger
 from circuitax.circuits.losses.neurons import neuron_activations
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.paths.components import component_names, components_of, stacked
@@ -106,23 +107,17 @@ def explain(
     if against is not None:
         check_index("minus", against, logits.size)
     names, effects, bias, remainder = _effects(run, chosen, against, position)
-    paths = None
-    if n_paths:
-        paths = ledger(
-            run,
-            token=chosen,
-            minus=against,
-            position=position,
-            k=n_paths,
-            by_position=True,
-            mlps="dressed",
-            budget=budget,
-        )
-    heads = _heads(run, names, effects, paths, n_heads)
     frozen = frozen_model(run)
     direction = frozen.read_out.W_U[:, chosen]
     if against is not None:
         direction = direction - frozen.read_out.W_U[:, against]
+    paths, opened = None, None
+    if n_paths:
+        paths, opened = (
+            found if found is None else found._replace(bias=bias)
+            for found in _largest_paths(frozen, position, direction, n_paths, budget)
+        )
+    heads = _heads(run, names, effects, paths, n_heads)
     others = np.argsort(-np.where(np.arange(logits.size) == chosen, -np.inf, logits), kind="stable")
     rival = int(others[0]) if against is None and logits.size > 1 else None
     lead_of = direction if rival is None else direction - frozen.read_out.W_U[:, rival]
@@ -163,7 +158,24 @@ def explain(
         )
         if n_nodes
         else (),
+        opened=opened,
     )
+
+
+def _largest_paths(
+    frozen: FrozenModel, position: int, direction: jax.Array, k: int, budget: int
+) -> tuple[Ledger, Ledger | None]:
+    """The largest paths, and where there are MLPs those with the last stretch opened."""
+    if frozen.maps is None:
+        return position_ledger(frozen, position, direction, k=k, budget=budget), None
+    bounds = dressed_bounds(frozen, position)
+
+    def largest(neurons: bool) -> Ledger:
+        return position_ledger(
+            frozen, position, direction, k=k, budget=budget, bounds=bounds, neurons=neurons
+        )
+
+    return largest(False), largest(True)
 
 
 @jax.jit

@@ -105,10 +105,10 @@ class Ledger(NamedTuple):
             or "direct"
             for path, sources in zip(self.paths, self.positions, strict=True)
         ]
-        return self._to_neurons(steps)
+        return self.to_neurons(steps)
 
-    def _to_neurons(self, steps: list[str]) -> list[str]:
-        """Paths in words, each with the neuron that wrote last."""
+    def to_neurons(self, steps: list[str]) -> list[str]:
+        """Paths in words, each with the neuron that writes last where it has one."""
         ends = ["" if unit is None else f" → mlp {unit[0]}.n{unit[1]}" for unit in self.neurons]
         return [a + b for a, b in zip(steps, ends or [""] * len(steps), strict=True)]
 
@@ -116,7 +116,7 @@ class Ledger(NamedTuple):
     def names(self) -> list[str]:
         """The paths in words, such as ``0.1 → 1.0``."""
         named = zip(self.paths, self.positions, self.starts, strict=True)
-        return self._to_neurons([path_name(path, at or None, start) for path, at, start in named])
+        return self.to_neurons([path_name(path, at or None, start) for path, at, start in named])
 
     def _repr_html_(self) -> str:
         """The paths as bars that add up to the logit, for a notebook."""
