@@ -877,6 +877,35 @@ def _(rng: np.random.Generator) -> Both:
     return found, (G - start)[5]  # the direct path is kept apart
 
 
+@formula(
+    "path-ledger",
+    "x_L · w = x_0 · w + Σ_l (b_l + c_l) · w + Σ_lh o_lh · w + Σ_ln (x_l · d_ln) (w_ln · w)",
+)
+def _(rng: np.random.Generator) -> Both:
+    model, layers = with_mlps(rng)  # b_l = c_l = 0
+    run = cx.run(model, TOKENS, outputs=True)
+    found = cx.ledger(run, token=4, k=10**5, by_position=True, mlps="dressed", neurons=True)
+    writers: dict[Any, float] = {}
+    for path, neuron, value in zip(found.paths, found.neurons, found.values, strict=True):
+        last = ("neuron", *neuron) if neuron else path[-1:]
+        writers[last] = writers.get(last, 0.0) + value
+    x, A = np.asarray(model.W_E)[TOKENS], np.asarray(run.trace.patterns)
+    w = np.asarray(model.W_U)[:, 4]
+    written: dict[Any, float] = {(): x[-1] @ w}
+    for layer in range(2):
+        o = [A[layer, h] @ x @ maps_of(model, layer, h)[1] for h in range(2)]
+        written |= {((layer, h),): o[h][-1] @ w for h in range(2)}
+        x = x + sum(o)
+        gates = 1 / (1 + np.exp(-x @ layers.W_in[layer]))
+        d = layers.W_in[layer] * gates[-1]
+        along = layers.W_out[layer] @ w
+        written |= {("neuron", layer, n): (x[-1] @ d[:, n]) * along[n] for n in range(5)}
+        x = x + silu(x @ layers.W_in[layer]) @ layers.W_out[layer]
+    assert writers.keys() == written.keys()
+    ours = [float(run.logits[-1, 4]), *writers.values()]
+    return ours, [sum(written.values()), *(written[last] for last in writers)]
+
+
 @functools.cache
 def dressed_paths() -> tuple[Any, ...]:
     """A frozen model, a direction w, and all dressed paths to it from position 2 of three.

@@ -2,7 +2,7 @@
 
 import io
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import matplotlib
 import oxipng
@@ -15,12 +15,12 @@ _EFFORT = 4  # of oxipng, which knows 0 to 6
 _METADATA = {"CreationDate": None, "Producer": None, "Creator": None}
 
 
-def save_picture(figure: Figure, path: Path | BinaryIO, *, dpi: int, **how: Any) -> None:
+def save_picture(figure: Figure, path: Path | io.BytesIO, *, dpi: int, **how: Any) -> None:
     """Save a figure as PNG; drawing it again gives the same bytes.
 
     Args:
         figure: What is drawn; its background is opaque.
-        path: The file, or one that is open.
+        path: The file, or one in memory.
         dpi: Dots an inch, which the file states.
         **how: Further arguments of Matplotlib's ``savefig``.
     """
