@@ -17,7 +17,7 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.ledger.dressed_moments import dressed_bounds
-from circuitax.circuits.ledger.ledger import head_ledger, position_ledger
+from circuitax.circuits.ledger.ledger import Ledger, head_ledger, position_ledger
 from circuitax.circuits.ledger.path_mass import path_mass
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.paths import Path
@@ -26,6 +26,7 @@ from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
+from circuitax.kernel.run import Run
 from circuitax.kit.checks import require_at_least, require_at_most
 from circuitax.kit.memory import require_arrays
 from circuitax.kit.real_model import (
@@ -159,6 +160,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "scores": ("score", "layer", "head"),
         "value": ("rank",),
         "path": ("rank",),
+        "neurons_value": ("rank",),
+        "neurons_path": ("rank",),
         "held": ("largest",),
         "held_both": ("largest",),
         "absolute_interval": ("end",),
@@ -230,16 +233,27 @@ def examine(model: Model, text: np.ndarray, seed: int, spec: Spec) -> dict[str, 
 
 
 def list_paths(model: Model, text: np.ndarray, seed: int, spec: Spec) -> dict[str, Any]:
-    """The largest paths of one prompt, the tail of all, and scores of heads."""
+    """The largest paths of one prompt, of its lead and to neurons; the tail; scores of heads."""
     seen = read(model, jnp.asarray(text))
     found, last = split(seen), len(text) - 1
     pairs = np.abs(np.asarray(two_heads(found.frozen, last, found.direction))).ravel()
     single = np.abs(np.asarray(found.one_head)).ravel()
     both = np.concatenate([pairs, single, [abs(float(found.past_heads))]])
     bounds = dressed_bounds(found.frozen, last)
-    dressed = position_ledger(
-        found.frozen, last, found.direction, k=spec.k, budget=spec.budget, bounds=bounds
-    )
+
+    def largest(direction: Array, neurons: bool = False) -> Ledger:
+        return position_ledger(
+            found.frozen,
+            last,
+            direction,
+            k=spec.k,
+            budget=spec.budget,
+            bounds=bounds,
+            neurons=neurons,
+        )
+
+    dressed, opened = largest(found.direction), largest(found.direction, neurons=True)
+    lead = largest(lead_direction(seen, found.frozen))
     tail = path_mass(
         found.frozen,
         last,
@@ -263,6 +277,15 @@ def list_paths(model: Model, text: np.ndarray, seed: int, spec: Spec) -> dict[st
         "closing_error": abs(dressed.found + dressed.remainder - float(found.logit)),
         "value": np.pad(dressed.values, (0, spec.k - n)),
         "path": np.array([*dressed.steps(names), *[""] * (spec.k - n)], dtype="U120"),
+        "lead_complete": lead.complete,
+        "lead_evaluated": lead.n_evaluated,
+        "neurons_complete": opened.complete,
+        "neurons_evaluated": opened.n_evaluated,
+        "neurons_bound": opened.omitted_bound,
+        "neurons_value": np.pad(opened.values, (0, spec.k - len(opened.values))),
+        "neurons_path": np.array(
+            [*opened.steps(names), *[""] * (spec.k - len(opened.values))], dtype="U120"
+        ),
         "on_list": on_paths(dressed.paths, np.ones(n), shape) > 0,
         "scores": np.stack(
             [*map(np.asarray, scores), on_paths(plain.paths, np.abs(plain.values), shape)]
@@ -279,6 +302,12 @@ def list_paths(model: Model, text: np.ndarray, seed: int, spec: Spec) -> dict[st
         "half": tail.half,
         "half_interval": np.array(tail.half_interval),
     }
+
+
+def lead_direction(seen: Run, frozen: FrozenModel) -> Array:
+    """Of the likeliest next token over the second."""
+    first, second = jnp.argsort(-seen.logits[-1])[:2]
+    return frozen.read_out.W_U[:, first] - frozen.read_out.W_U[:, second]
 
 
 @jax.jit

@@ -24,7 +24,8 @@ from experiments.real_models.shared.model_facts import not_smollm2
 
 DRAWS = 200
 SOURCES = ("gradient", "relp")
-RANDOM_TOKENS = "random tokens"
+# Of each list: what the claim and the count of evaluations add to their names.
+EVALUATED = {"": "n_evaluated", "-lead": "lead_evaluated", "-neurons": "neurons_evaluated"}
 
 
 def measure(record: Record) -> Measured:
@@ -53,6 +54,8 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "paths-tail": mean_estimate(data["held"].sel(largest=100).values),
         "paths-half": geometric_estimate(np.log(data.half.values)),
         "paths-proven": share_estimate(data.complete.values),
+        "paths-proven-lead": share_estimate(data.lead_complete.values),
+        "paths-proven-neurons": share_estimate(data.neurons_complete.values),
         "linear-map-rank": mean_estimate(data.rank_of.values.mean(axis=1)),
         "paths-removed-token": mean_estimate(token_falls(data)),
         "paths-removed-paths": mean_estimate(path_falls(data)),
@@ -117,7 +120,10 @@ def nulls(record: Record) -> Nulls:
     for score in data.score.values:
         random[f"paths-found-{score}"] = draws(partial(other_heads, str(score)))
     return {
-        "false world": {"paths-proven": [share_estimate(data.n_evaluated.values >= all_paths)]},
+        "false world": {
+            f"paths-proven{of}": [share_estimate(data[evaluated].values >= all_paths)]
+            for of, evaluated in EVALUATED.items()
+        },
         "random": random,
         "mismatched": {
             "paths-by-heads": [mean_estimate(cancellation(data, "by_mlps"))],

@@ -35,6 +35,7 @@ from experiments.real_models.mlp_paths.tail import half_of, shares_of_largest
 
 TEXT = np.array([3, 9, 1, 7, 9])
 LAST = len(TEXT) - 1
+PROVEN_LISTS = ("paths-proven", "paths-proven-lead", "paths-proven-neurons")
 TINY = Spec("random", 2, 5, lists=1, maps=1, k=5, budget=20_000, removed=3, draws=2)
 
 
@@ -145,6 +146,10 @@ def test_a_tiny_run_is_drawn_and_settles_nothing(tmp_path: Path) -> None:
     record = experiment.run(TINY, jax.random.key(0), Lab(tmp_path / "work"))
     data = record.data
     np.testing.assert_allclose(data.exact.sum("source"), data.logit, rtol=1e-4)
+    # Where the last stretch is opened, some of the five end in a neuron, and hold something else.
+    assert data.neurons_complete.all() and data.lead_complete.all()
+    assert any("mlp" in name for name in data.neurons_path.values.ravel())
+    assert (np.abs(data.neurons_value) >= data.neurons_bound).all()
     assert list(draw_all(figure.FIGURES, record)) == ["orders", "largest", "maps"]
     assert {row.verdict for row in settle(CLAIMS, *measure(record))} == {NOT_RUN}
 
@@ -197,6 +202,10 @@ def planted(good: bool) -> xr.Dataset:
             "path_sum": (("prompt", "set"), np.stack([sums, sums, sums], axis=1)),
             "complete": ("list", np.full(few, True)),
             "n_evaluated": ("list", np.full(few, 1000)),
+            "lead_complete": ("list", np.full(few, good)),
+            "lead_evaluated": ("list", np.full(few, 2000)),
+            "neurons_complete": ("list", np.full(few, good)),
+            "neurons_evaluated": ("list", np.full(few, 3000)),
             "on_list": (("list", "layer", "head"), on_list),
             "scores": (("list", "score", "layer", "head"), scores),
             "held": (("list", "largest"), tail * spread),
@@ -223,16 +232,20 @@ def test_claims_hold_on_planted_paths() -> None:
     np.testing.assert_allclose(found["linear-map-layer"].value, 20 / 30)
     np.testing.assert_allclose(found["paths-copied-token"].value, 1.0)
     verdicts = settle(CLAIMS, *measure(record), nulls=nulls(record))
-    open_by_few = {"linear-map-words", "paths-proven"}  # four of four do not show nine in ten
+    # Four of four do not show nine in ten, nor a majority.
+    open_by_few = {"linear-map-words", *PROVEN_LISTS}
     assert {row.claim.id for row in verdicts if row.verdict != HOLDS} <= open_by_few
     # The same ten of 30 layers in any order: only runs at the end count, which are short.
     drawn = nulls(record)["permuted"]["linear-map-layer"]
     assert np.mean([draw.value > 0.9 for draw in drawn]) > 0.9
     # Ten paths in each of 30 layers, none or one of nine heads: fewer prove nothing by themselves.
-    for evaluated, share in ((1000, 0.0), (10.0**30, 1.0)):
-        many = record.data.assign(n_evaluated=0.0 * record.data.n_evaluated + evaluated)
-        (drawn,) = nulls(Record(many, NOTES))["false world"]["paths-proven"]
-        assert drawn.value == share
+    counts = dict(zip(PROVEN_LISTS, ("n", "lead", "neurons"), strict=True))
+    for claim, name in counts.items():
+        for evaluated, share in ((1000, 0.0), (10.0**30, 1.0)):
+            count = f"{name}_evaluated"
+            many = record.data.assign({count: 0.0 * record.data[count] + evaluated})
+            (drawn,) = nulls(Record(many, NOTES))["false world"][claim]
+            assert drawn.value == share
 
 
 def test_claims_fail_on_the_opposite() -> None:
@@ -242,4 +255,5 @@ def test_claims_fail_on_the_opposite() -> None:
     }
     wrong = {name for name, verdict in verdicts.items() if verdict != FAILS}
     assert wrong <= {"dressed-paths-close", "paths-proven", "linear-map-words", "linear-map-layer"}
+    assert estimates(record.data)["paths-proven-lead"].value == 0.0
     assert estimates(record.data)["linear-map-layer"].value == pytest.approx(1.5 / 30)
