@@ -524,7 +524,7 @@ MUTANTS = (
         "N = before.copy()",
         (
             "tests/circuits/ledger/test_dressed_ledger.py::"
-            "test_no_larger_path_is_ever_left_out[ordinary-sequential]",
+            "test_no_larger_path_is_ever_left_out[ordinary-sequential-heads]",
         ),
     ),
     Mutant(
@@ -534,7 +534,17 @@ MUTANTS = (
         "N.reshape(*N.shape[:-2], d * d)[..., :: d + 1] += 0 * diagonal",
         (
             "tests/circuits/ledger/test_dressed_ledger.py::"
-            "test_no_larger_path_is_ever_left_out[swallowed-sequential]",
+            "test_no_larger_path_is_ever_left_out[swallowed-sequential-heads]",
+        ),
+    ),
+    Mutant(
+        "neurons_reach_less_than_precedes",
+        "circuits/ledger/neuron_steps.py",
+        "reach = np.sqrt(squares) * (1 + lost(0))",
+        "reach = 0.2 * np.sqrt(squares) * (1 + lost(0))",
+        (
+            "tests/circuits/ledger/test_dressed_ledger.py::"
+            "test_no_larger_path_is_ever_left_out[swallowed-sequential-neurons]",
         ),
     ),
     Mutant(
@@ -544,7 +554,7 @@ MUTANTS = (
         "np.abs(w)) + 0 * reach + FLOOR",
         (
             "tests/circuits/ledger/test_dressed_ledger.py::"
-            "test_no_larger_path_is_ever_left_out[swallowed-sequential]",
+            "test_no_larger_path_is_ever_left_out[swallowed-sequential-heads]",
         ),
     ),
     Mutant(
