@@ -6,6 +6,8 @@ from matplotlib.transforms import Bbox
 from circuitax.figures.style import HEADLINE
 from circuitax.figures.wrapping import wrapped
 
+Titled = tuple[Figure, Bbox]  # a figure, and what to save of its page, in inches
+
 _SIZE = 8  # points, the size of the other titles
 _LINE = 1.25 * _SIZE / 72  # inches from line to line
 _MARGIN = 0.04  # inches, at the sides and below

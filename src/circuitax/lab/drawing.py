@@ -14,8 +14,7 @@ from circuitax.records.record import Record
 from circuitax.records.store import whole_folder, write_json
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from matplotlib.transforms import Bbox
+    from circuitax.figures.title_strip import Titled
 
 _PRINT = 300  # dots an inch of pictures
 _PAGE = 144  # ... of accepted ones: a column of a page on a screen is at most 1,000 dots wide
@@ -78,9 +77,7 @@ def page_pictures(run: WholeRun, entry: ExperimentEntry) -> dict[str, bytes]:
     }
 
 
-def _drawn(
-    run: WholeRun, entry: ExperimentEntry, declared: str
-) -> dict[str, "tuple[Figure, Bbox]"]:
+def _drawn(run: WholeRun, entry: ExperimentEntry, declared: str) -> dict[str, "Titled"]:
     """Figures by name, each with the frame in which its title fits."""
     # These import Matplotlib, see `_hash`.
     from circuitax.figures import title_strip
