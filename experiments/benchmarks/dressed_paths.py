@@ -34,7 +34,7 @@ from experiments.benchmarks.real_model import random_model, require_close
 
 WHEN_NAMED = True  # minutes a round
 N_CTX, K, BUDGET = 24, 20, 1_000_000
-NEURONS, COPIES, PAIRS_TARGET = 100, 16, 3.0
+NEURONS, COPIES, PAIRS_TARGET = (100, 300), 16, 3.0
 RELP = "RelP on PyTorch 2.13.0, LlamaForCausalLM of transformers, held modules"
 
 
@@ -44,7 +44,8 @@ def cases(stack: ExitStack) -> list[Case]:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     hub_folder(model, folder)
     peer = stack.enter_context(Peer("relp_llama.py"))
-    return [*model_cases(model, N_CTX), pairs_case(model, N_CTX, NEURONS, folder, peer)]
+    pairs = [pairs_case(model, N_CTX, n_neurons, folder, peer) for n_neurons in NEURONS]
+    return [*model_cases(model, N_CTX), *pairs]
 
 
 def repeated(model: Model, n_ctx: int) -> Run:
@@ -69,16 +70,13 @@ def model_cases(model: Model, n_ctx: int) -> list[Case]:
     found = _certified(frozen, directions)
     verdicts = ", ".join("proven" if each.complete else "gap remains" for each in found)
     count = sum(each.n_evaluated for each in found)
-    # Each stream of a source passes all heads and all MLPs at all positions.
-    weights = sum(W.size for W in (frozen.W_V, frozen.W_O))
-    if frozen.maps is not None:
-        weights += frozen.maps.W_in.size + frozen.maps.W_out.size
     return [
         Case(
             f"paths through MLPs by source token and last head, {n_ctx} tokens",
             "s",
             partial(_seconds, path_groups, frozen, n_ctx - 1, directions[0]),
-            flops=2.0 * weights * n_ctx * (n_ctx + 1),
+            # Each stream of a source passes all heads and all MLPs at all positions.
+            flops=2.0 * _weights(frozen) * n_ctx * (n_ctx + 1),
             note="one linear pass, a stream for each token; operations are those of weights",
         ),
         Case(
@@ -112,7 +110,8 @@ def pairs_case(model: Model, n_ctx: int, n_neurons: int, folder: Path, peer: Pee
     nodes = [Node("unit", *each) for each in found]
     checked = False
 
-    def edges() -> jax.Array:
+    @jax.jit
+    def edges(model: Model) -> jax.Array:
         seen = forward_run(model, run.tokens, outputs=True)
         frozen = frozen_model(seen, gates="shared")
         W_U = frozen.read_out.W_U
@@ -131,21 +130,37 @@ def pairs_case(model: Model, n_ctx: int, n_neurons: int, folder: Path, peer: Pee
         )
         if not checked:
             # Theirs begin with the row of the lead; ours end with it, and with the biases.
-            require_close(np.roll(np.asarray(edges())[:, :-1], 1, axis=0), answer["edges"])
+            require_close(np.roll(np.asarray(edges(model))[:, :-1], 1, axis=0), answer["edges"])
             checked = True
         return float(answer["seconds"])
 
     return Case(
         f"paths between all pairs of {n_neurons} neurons, {n_ctx} tokens, from a text",
         "s",
-        partial(_seconds, edges),
+        partial(_seconds, edges, model),
         theirs,
         RELP,
         PAIRS_TARGET,
+        # From its layer and position on, each source; from the start, tokens; all, a pass each way.
+        flops=2.0
+        * _weights(frozen)
+        * (
+            sum((n_ctx - node.position) * (1 - node.layer / model.n_layers) for node in nodes)
+            + n_ctx * (n_ctx + 1) / 2
+            + 2 * n_ctx
+        ),
         note="the half rule on both sides, edges equal to 0.001 of the largest; the neurons are "
         f"given; the peer passes {COPIES} copies of the text backwards at a time, and in each only "
         "what lies below its neurons",
     )
+
+
+def _weights(frozen: FrozenModel) -> int:
+    """Numbers by which a row of a stream is multiplied in one pass."""
+    weights = int(frozen.W_V.size + frozen.W_O.size)
+    if frozen.maps is not None:
+        weights += int(frozen.maps.W_in.size + frozen.maps.W_out.size)
+    return weights
 
 
 def _certified(frozen: FrozenModel, directions: list[jax.Array]) -> list[Ledger]:

@@ -132,6 +132,21 @@ def test_what_enters_a_node_leaves_it_and_the_logit_gets_all(name: str, x64: Non
     np.testing.assert_allclose(alone, np.append(by_source[1:], by_source[0]), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["gated_biases", "post_ln"])
+def test_nodes_in_another_order_have_the_same_edges(name: str, x64: None) -> None:
+    frozen = frozen_of(name)
+    w = frozen.read_out.W_U[:, 5]
+    nodes = [Node("head", *at) for at in np.ndindex(L, H, len(TEXT))] + [Node("unit", 1, 3, 0)]
+    order = np.random.default_rng(0).permutation(len(nodes))
+    found = path_graph(frozen, nodes, 2, w)
+    other = path_graph(frozen, [nodes[i] for i in order], 2, w)
+    rows, columns = np.append(order, len(nodes)), np.append(order, len(nodes) + np.arange(4))
+    edges = np.asarray(found.edges)
+    np.testing.assert_allclose(other.edges, edges[rows][:, columns], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(other.written, np.asarray(found.written)[order], rtol=1e-12)
+    assert (np.abs(edges[:, : len(nodes)]) > 1e-9).sum() > 12, "late heads read all earlier ones"
+
+
 @pytest.mark.parametrize("name", ["gelu", "gated_biases", "parallel", "post_ln"])
 def test_a_question_is_split_as_the_model_cut_there(name: str, x64: None) -> None:
     seen = seen_of(name)

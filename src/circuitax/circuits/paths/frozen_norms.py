@@ -42,6 +42,10 @@ class FrozenNorms(NamedTuple):
         factor = self.gain[layer, part][None, :] / self.scale[layer, part][:, None]
         return (x - mean) * jnp.broadcast_to(factor, x.shape)
 
+    def at(self, positions: Int[Array, " n"]) -> "FrozenNorms":
+        """The norms at some positions, in the place of all."""
+        return self._replace(scale=self.scale[..., positions])
+
     def term(self, layer: int, part: int) -> Kron:
         """One norm without its offset, ``diag(1/σ) ⊗ (I - 1 1ᵀ/d) diag(γ)``."""
         eye = jnp.eye(self.gain.shape[-1], dtype=self.gain.dtype)

@@ -3,10 +3,12 @@
 A path passes some of the chosen heads, hidden units and MLPs, in order, and counts to the edges
 between one and the next, whatever else lies between them. So the values of the edges are sums of
 paths: what flows into a node flows out of it, and the edges into the logit add up to it, whichever
-nodes are chosen. One backward pass with a direction for each node finds all edges.
+nodes are chosen. One backward pass finds what each node's write is worth, and one forward pass with
+a stream for each source, a node, a token or the biases, what of it reaches which node. A source
+reaches its own position and later ones only: nodes late in the text cost little.
 
-Why a node is open is a second question, which the same pass answers: what the input of a gate, or a
-difference of scores, comes from (`Questions`).
+Why a node is open is a second question, which the same passes answer: what the input of a gate, or
+a difference of scores, comes from (`Questions`).
 """
 
 from collections.abc import Sequence
@@ -20,17 +22,17 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.paths.frozen import (
     FrozenMLPs,
     FrozenModel,
-    after_layer,
     head_constants,
-    head_writes,
     mlp_units,
 )
+from circuitax.circuits.paths.groups import carried_back
 from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.shown import shapes
 
-HEAD, UNIT, MLP = 0, 1, 2
+HEAD, UNIT, MLP, NOTHING = range(4)
+_SLOTS, _ROWS = 4, 32  # shapes are rounded up to multiples, so that few are compiled
 
 
 @documented
@@ -93,29 +95,36 @@ class PathGraph(NamedTuple):
 
 
 class _Chosen(NamedTuple):
-    """The nodes as arrays."""
+    """The nodes by layer, each layer with as many slots as the fullest needs."""
 
-    kind: Int[Array, " n_nodes"]
-    layer: Int[Array, " n_nodes"]
-    which: Int[Array, " n_nodes"]
-    position: Int[Array, " n_nodes"]
+    kind: Int[Array, "n_layers n_slots"]
+    which: Int[Array, "n_layers n_slots"]
+    position: Int[Array, "n_layers n_slots"]
+    number: Int[Array, "n_layers n_slots"]
+    """Place in the list of nodes; in a slot that is left empty, their number."""
+    slot: Int[Array, " n_nodes"]
+    """Of each node, over all layers."""
 
-    def heads(self) -> Array:
-        """1 for heads, else 0."""
-        return self.kind == HEAD
+    def heads(self, n_heads: int) -> Float[Array, "n_layers n_slots n_heads"]:
+        """1 at the head that a node is, else 0."""
+        return jax.nn.one_hot(self.which, n_heads) * (self.kind == HEAD)[..., None]
 
-    def head(self) -> Array:
-        """Indices of heads, 0 for other nodes."""
-        return jnp.where(self.heads(), self.which, 0)
+    def units(self, d_mlp: int) -> Float[Array, "n_layers n_slots d_mlp"]:
+        """1 at the hidden units that a node is: one, or all of an MLP."""
+        one = jax.nn.one_hot(self.which, d_mlp) * (self.kind == UNIT)[..., None]
+        return jnp.where((self.kind == MLP)[..., None], 1.0, one)
 
-    def units(self, d_mlp: int) -> Float[Array, "n_nodes d_mlp"]:
-        """Hidden units of each node: one, all for an MLP, none for a head."""
-        one = self.which[:, None] == jnp.arange(d_mlp)[None, :]
-        return jnp.where(
-            (self.kind == UNIT)[:, None],
-            one,
-            jnp.broadcast_to((self.kind == MLP)[:, None], one.shape),
-        ).astype(float)
+
+class _Rows(NamedTuple):
+    """Where streams of sources are not zero: each from its first position on.
+
+    Sources are the nodes, the tokens and all biases; then one that has nothing.
+    """
+
+    source: Int[Array, " n_rows"]
+    place: Int[Array, " n_rows"]
+    of: Int[Array, "n_sources+1 n_ctx"]
+    """Row of each source and position: the last, of zeros, where it has none."""
 
 
 def path_graph(
@@ -127,9 +136,9 @@ def path_graph(
 ) -> PathGraph:
     """The graph of all paths to one logit over the nodes that are chosen.
 
-    An edge u → v is the sum of all paths whose next chosen node behind u is v. With x_u what flows
-    into u, written as W_u of the stream, ``edge(u, v) = Σ_t (W_u x_u)_t · r_v,t``, where r_v is the
-    direction that v reads, carried back past everything but chosen nodes.
+    An edge u → v is the sum of all paths whose next chosen node behind u is v. With y_u what u
+    writes, carried on past everything but chosen nodes to where v reads, ``edge(u, v) = (W_v y_u) ·
+    g_v``, where W_v is the map of v and g_v the logit's direction carried back to where it writes.
 
     Args:
         frozen: The frozen model of one text. Hidden units and MLPs need it dressed.
@@ -148,156 +157,159 @@ def path_graph(
     n_ctx = frozen.A.shape[2]
     check_index("position", position, n_ctx)
     _check(frozen, nodes)
-    kinds = [("head", "unit", "mlp").index(node.kind) for node in nodes]
-    rows = np.asarray([node[1:] for node in nodes], int).reshape(len(nodes), 3).T
-    chosen = _Chosen(jnp.asarray(kinds, int), *(jnp.asarray(row) for row in rows))
     if questions is None:
         none = jnp.zeros((0, n_ctx, frozen.tokens.shape[1]), frozen.tokens.dtype)
         questions = Questions(jnp.zeros(0, int), none[:, 0, 0], none)
-    return _graph(frozen, chosen, position, direction, questions)
+    chosen, rows = _slots(nodes, frozen.A.shape[0]), _rows([n.position for n in nodes], n_ctx)
+    return _graph(frozen, chosen, rows, position, direction, questions)
+
+
+def _slots(nodes: Sequence[Node], n_layers: int) -> _Chosen:
+    layers = np.array([node.layer for node in nodes], int)
+    most = int(np.bincount(layers, minlength=1).max())
+    n_slots = most + -most % _SLOTS
+    kind, which, position = np.full((3, n_layers, n_slots), [[[NOTHING]], [[0]], [[0]]])
+    number, slot = np.full((n_layers, n_slots), len(nodes)), np.zeros(len(nodes), int)
+    for i, node in enumerate(nodes):
+        at = node.layer, int((layers[:i] == node.layer).sum())
+        kind[at], which[at] = ("head", "unit", "mlp").index(node.kind), node.which
+        position[at], number[at] = node.position, i
+        slot[i] = at[0] * n_slots + at[1]
+    return _Chosen(*map(jnp.asarray, (kind, which, position, number, slot)))
+
+
+def _rows(places: Sequence[int], n_ctx: int) -> _Rows:
+    first = np.array([*places, *range(n_ctx), 0])
+    source, place = np.nonzero(np.arange(n_ctx) >= first[:, None])
+    empty = _ROWS - len(source) % _ROWS
+    of = np.full((len(first) + 1, n_ctx), len(source) + empty - 1)
+    of[source, place] = np.arange(len(source))
+    source, place = np.append(source, [len(first)] * empty), np.append(place, [0] * empty)
+    return _Rows(jnp.asarray(source), jnp.asarray(place), jnp.asarray(of))
 
 
 @compiled()
 def _graph(
     frozen: FrozenModel,
     chosen: _Chosen,
+    rows: _Rows,
     position: int | Int[Array, ""],
     direction: Float[Array, " d_model"],
     questions: Questions,
 ) -> PathGraph:
-    n_layers, _, n_ctx, _ = frozen.A.shape
-    n_nodes, d_model, dtype = chosen.kind.shape[0], direction.shape[0], frozen.tokens.dtype
-    here, place, head = jnp.arange(n_nodes), chosen.position, chosen.head()
-    written, own_bias, units = _written(frozen, chosen)
-    blocked = _without(frozen, chosen)
-    n_flows = n_nodes + 1  # rows that are parts of the logit; questions follow
-    scale = frozen.read_out.scale
-    w = direction if scale is None else direction / scale[position]
-    ends = jnp.zeros((n_flows + questions.layer.shape[0], n_ctx, d_model), dtype)
-    ends = ends.at[n_nodes, position].set(w)
-    nothing = jnp.zeros((n_ctx, d_model), dtype)
+    n_layers, n_heads, n_ctx, _ = frozen.A.shape
+    n_nodes, d_model, dtype = chosen.slot.shape[0], direction.shape[0], frozen.tokens.dtype
+    blocked, ends = _without(frozen, chosen), carried_back(frozen, position, direction)
+    met_by_mlps = ends.entering[1:]
+    if frozen.norms is not None:
+        met_by_mlps = frozen.norms.carried_back(-1, met_by_mlps)
+    here, n_sources = jnp.arange(n_ctx), rows.of.shape[0] - 1
+    place, is_head = rows.place, chosen.heads(n_heads).astype(dtype)
+    from_source = (rows.source[None, :] == jnp.arange(n_sources)[:, None]).astype(dtype)
+    at_place = from_source.sum(axis=0)[None, :] * (place[None, :] == here[:, None])
+    is_bias = from_source[-1][:, None]
+    norms = None if frozen.norms is None else frozen.norms.at(place)
+    is_unit = None
+    if frozen.maps is not None:
+        is_unit = chosen.units(frozen.maps.W_out.shape[1]).astype(dtype)
+    streams = jnp.zeros((place.shape[0], d_model), dtype)
+    streams = streams.at[rows.of[n_nodes + here, here]].set(frozen.embedding)
 
-    def step(after: Array, layer: Array) -> tuple[Array, tuple[Array, Array]]:
-        acts = (chosen.layer == layer).astype(dtype)
-        asks = (questions.layer == layer).astype(dtype)
-        behind = after  # at what the MLP writes
-        if frozen.norms is not None:
-            norms = frozen.norms
-            _, back = jax.vjp(lambda x: norms.apply(layer, 1, x), after)
-            (behind,) = back(after)
-        read = jnp.zeros_like(after)  # at what the MLP reads
-        if frozen.maps is not None:
-            maps, ahead = _at(frozen.maps, place), behind[:n_flows].sum(axis=0)[place]
-            open_units = (ahead @ frozen.maps.W_out[layer].T) * units * acts[:, None]
-            _, back = jax.vjp(lambda x: mlp_units(maps, layer, x), ahead)
-            read = read.at[here, place].add(back(open_units)[0])
-        into_mlp = (asks * questions.behind_heads)[:, None, None]
-        read = read.at[n_flows:].add(into_mlp * questions.directions)
-
-        def passed(x: Array, by_heads: Array) -> tuple[Array, Array]:
-            by_heads = head_writes(blocked, layer, x, summed=True) + by_heads
-            through = after_layer(blocked, layer, x, by_heads, constants=False)
-            return through[0] + through[1], _mlp_reads(blocked, layer, x, by_heads, False)
-
-        _, back = jax.vjp(passed, after, after)
-        before, by_heads = back((after, read))
-        into_heads = (asks * (1 - questions.behind_heads))[:, None, None]
-        before = before.at[n_flows:].add(into_heads * questions.directions)
-        # A head reads the direction of all that is behind it.
-        ahead = by_heads[:n_flows].sum(axis=0)[place] * (acts * chosen.heads())[:, None]
-        reads = jnp.einsum("nd,nkd->nk", ahead, frozen.W_O[layer, head])
-        reads = jnp.einsum("nk,ndk->nd", reads, frozen.W_V[layer, head])
-        before = before.at[here].add(frozen.A[layer, head, place][:, :, None] * reads[:, None, :])
-        met = jnp.where(chosen.heads()[None, :, None], by_heads[:, place], behind[:, place])
-        edges = jnp.einsum("rnd,nd->rn", met, written) * acts[None, :]
-        # Biases of what is no node, and those of the nodes.
+    def step(x: Array, layer: Array) -> tuple[Array, tuple[Array, Array, Array]]:
+        W_V, W_O, at = frozen.W_V[layer], frozen.W_O[layer], chosen.position[layer]
+        begins = rows.of[chosen.number[layer], at]
+        # What heads that are no nodes write of each source.
+        values = x @ jnp.swapaxes(W_V, 0, 1).reshape(d_model, -1)
+        apart = (*rows.of.shape, n_heads, -1)
+        mixed = jnp.einsum("hts,ushk->uthk", blocked.A[layer], values[rows.of].reshape(apart))
+        mixed = mixed.reshape(*rows.of.shape, -1)[rows.source, place]
+        by_heads = mixed @ W_O.reshape(-1, d_model)
         constants = head_constants(blocked, layer).sum(axis=0)
-        through = after_layer(blocked, layer, nothing, nothing)
-        biases = jnp.einsum("rtd,td->r", after, through[0] + through[1])
-        biases = biases + jnp.einsum("rtd,td->r", by_heads, constants)
-        entering = _mlp_reads(blocked, layer, nothing, nothing, True)
-        biases = biases + jnp.einsum("rtd,td->r", read, entering)
-        biases = biases.at[here].add((ahead * own_bias).sum(axis=1))
-        return before, (edges, biases)
-
-    start, (edges, biases) = jax.lax.scan(step, ends, jnp.arange(n_layers), reverse=True)
-    tokens = jnp.einsum("rsd,sd->rs", start, frozen.embedding)
-    rows = jnp.concatenate([edges.sum(axis=0), tokens, biases.sum(axis=0)[:, None]], axis=1)
-    return PathGraph(rows[:n_flows], rows[n_flows:], written)
-
-
-def _written(frozen: FrozenModel, chosen: _Chosen) -> tuple[Array, Array, Array]:
-    """Writes of the nodes, the part of these from biases of heads, and the hidden units."""
-    n_layers = frozen.A.shape[0]
-    dtype, place, head = frozen.tokens.dtype, chosen.position, chosen.head()
-    maps = None if frozen.maps is None else _at(frozen.maps, place)
-    units = chosen.units(1 if maps is None else maps.W_out.shape[1]).astype(dtype)
-    is_head = chosen.heads()[:, None].astype(dtype)
-
-    def step(x: Array, layer: Array) -> tuple[Array, tuple[Array, Array]]:
-        acts = (chosen.layer == layer)[:, None].astype(dtype)
-        W_O = frozen.W_O[layer, head]
-        mixed = jnp.einsum("ns,sd->nd", frozen.A[layer, head, place], x)
-        mixed = jnp.einsum("nd,ndk->nk", mixed, frozen.W_V[layer, head])
-        own = jnp.zeros_like(mixed)
+        if frozen.b_O is not None:
+            constants = constants + frozen.b_O[layer][None, :]
+        by_heads = by_heads + is_bias * constants[place]
+        # What heads that are nodes write of all sources together, and what each reads of them.
+        own = is_head[layer]
+        total = (at_place @ values).reshape(n_ctx, n_heads, -1)
+        total = jnp.einsum("hts,shk->thk", frozen.A[layer], total)[at]
+        bias = jnp.zeros((at.shape[0], d_model), dtype)
         if frozen.b_V is not None:
-            own = frozen.b_V[layer, head, place]
-        bias = jnp.einsum("nk,nkd->nd", own, W_O) * is_head * acts
-        written = jnp.einsum("nk,nkd->nd", mixed, W_O) * is_head * acts + bias
-        by_heads = head_writes(frozen, layer, x, summed=True)
-        by_heads = by_heads + head_constants(frozen, layer).sum(axis=0)
-        if maps is not None:
-            read = _mlp_reads(frozen, layer, x, by_heads, True)[place]
-            opened = mlp_units(maps, layer, read) * units
-            written = written + (opened @ maps.W_out[layer]) * acts
-        stream, through = after_layer(frozen, layer, x, by_heads)
-        return stream + through, (written, bias)
+            b_V = jnp.moveaxis(frozen.b_V[layer], 0, 1)[at]
+            bias = jnp.einsum("nh,nhk,hkd->nd", own, b_V, W_O)
+        written = jnp.einsum("nh,nhk,hkd->nd", own, total, W_O) + bias
+        by_heads = by_heads.at[begins].add(written)
+        ahead = ends.written[layer][at]
+        along = jnp.einsum("nd,nh,hkd,hek->ne", ahead, own, W_O, W_V)
+        pattern = jnp.einsum("nh,hns->sn", own, frozen.A[layer][:, at])
+        met = (x @ along.T) * pattern[place]
+        own_bias = (bias * ahead).sum(axis=1)
+        # The same of the MLP.
+        read, after = x, x + by_heads
+        if norms is not None:
+            read = after = norms.apply(layer, 0, after) + is_bias * norms.offset[layer, 0][None, :]
+        elif frozen.maps is not None:
+            read = x + frozen.maps.after_heads * by_heads
+        if frozen.mlps is not None:
+            after = after + is_bias * frozen.mlps[layer][place]
+        if frozen.maps is not None and blocked.maps is not None and is_unit is not None:
+            W_out, own = frozen.maps.W_out[layer], is_unit[layer]
+            units = mlp_units(_at(blocked.maps, layer, place), 0, read)
+            after = after + units @ W_out + is_bias * frozen.maps.constant[layer][place]
+            maps = _at(frozen.maps, layer, at)
+            units, back = jax.vjp(lambda y: mlp_units(maps, 0, y), (at_place @ read)[at])
+            opened = (units * own) @ W_out
+            after = after.at[begins].add(opened)
+            (along,) = back(met_by_mlps[layer][at] @ W_out.T * own)
+            met = met + (read @ along.T) * (place[:, None] == at[None, :])
+            written = written + opened
+        if norms is not None and frozen.maps is not None:
+            after = norms.apply(layer, 1, after) + is_bias * norms.offset[layer, 1][None, :]
+        edges = (from_source @ met).T.at[:, -1].add(own_bias)
+        asked = _answers(questions, layer, x[rows.of[:-1]], read[rows.of[:-1]])
+        return after, (edges, written, asked)
 
-    _, (written, bias) = jax.lax.scan(step, frozen.embedding, jnp.arange(n_layers))
-    return written.sum(axis=0), bias.sum(axis=0), units
+    last, (edges, written, asked) = jax.lax.scan(step, streams, jnp.arange(n_layers))
+    into_logit = from_source @ ((last @ ends.entering[-1][position]) * (place == position))
+    edges, written = (each.reshape(-1, each.shape[-1])[chosen.slot] for each in (edges, written))
+    return PathGraph(jnp.concatenate([edges, into_logit[None]]), asked.sum(axis=0), written)
 
 
-def _mlp_reads(
-    frozen: FrozenModel, layer: Array, x: Array, by_heads: Array, constants: bool
-) -> Array:
-    """Input of a layer's MLP: the stream, and in the sequential form the writes of heads."""
-    if frozen.maps is None:
-        return jnp.zeros_like(x)
-    if constants and frozen.b_O is not None:
-        by_heads = by_heads + frozen.b_O[layer][None, :]
-    if frozen.norms is None:
-        return x + frozen.maps.after_heads * by_heads
-    read = frozen.norms.apply(layer, 0, x + by_heads)
-    return read + frozen.norms.offset[layer, 0][None, :] if constants else read
+def _answers(questions: Questions, layer: Array, by_heads: Array, by_mlp: Array) -> Array:
+    """What each source gives to the questions of one layer, from what is read there."""
+    asks, behind = questions.layer == layer, questions.behind_heads
+    weights = jnp.stack([asks * (1 - behind), asks * behind])
+    reads = jnp.stack([by_heads, by_mlp])
+    return jnp.einsum("bq,qtd,bstd->qs", weights, questions.directions, reads)
 
 
 def _without(frozen: FrozenModel, chosen: _Chosen) -> FrozenModel:
     """The model in which no path passes a chosen node."""
-    layer, place, head = chosen.layer, chosen.position, chosen.head()
-    kept = 1 - chosen.heads().astype(frozen.A.dtype)
-    b_V, maps = frozen.b_V, frozen.maps
-    if b_V is not None:
-        b_V = b_V.at[layer, head, place].multiply(kept[:, None])
+    _, n_heads, n_ctx, _ = frozen.A.shape
+    dtype, b_V, maps = frozen.A.dtype, frozen.b_V, frozen.maps
+    at = jax.nn.one_hot(chosen.position, n_ctx, dtype=dtype)
+    kept = 1 - jnp.einsum("lnh,lnt->lht", chosen.heads(n_heads).astype(dtype), at)[..., None]
     if maps is not None:
-        units = 1 - chosen.units(maps.W_out.shape[1]).astype(kept.dtype)
-        shape = (maps.factors.shape[0], *maps.factors.shape[2:])
-        open_units = jnp.ones(shape, kept.dtype).at[layer, place].multiply(units)
+        units = chosen.units(maps.W_out.shape[1]).astype(dtype)
+        opened = 1 - jnp.einsum("lnm,lnt->ltm", units, at)
         if maps.hidden_factors is None:
-            maps = maps._replace(factors=maps.factors * open_units[:, None])
+            maps = maps._replace(factors=maps.factors * opened[:, None])
         else:
-            last = maps.hidden_factors.at[:, -1].multiply(open_units)
+            last = maps.hidden_factors.at[:, -1].multiply(opened)
             maps = maps._replace(hidden_factors=last)
-    A = frozen.A.at[layer, head, place].multiply(kept[:, None])
-    return frozen._replace(A=A, b_V=b_V, maps=maps)
+    return frozen._replace(A=frozen.A * kept, b_V=None if b_V is None else b_V * kept, maps=maps)
 
 
-def _at(maps: FrozenMLPs, place: Int[Array, " n_nodes"]) -> FrozenMLPs:
-    """The MLPs at the position of each node, which takes the place of a position."""
-    extra = maps.hidden_factors
-    return maps._replace(
-        factors=maps.factors[:, :, place],
-        constant=maps.constant[:, place],
-        hidden_factors=None if extra is None else extra[:, :, place],
+def _at(maps: FrozenMLPs, layer: Array, place: Int[Array, " n"]) -> FrozenMLPs:
+    """The MLP of one layer at some positions, as the only layer."""
+    deeper = maps.W_hidden is not None and maps.hidden_factors is not None
+    return FrozenMLPs(
+        maps.W_in[layer][None],
+        maps.factors[layer][None, :, place],
+        maps.W_out[layer][None],
+        maps.constant[layer][None, place],
+        maps.after_heads,
+        maps.W_hidden[layer][None] if deeper else None,
+        maps.hidden_factors[layer][None, :, place] if deeper else None,
     )
 
 
