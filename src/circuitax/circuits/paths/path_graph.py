@@ -95,15 +95,21 @@ class PathGraph(NamedTuple):
 
 
 class _Chosen(NamedTuple):
-    """The nodes by layer, each layer with as many slots as the fullest needs."""
+    """The nodes by layer, each layer with as many slots as the fullest needs.
+
+    Attributes:
+        kind: `HEAD`, `UNIT`, `MLP`, or `NOTHING` in a slot that is left empty.
+        which: As in `Node`.
+        position: As in `Node`.
+        number: Place in the list of nodes; in a slot that is left empty, how many they are.
+        slot: Of each node, counted over all layers.
+    """
 
     kind: Int[Array, "n_layers n_slots"]
     which: Int[Array, "n_layers n_slots"]
     position: Int[Array, "n_layers n_slots"]
     number: Int[Array, "n_layers n_slots"]
-    """Place in the list of nodes; in a slot that is left empty, their number."""
     slot: Int[Array, " n_nodes"]
-    """Of each node, over all layers."""
 
     def heads(self, n_heads: int) -> Float[Array, "n_layers n_slots n_heads"]:
         """1 at the head that a node is, else 0."""
@@ -119,12 +125,16 @@ class _Rows(NamedTuple):
     """Where streams of sources are not zero: each from its first position on.
 
     Sources are the nodes, the tokens and all biases; then one that has nothing.
+
+    Attributes:
+        source: Of each row.
+        place: Its position.
+        of: The row of each source and position: the last, of zeros, where it has none.
     """
 
     source: Int[Array, " n_rows"]
     place: Int[Array, " n_rows"]
     of: Int[Array, "n_sources+1 n_ctx"]
-    """Row of each source and position: the last, of zeros, where it has none."""
 
 
 def path_graph(
@@ -301,15 +311,14 @@ def _without(frozen: FrozenModel, chosen: _Chosen) -> FrozenModel:
 
 def _at(maps: FrozenMLPs, layer: Array, place: Int[Array, " n"]) -> FrozenMLPs:
     """The MLP of one layer at some positions, as the only layer."""
-    deeper = maps.W_hidden is not None and maps.hidden_factors is not None
-    return FrozenMLPs(
-        maps.W_in[layer][None],
-        maps.factors[layer][None, :, place],
-        maps.W_out[layer][None],
-        maps.constant[layer][None, place],
-        maps.after_heads,
-        maps.W_hidden[layer][None] if deeper else None,
-        maps.hidden_factors[layer][None, :, place] if deeper else None,
+    hidden = maps.hidden_factors
+    return maps._replace(
+        W_in=maps.W_in[layer][None],
+        factors=maps.factors[layer][None][:, :, place],
+        W_out=maps.W_out[layer][None],
+        constant=maps.constant[layer][None][:, place],
+        W_hidden=None if maps.W_hidden is None else maps.W_hidden[layer][None],
+        hidden_factors=None if hidden is None else hidden[layer][None][:, :, place],
     )
 
 
