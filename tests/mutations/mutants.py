@@ -847,8 +847,18 @@ MUTANTS = (
     Mutant(
         "edges_past_chosen_heads",  # what flows through a chosen head counts again behind it
         "circuits/paths/path_graph.py",
-        "A = frozen.A.at[layer, head, place].multiply(kept[:, None])",
-        "A = frozen.A",
+        "frozen._replace(A=frozen.A * kept,",
+        "frozen._replace(A=frozen.A,",
+        (
+            "tests/circuits/paths/test_path_graph.py::"
+            "test_what_enters_a_node_leaves_it_and_the_logit_gets_all[gelu]",
+        ),
+    ),
+    Mutant(
+        "edges_of_a_node_left_out_at_its_own_position",
+        "circuits/paths/path_graph.py",
+        "first = np.array([*places, *range(n_ctx), 0])",
+        "first = np.array([*(place + 1 for place in places), *range(n_ctx), 0])",
         (
             "tests/circuits/paths/test_path_graph.py::"
             "test_what_enters_a_node_leaves_it_and_the_logit_gets_all[gelu]",
