@@ -14,6 +14,7 @@ COUNT = "a count of one seed in the source; seeds of ours differ by about one"
 NOISE = "Adam's noise, and the official weight decay"
 DENSER = Null("mismatched", "denser features, p of 0.1 and more")
 START = Null("untrained", "as many networks at their start, where biases are 0")
+ELSEWHERE = Null("mismatched", "the networks of each other density")
 PAPER = ClaimSource(
     "Toy Models of Superposition, demonstrating superposition (n = 20, m = 5, I = 0.7^i)",
     cites=(Paper.TOY_MODELS,),
@@ -101,6 +102,7 @@ CLAIMS = (
             f"demonstrate-count-p{p:g}",
             f"p = {p:g}: {count} features have norm above 0.5 (mean of the seeds)",
             near(count, 1),
+            null=ELSEWHERE,
             printed=f"{count}",
             explanation=MORE if p < 0.01 else PAIRS if p == 0.1 else "",
         )

@@ -51,6 +51,10 @@ def nulls(record: Record) -> Nulls:
         _notebook(data.assign(notebook_norm=data.notebook_norm.roll(notebook_density=shift)))
         for shift in (-1, 1)
     ]
+    elsewhere = [
+        _counts(data.assign(relu_W=data.relu_W.roll(density=shift)))
+        for shift in range(1, data.sizes["density"])
+    ]
     return {
         "untrained": several,
         "permuted": {
@@ -61,6 +65,7 @@ def nulls(record: Record) -> Nulls:
         "mismatched": {
             "demonstrate-tail": [float(_in_tail(data.relu_W.sel(density=0.001).isel(seed=best)))],
             **{name: [draw[name] for draw in denser] for name in denser[0]},
+            **{name: [draw[name] for draw in elsewhere] for name in elsewhere[0]},
             **{name: [draw[name] for draw in beside] for name in beside[0] if "p0.53" in name},
             "T7-dense-relu": [_unlike_linear(data, p) for p in data.density.values if p < 1],
             "demonstrate-rescaled": [

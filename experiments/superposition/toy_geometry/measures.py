@@ -59,6 +59,12 @@ def nulls(record: Record) -> Nulls:
         "mismatched": {
             "geometry-mixture": _other_densities(data),
             "T6-half": _other_windows(data),
+            **{
+                f"geometry-{name.replace(' ', '-')}": [
+                    _on_line(data, name, line) for line in LINES if line != name
+                ]
+                for name in LINES
+            },
         },
     }
 
@@ -190,7 +196,6 @@ def _mixed(data: xr.Dataset) -> xr.DataArray:
 def _labels(data: xr.Dataset) -> dict[str, Estimate]:
     """Names of the polytopes in the code."""
     names = [str(name) for name in data.name.values]
-    seeds = data.sizes["seed"]
     flat = plateau(data).polytope.values
     kept = (flat >= 0).sum(axis=(1, 2))
     digons = (flat == names.index("digon")).sum(axis=(1, 2))
@@ -202,16 +207,21 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
         "geometry-mixture-digons": mean_estimate(half.sum("feature") / some.sum("feature")),
         "geometry-mixture": share_estimate(_mixed(cell)),
     }
-    lines = np.array([rank / k for k, rank in LINES.values()])
-    for name, (k, rank) in LINES.items():
-        apart = np.abs(lines - rank / k)
-        on_line = abs(data.dimensionality - rank / k) <= apart[apart > 0].min() / 2
-        count = int(((data.polytope == names.index(name)) & on_line).sum()) / k
-        # Of trained networks: no formula has failed where the count is zero.
-        found[f"geometry-{name.replace(' ', '-')}"] = exact(count, seeds)._replace(
-            method="count over all seeds, no interval"
-        )
+    for name in LINES:
+        share = _on_line(data, name, name)
+        if share is not None:
+            found[f"geometry-{name.replace(' ', '-')}"] = share
     return found
+
+
+def _on_line(data: xr.Dataset, name: str, line: str) -> Estimate | None:
+    """Share of seeds in which at least half of a shape's features are on the line of one shape."""
+    at = {each: rank / k for each, (k, rank) in LINES.items()}
+    width = min(abs(at[line] - other) for each, other in at.items() if each != line) / 2
+    of_shape = data.polytope == data.name.values.tolist().index(name)
+    on_line = of_shape & (abs(data.dimensionality - at[line]) <= width)
+    every, there = (each.sum(["inverse_density", "feature"]).values for each in (of_shape, on_line))
+    return share_estimate(there[every > 0] >= every[every > 0] / 2) if every.any() else None
 
 
 @measures("geometry-digon-*")

@@ -7,7 +7,7 @@ docs/errata.md (E18: an erratum of the toy-models paper).
 from dataclasses import replace
 
 from circuitax.records import papers
-from circuitax.records.claims import ClaimSource, at_least, between, near
+from circuitax.records.claims import ClaimSource, at_least, at_most, between, near
 from circuitax.records.nulls import PRINTED_NUMBER, Null
 from circuitax.records.papers import Paper
 
@@ -69,8 +69,8 @@ CLAIMS = (
     ),
     REACHED.claim(
         "T1-angle",
-        "p = 1: features 0 and 1 are at 90 degrees",
-        near(90, 2),
+        "p = 1: features 0 and 1 are at 90 degrees: by how many they miss it, mean of networks",
+        at_most(2),
         kind="relation",
         printed="S = 0: two features, at right angles",
     ),

@@ -131,7 +131,7 @@ def _dense(cell: xr.Dataset) -> dict[str, Estimate]:
         "T1-norms": mean_estimate(norms[:, :2].mean(axis=1)),
         "T1-others": mean_estimate(norms[:, 2:].max(axis=1)),
         "T1-bias": mean_estimate(b[:, 2:].mean(axis=1)),
-        "T1-angle": mean_estimate(np.degrees(np.arccos(cosine))),
+        "T1-angle": mean_estimate(np.abs(np.degrees(np.arccos(cosine)) - 90)),
     }
 
 
