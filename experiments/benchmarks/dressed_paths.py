@@ -115,7 +115,8 @@ def pairs_case(model: Model, n_ctx: int, n_neurons: int, folder: Path, peer: Pee
         seen = forward_run(model, run.tokens, outputs=True)
         frozen = frozen_model(seen, gates="shared")
         W_U = frozen.read_out.W_U
-        return path_graph(frozen, nodes, n_ctx - 1, W_U[:, right] - W_U[:, wrong]).edges
+        w = W_U[:, right] - W_U[:, wrong]
+        return path_graph(frozen, nodes, n_ctx - 1, w, causal=True).edges
 
     def theirs() -> float:
         nonlocal checked
@@ -141,11 +142,12 @@ def pairs_case(model: Model, n_ctx: int, n_neurons: int, folder: Path, peer: Pee
         theirs,
         RELP,
         PAIRS_TARGET,
-        # From its layer and position on, each source; from the start, tokens; all, a pass each way.
+        # Of this way to do it: a row for each position that a source reaches, through the layers
+        # that it passes; and the whole text once forwards and once backwards.
         flops=2.0
         * _weights(frozen)
         * (
-            sum((n_ctx - node.position) * (1 - node.layer / model.n_layers) for node in nodes)
+            sum((n_ctx - n.position) * (1 - (n.layer + 1) / model.n_layers) for n in nodes)
             + n_ctx * (n_ctx + 1) / 2
             + 2 * n_ctx
         ),

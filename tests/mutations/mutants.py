@@ -857,8 +857,8 @@ MUTANTS = (
     Mutant(
         "edges_of_a_node_left_out_at_its_own_position",
         "circuits/paths/path_graph.py",
-        "first = np.array([*places, *range(n_ctx), 0])",
-        "first = np.array([*(place + 1 for place in places), *range(n_ctx), 0])",
+        "0 if ahead else place for place in",
+        "0 if ahead else place + 1 for place in",
         (
             "tests/circuits/paths/test_path_graph.py::"
             "test_what_enters_a_node_leaves_it_and_the_logit_gets_all[gelu]",

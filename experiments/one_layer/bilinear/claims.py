@@ -38,8 +38,8 @@ OTHER_TOKEN = Null("mismatched", "the token that another pair raises")
 DEPTHS = {1: "one layer", 2: "two layers"}
 
 RATE = (
-    "The rate of all models, 3e-2, suits GELU least: one seed trained anew at 2e-2 ends 0.047 lower "
-    "with GELU and 0.026 with bilinear MLPs, 0.008 apart where it is 0.028 apart here."
+    "The rate of all models, 3e-2, suits GELU least: one seed trained anew at 2e-2 ends 0.047 "
+    "lower with GELU and 0.026 with bilinear MLPs, 0.008 apart where it is 0.028 apart here."
 )
 
 CLAIMS = (

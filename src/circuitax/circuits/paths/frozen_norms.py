@@ -43,7 +43,7 @@ class FrozenNorms(NamedTuple):
         return (x - mean) * jnp.broadcast_to(factor, x.shape)
 
     def at(self, positions: Int[Array, " n"]) -> "FrozenNorms":
-        """The norms at some positions, in the place of all."""
+        """The norms at these positions, of which some may be named several times."""
         return self._replace(scale=self.scale[..., positions])
 
     def term(self, layer: int, part: int) -> Kron:

@@ -4,13 +4,14 @@ A path passes some of the chosen heads, hidden units and MLPs, in order, and cou
 between one and the next, whatever else lies between them. So the values of the edges are sums of
 paths: what flows into a node flows out of it, and the edges into the logit add up to it, whichever
 nodes are chosen. One backward pass finds what each node's write is worth, and one forward pass with
-a stream for each source, a node, a token or the biases, what of it reaches which node. A source
-reaches its own position and later ones only: nodes late in the text cost little.
+a stream for each source, a node, a token or the biases, what of it reaches which node. Where
+attention is causal a source reaches its own position and later ones only.
 
 Why a node is open is a second question, which the same passes answer: what the input of a gate, or
 a difference of scores, comes from (`Questions`).
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,14 +26,15 @@ from circuitax.circuits.paths.frozen import (
     head_constants,
     mlp_units,
 )
-from circuitax.circuits.paths.groups import carried_back
+from circuitax.circuits.paths.groups import Directions, carried_back
 from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.shown import shapes
 
 HEAD, UNIT, MLP, NOTHING = range(4)
-_SLOTS, _ROWS = 4, 32  # shapes are rounded up to multiples, so that few are compiled
+_SLOTS = 32  # nodes of a layer; of more, a power of two times as many
+_OCTAVE = 4  # numbers of rows that are told apart while they double
 
 
 @documented
@@ -64,8 +66,8 @@ class Questions(NamedTuple):
 
     Attributes:
         layer: Where each is read.
-        behind_heads: 1 where it is read from what the MLP of the layer reads; 0 where from what
-            heads read.
+        behind_heads: 1 where it is read from what the MLP of the layer reads, which is nothing in a
+            model without maps of MLPs; 0 where from what heads read.
         directions: ``Σ_t stream_t · directions_t`` is the number, without its own bias.
     """
 
@@ -95,14 +97,15 @@ class PathGraph(NamedTuple):
 
 
 class _Chosen(NamedTuple):
-    """The nodes by layer, each layer with as many slots as the fullest needs.
+    """The nodes by layer, each layer with as many slots.
 
     Attributes:
         kind: `HEAD`, `UNIT`, `MLP`, or `NOTHING` in a slot that is left empty.
         which: As in `Node`.
         position: As in `Node`.
-        number: Place in the list of nodes; in a slot that is left empty, how many they are.
-        slot: Of each node, counted over all layers.
+        number: Place in the list of nodes, which is its number as a source; in a slot that is left
+            empty, that of the source that has nothing.
+        slot: Index of each node into the slots of all layers, one layer behind the other.
     """
 
     kind: Int[Array, "n_layers n_slots"]
@@ -122,14 +125,15 @@ class _Chosen(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Where streams of sources are not zero: each from its first position on.
+    """Positions at which the streams of sources are carried: each from its first one on.
 
     Sources are the nodes, the tokens and all biases; then one that has nothing.
 
     Attributes:
         source: Of each row.
         place: Its position.
-        of: The row of each source and position: the last, of zeros, where it has none.
+        of: The row of each source and position: the last, which is always of zeros, where it has
+            none.
     """
 
     source: Int[Array, " n_rows"]
@@ -143,12 +147,18 @@ def path_graph(
     position: int | Int[Array, ""],
     direction: Float[Array, " d_model"],
     questions: Questions | None = None,
+    *,
+    causal: bool | None = None,
 ) -> PathGraph:
     """The graph of all paths to one logit over the nodes that are chosen.
 
     An edge u → v is the sum of all paths whose next chosen node behind u is v. With y_u what u
     writes, carried on past everything but chosen nodes to where v reads, ``edge(u, v) = (W_v y_u) ·
     g_v``, where W_v is the map of v and g_v the logit's direction carried back to where it writes.
+
+    Cost: a linear pass with a row for each source and position that it reaches, some ``n_ctx² / 2``
+    for the tokens and one for a node at the last position. Rows and nodes of a layer are rounded
+    up, so that most choices of as many nodes share a program.
 
     Args:
         frozen: The frozen model of one text. Hidden units and MLPs need it dressed.
@@ -157,10 +167,13 @@ def path_graph(
         direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
             difference of two.
         questions: Further numbers to split.
+        causal: Whether no pattern reads a later position. None looks at the patterns; where these
+            are traced it carries every source at every position.
 
     Raises:
-        ValueError: If a node or the position is out of range, nodes overlap, or one is a unit or an
-            MLP of a model that has no maps of them.
+        ValueError: If a node or the position is out of range, nodes overlap, one is a unit or an
+            MLP of a model that has no maps of them, or a pattern reads a later position where
+            ``causal`` is True; those that are traced are not checked.
 
     Source: ours; docs/methods/mlps.md.
     """
@@ -170,16 +183,26 @@ def path_graph(
     if questions is None:
         none = jnp.zeros((0, n_ctx, frozen.tokens.shape[1]), frozen.tokens.dtype)
         questions = Questions(jnp.zeros(0, int), none[:, 0, 0], none)
-    chosen, rows = _slots(nodes, frozen.A.shape[0]), _rows([n.position for n in nodes], n_ctx)
+    ahead = True
+    if not isinstance(frozen.A, jax.core.Tracer):
+        ahead = bool(np.triu(frozen.A, 1).any())
+        if causal and ahead:
+            raise ValueError("causal=True, and a pattern of frozen.A reads a later position")
+    elif causal:
+        ahead = False
+    first = [0 if ahead else place for place in [*(node.position for node in nodes), *range(n_ctx)]]
+    chosen, rows = _slots(nodes, frozen.A.shape[0], n_ctx), _rows([*first, 0], n_ctx)
     return _graph(frozen, chosen, rows, position, direction, questions)
 
 
-def _slots(nodes: Sequence[Node], n_layers: int) -> _Chosen:
+def _slots(nodes: Sequence[Node], n_layers: int, n_ctx: int) -> _Chosen:
+    """Slots for the nodes: as many in a layer as there are nodes, up to `_SLOTS`."""
     layers = np.array([node.layer for node in nodes], int)
     most = int(np.bincount(layers, minlength=1).max())
-    n_slots = most + -most % _SLOTS
+    n_slots = min(len(nodes), _SLOTS * 2 ** math.ceil(math.log2(max(most, _SLOTS) / _SLOTS)))
     kind, which, position = np.full((3, n_layers, n_slots), [[[NOTHING]], [[0]], [[0]]])
-    number, slot = np.full((n_layers, n_slots), len(nodes)), np.zeros(len(nodes), int)
+    number = np.full((n_layers, n_slots), len(nodes) + n_ctx + 1)
+    slot = np.zeros(len(nodes), int)
     for i, node in enumerate(nodes):
         at = node.layer, int((layers[:i] == node.layer).sum())
         kind[at], which[at] = ("head", "unit", "mlp").index(node.kind), node.which
@@ -188,13 +211,17 @@ def _slots(nodes: Sequence[Node], n_layers: int) -> _Chosen:
     return _Chosen(*map(jnp.asarray, (kind, which, position, number, slot)))
 
 
-def _rows(places: Sequence[int], n_ctx: int) -> _Rows:
-    first = np.array([*places, *range(n_ctx), 0])
-    source, place = np.nonzero(np.arange(n_ctx) >= first[:, None])
-    empty = _ROWS - len(source) % _ROWS
-    of = np.full((len(first) + 1, n_ctx), len(source) + empty - 1)
-    of[source, place] = np.arange(len(source))
-    source, place = np.append(source, [len(first)] * empty), np.append(place, [0] * empty)
+def _rows(first: Sequence[int], n_ctx: int) -> _Rows:
+    """Rows of sources from their first positions on, and at least one empty row behind them."""
+    source, place = np.nonzero(np.arange(n_ctx) >= np.array(first)[:, None])
+    n = len(source)
+    n_rows = math.ceil(2 ** (math.ceil(_OCTAVE * math.log2(n + 1)) / _OCTAVE))
+    of = np.full((len(first) + 1, n_ctx), n_rows - 1)
+    of[source, place] = np.arange(n)
+    source, place = (
+        np.append(source, [len(first)] * (n_rows - n)),
+        np.append(place, [0] * (n_rows - n)),
+    )
     return _Rows(jnp.asarray(source), jnp.asarray(place), jnp.asarray(of))
 
 
@@ -210,85 +237,101 @@ def _graph(
     n_layers, n_heads, n_ctx, _ = frozen.A.shape
     n_nodes, d_model, dtype = chosen.slot.shape[0], direction.shape[0], frozen.tokens.dtype
     blocked, ends = _without(frozen, chosen), carried_back(frozen, position, direction)
-    met_by_mlps = ends.entering[1:]
-    if frozen.norms is not None:
-        met_by_mlps = frozen.norms.carried_back(-1, met_by_mlps)
-    here, n_sources = jnp.arange(n_ctx), rows.of.shape[0] - 1
-    place, is_head = rows.place, chosen.heads(n_heads).astype(dtype)
-    from_source = (rows.source[None, :] == jnp.arange(n_sources)[:, None]).astype(dtype)
-    at_place = from_source.sum(axis=0)[None, :] * (place[None, :] == here[:, None])
-    is_bias = from_source[-1][:, None]
+    place, tokens = rows.place, jnp.arange(n_ctx)
+    is_bias = (rows.source == n_nodes + n_ctx)[:, None].astype(dtype)
+    are_heads = chosen.heads(n_heads).astype(dtype)
     norms = None if frozen.norms is None else frozen.norms.at(place)
-    is_unit = None
-    if frozen.maps is not None:
-        is_unit = chosen.units(frozen.maps.W_out.shape[1]).astype(dtype)
     streams = jnp.zeros((place.shape[0], d_model), dtype)
-    streams = streams.at[rows.of[n_nodes + here, here]].set(frozen.embedding)
+    streams = streams.at[rows.of[n_nodes + tokens, tokens]].set(frozen.embedding)
 
     def step(x: Array, layer: Array) -> tuple[Array, tuple[Array, Array, Array]]:
         W_V, W_O, at = frozen.W_V[layer], frozen.W_O[layer], chosen.position[layer]
         begins = rows.of[chosen.number[layer], at]
-        # What heads that are no nodes write of each source.
-        values = x @ jnp.swapaxes(W_V, 0, 1).reshape(d_model, -1)
-        apart = (*rows.of.shape, n_heads, -1)
-        mixed = jnp.einsum("hts,ushk->uthk", blocked.A[layer], values[rows.of].reshape(apart))
+        # What heads write of each source; those that are nodes read nothing.
+        values = (x @ jnp.swapaxes(W_V, 0, 1).reshape(d_model, -1))[rows.of]
+        values = values.reshape(*rows.of.shape, n_heads, -1)
+        mixed = jnp.einsum("hts,ushk->uthk", blocked.A[layer], values)
         mixed = mixed.reshape(*rows.of.shape, -1)[rows.source, place]
         by_heads = mixed @ W_O.reshape(-1, d_model)
         constants = head_constants(blocked, layer).sum(axis=0)
         if frozen.b_O is not None:
             constants = constants + frozen.b_O[layer][None, :]
         by_heads = by_heads + is_bias * constants[place]
-        # What heads that are nodes write of all sources together, and what each reads of them.
-        own = is_head[layer]
-        total = (at_place @ values).reshape(n_ctx, n_heads, -1)
-        total = jnp.einsum("hts,shk->thk", frozen.A[layer], total)[at]
+        # Those that are nodes: what each writes of all sources together, and what the direction
+        # behind it is worth where it reads.
+        own = are_heads[layer]
+        total = jnp.einsum("hts,shk->thk", frozen.A[layer], values.sum(axis=0))[at]
         bias = jnp.zeros((at.shape[0], d_model), dtype)
         if frozen.b_V is not None:
             b_V = jnp.moveaxis(frozen.b_V[layer], 0, 1)[at]
             bias = jnp.einsum("nh,nhk,hkd->nd", own, b_V, W_O)
         written = jnp.einsum("nh,nhk,hkd->nd", own, total, W_O) + bias
         by_heads = by_heads.at[begins].add(written)
-        ahead = ends.written[layer][at]
-        along = jnp.einsum("nd,nh,hkd,hek->ne", ahead, own, W_O, W_V)
+        behind = ends.written[layer][at]
+        worth = jnp.einsum("nd,nh,hkd,hek->ne", behind, own, W_O, W_V)
         pattern = jnp.einsum("nh,hns->sn", own, frozen.A[layer][:, at])
-        met = (x @ along.T) * pattern[place]
-        own_bias = (bias * ahead).sum(axis=1)
-        # The same of the MLP.
-        read, after = x, x + by_heads
+        met = (x @ worth.T) * pattern[place]
+        own_bias = (bias * behind).sum(axis=1)
+        # The same of the MLP, which in the parallel form does not read what heads wrote.
+        after, read = x + by_heads, jnp.zeros_like(x)
         if norms is not None:
-            read = after = norms.apply(layer, 0, after) + is_bias * norms.offset[layer, 0][None, :]
-        elif frozen.maps is not None:
-            read = x + frozen.maps.after_heads * by_heads
+            after = norms.apply(layer, 0, after) + is_bias * norms.offset[layer, 0][None, :]
         if frozen.mlps is not None:
             after = after + is_bias * frozen.mlps[layer][place]
-        if frozen.maps is not None and blocked.maps is not None and is_unit is not None:
-            W_out, own = frozen.maps.W_out[layer], is_unit[layer]
-            units = mlp_units(_at(blocked.maps, layer, place), 0, read)
-            after = after + units @ W_out + is_bias * frozen.maps.constant[layer][place]
-            maps = _at(frozen.maps, layer, at)
-            units, back = jax.vjp(lambda y: mlp_units(maps, 0, y), (at_place @ read)[at])
-            opened = (units * own) @ W_out
-            after = after.at[begins].add(opened)
-            (along,) = back(met_by_mlps[layer][at] @ W_out.T * own)
-            met = met + (read @ along.T) * (place[:, None] == at[None, :])
-            written = written + opened
+        if frozen.maps is not None:
+            read = after if norms is not None else x + frozen.maps.after_heads * by_heads
+            by_mlp, at_nodes = _through_mlp(frozen, blocked, chosen, ends, layer, read, rows)
+            after = after + by_mlp + is_bias * frozen.maps.constant[layer][place]
+            after = after.at[begins].add(at_nodes.written)
+            written, met = written + at_nodes.written, met + at_nodes.met
         if norms is not None and frozen.maps is not None:
             after = norms.apply(layer, 1, after) + is_bias * norms.offset[layer, 1][None, :]
-        edges = (from_source @ met).T.at[:, -1].add(own_bias)
-        asked = _answers(questions, layer, x[rows.of[:-1]], read[rows.of[:-1]])
-        return after, (edges, written, asked)
+        edges = met[rows.of[:-1]].sum(axis=1).T.at[:, -1].add(own_bias)
+        return after, (edges, written, _answers(questions, layer, rows, x, read))
 
     last, (edges, written, asked) = jax.lax.scan(step, streams, jnp.arange(n_layers))
-    into_logit = from_source @ ((last @ ends.entering[-1][position]) * (place == position))
+    into_logit = last[rows.of[:-1, position]] @ ends.entering[-1][position]
     edges, written = (each.reshape(-1, each.shape[-1])[chosen.slot] for each in (edges, written))
     return PathGraph(jnp.concatenate([edges, into_logit[None]]), asked.sum(axis=0), written)
 
 
-def _answers(questions: Questions, layer: Array, by_heads: Array, by_mlp: Array) -> Array:
-    """What each source gives to the questions of one layer, from what is read there."""
+class _AtNodes(NamedTuple):
+    """Units that are nodes: what they write of all sources, and what they meet of each row."""
+
+    written: Float[Array, "n_slots d_model"]
+    met: Float[Array, "n_rows n_slots"]
+
+
+def _through_mlp(
+    frozen: FrozenModel,
+    blocked: FrozenModel,
+    chosen: _Chosen,
+    ends: Directions,
+    layer: Int[Array, ""],
+    read: Float[Array, "n_rows d_model"],
+    rows: _Rows,
+) -> tuple[Float[Array, "n_rows d_model"], _AtNodes]:
+    """What the units of one MLP write that are no nodes, of each row; and those that are."""
+    assert frozen.maps is not None and blocked.maps is not None
+    W_out, at = frozen.maps.W_out[layer], chosen.position[layer]
+    own = chosen.units(W_out.shape[0])[layer].astype(read.dtype)
+    others = mlp_units(_at(blocked.maps, layer, rows.place), 0, read) @ W_out
+    behind = ends.entering[layer + 1]
+    if frozen.norms is not None:
+        behind = frozen.norms.carried_back(1, ends.entering[1:])[layer]
+    maps = _at(frozen.maps, layer, at)
+    total = read[rows.of].sum(axis=0)[at]
+    units, back = jax.vjp(lambda y: mlp_units(maps, 0, y), total)
+    (worth,) = back(behind[at] @ W_out.T * own)
+    met = (read @ worth.T) * (rows.place[:, None] == at[None, :])
+    return others, _AtNodes((units * own) @ W_out, met)
+
+
+def _answers(questions: Questions, layer: Array, rows: _Rows, heads: Array, mlp: Array) -> Array:
+    """What each source gives to the questions of one layer, from what heads and MLP read."""
     asks, behind = questions.layer == layer, questions.behind_heads
     weights = jnp.stack([asks * (1 - behind), asks * behind])
-    reads = jnp.stack([by_heads, by_mlp])
+    reads = jnp.stack([heads[rows.of[:-1]], mlp[rows.of[:-1]]])
     return jnp.einsum("bq,qtd,bstd->qs", weights, questions.directions, reads)
 
 
