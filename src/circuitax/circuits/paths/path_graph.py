@@ -26,7 +26,7 @@ from circuitax.circuits.paths.frozen import (
     head_constants,
     mlp_units,
 )
-from circuitax.circuits.paths.groups import Directions, carried_back
+from circuitax.circuits.paths.groups import carried_back
 from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
@@ -237,6 +237,9 @@ def _graph(
     n_layers, n_heads, n_ctx, _ = frozen.A.shape
     n_nodes, d_model, dtype = chosen.slot.shape[0], direction.shape[0], frozen.tokens.dtype
     blocked, ends = _without(frozen, chosen), carried_back(frozen, position, direction)
+    met_by_mlps = ends.entering[1:]
+    if frozen.norms is not None and frozen.maps is not None:
+        met_by_mlps = frozen.norms.carried_back(1, met_by_mlps)
     place, tokens = rows.place, jnp.arange(n_ctx)
     is_bias = (rows.source == n_nodes + n_ctx)[:, None].astype(dtype)
     are_heads = chosen.heads(n_heads).astype(dtype)
@@ -278,12 +281,15 @@ def _graph(
             after = norms.apply(layer, 0, after) + is_bias * norms.offset[layer, 0][None, :]
         if frozen.mlps is not None:
             after = after + is_bias * frozen.mlps[layer][place]
-        if frozen.maps is not None:
+        if frozen.maps is not None and blocked.maps is not None:
             read = after if norms is not None else x + frozen.maps.after_heads * by_heads
-            by_mlp, at_nodes = _through_mlp(frozen, blocked, chosen, ends, layer, read, rows)
-            after = after + by_mlp + is_bias * frozen.maps.constant[layer][place]
-            after = after.at[begins].add(at_nodes.written)
-            written, met = written + at_nodes.written, met + at_nodes.met
+            units = mlp_units(_at(blocked.maps, layer, place), 0, read)
+            after = after + units @ frozen.maps.W_out[layer]
+            after = after + is_bias * frozen.maps.constant[layer][place]
+            behind = met_by_mlps[layer][at]
+            by_units, by_row = _unit_nodes(frozen.maps, chosen, layer, behind, read, rows)
+            after = after.at[begins].add(by_units)
+            written, met = written + by_units, met + by_row
         if norms is not None and frozen.maps is not None:
             after = norms.apply(layer, 1, after) + is_bias * norms.offset[layer, 1][None, :]
         edges = met[rows.of[:-1]].sum(axis=1).T.at[:, -1].add(own_bias)
@@ -295,36 +301,30 @@ def _graph(
     return PathGraph(jnp.concatenate([edges, into_logit[None]]), asked.sum(axis=0), written)
 
 
-class _AtNodes(NamedTuple):
-    """Units that are nodes: what they write of all sources, and what they meet of each row."""
-
-    written: Float[Array, "n_slots d_model"]
-    met: Float[Array, "n_rows n_slots"]
-
-
-def _through_mlp(
-    frozen: FrozenModel,
-    blocked: FrozenModel,
+def _unit_nodes(
+    maps: FrozenMLPs,
     chosen: _Chosen,
-    ends: Directions,
     layer: Int[Array, ""],
+    behind: Float[Array, "n_slots d_model"],
     read: Float[Array, "n_rows d_model"],
     rows: _Rows,
-) -> tuple[Float[Array, "n_rows d_model"], _AtNodes]:
-    """What the units of one MLP write that are no nodes, of each row; and those that are."""
-    assert frozen.maps is not None and blocked.maps is not None
-    W_out, at = frozen.maps.W_out[layer], chosen.position[layer]
+) -> tuple[Float[Array, "n_slots d_model"], Float[Array, "n_rows n_slots"]]:
+    """What the units that are nodes write of all sources together, and what they meet of each row.
+
+    Args:
+        maps: The MLPs, no unit closed.
+        chosen: The nodes.
+        layer: Which layer.
+        behind: The logit's direction where the MLP writes, at each node.
+        read: What the MLP reads.
+        rows: Whose.
+    """
+    W_out, at = maps.W_out[layer], chosen.position[layer]
     own = chosen.units(W_out.shape[0])[layer].astype(read.dtype)
-    others = mlp_units(_at(blocked.maps, layer, rows.place), 0, read) @ W_out
-    behind = ends.entering[layer + 1]
-    if frozen.norms is not None:
-        behind = frozen.norms.carried_back(1, ends.entering[1:])[layer]
-    maps = _at(frozen.maps, layer, at)
-    total = read[rows.of].sum(axis=0)[at]
-    units, back = jax.vjp(lambda y: mlp_units(maps, 0, y), total)
-    (worth,) = back(behind[at] @ W_out.T * own)
-    met = (read @ worth.T) * (rows.place[:, None] == at[None, :])
-    return others, _AtNodes((units * own) @ W_out, met)
+    here = _at(maps, layer, at)
+    units, back = jax.vjp(lambda y: mlp_units(here, 0, y), read[rows.of].sum(axis=0)[at])
+    (worth,) = back(behind @ W_out.T * own)
+    return (units * own) @ W_out, (read @ worth.T) * (rows.place[:, None] == at[None, :])
 
 
 def _answers(questions: Questions, layer: Array, rows: _Rows, heads: Array, mlp: Array) -> Array:
