@@ -108,7 +108,8 @@ def largest(record: Record) -> Figure:
     zero_line(removed)
     removed.set(xlabel="sum of the removed paths", ylabel="fall of the logit")
     removed.set_title("Removed for real")
-    removed.legend(fontsize=6)
+    removed.set_ylim(top=1.6 * removed.get_ylim()[1])
+    removed.legend(fontsize=6, loc="upper left")
     letter_panels(axes[0])
     proven = int(data.complete.sum())
     headline(

@@ -114,11 +114,11 @@ class _Chosen(NamedTuple):
     number: Int[Array, "n_layers n_slots"]
     slot: Int[Array, " n_nodes"]
 
-    def heads(self, n_heads: int) -> Float[Array, "n_layers n_slots n_heads"]:
+    def heads(self, n_heads: int) -> Float[Array, "*layers n_slots n_heads"]:
         """1 at the head that a node is, else 0."""
         return jax.nn.one_hot(self.which, n_heads) * (self.kind == HEAD)[..., None]
 
-    def units(self, d_mlp: int) -> Float[Array, "n_layers n_slots d_mlp"]:
+    def units(self, d_mlp: int) -> Float[Array, "*layers n_slots d_mlp"]:
         """1 at the hidden units that a node is: one, or all of an MLP."""
         one = jax.nn.one_hot(self.which, d_mlp) * (self.kind == UNIT)[..., None]
         return jnp.where((self.kind == MLP)[..., None], 1.0, one)
@@ -320,7 +320,8 @@ def _unit_nodes(
         rows: Whose.
     """
     W_out, at = maps.W_out[layer], chosen.position[layer]
-    own = chosen.units(W_out.shape[0])[layer].astype(read.dtype)
+    there = chosen._replace(kind=chosen.kind[layer], which=chosen.which[layer])
+    own = there.units(W_out.shape[0]).astype(read.dtype)
     here = _at(maps, layer, at)
     units, back = jax.vjp(lambda y: mlp_units(here, 0, y), read[rows.of].sum(axis=0)[at])
     (worth,) = back(behind @ W_out.T * own)
