@@ -29,9 +29,7 @@ CELLS = ("layer", "head")
 def measure(record: Record) -> Measured:
     """Measured values of the claims; empty without SmolLM2, or on other texts."""
     notes, data = record.notes, record.data
-    why = not_smollm2(notes)
-    if not why and (notes["length"], data.sizes["text"]) != (64, 4):
-        why = f"length={notes['length']}, texts={data.sizes['text']}: the texts are not the claims'"
+    why = _other_texts(record)
     if why:
         return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
     found = estimates(data)
@@ -42,10 +40,20 @@ def measure(record: Record) -> Measured:
     return Measured(found, unmet_rest(CLAIMS, found, none), {})
 
 
+def _other_texts(record: Record) -> str:
+    """Why a run cannot settle the claims at all: another model, or other texts; else nothing."""
+    why = not_smollm2(record.notes)
+    if why:
+        return why
+    length, texts = record.notes["length"], record.data.sizes["text"]
+    same = (length, texts) == (64, 4)
+    return "" if same else f"length={length}, texts={texts}: the texts are not the claims'"
+
+
 def nulls(record: Record) -> Nulls:
     """Draws of the nulls: random heads, sets, pairs and layers, and ends of chapters exchanged."""
     data, notes = record.data, record.notes
-    if not_smollm2(notes) or not draws(data):
+    if _other_texts(record) or not draws(data):
         return {}
     n_matching = int((best_mean(data) > INDUCTION_SCORE).sum())
     if not n_matching:
