@@ -846,7 +846,7 @@ MUTANTS = (
     ),
     Mutant(
         "edges_past_chosen_heads",  # what flows through a chosen head counts again behind it
-        "circuits/paths/path_graph.py",
+        "circuits/paths/chosen_nodes.py",
         "frozen._replace(A=frozen.A * kept,",
         "frozen._replace(A=frozen.A,",
         (
@@ -859,6 +859,16 @@ MUTANTS = (
         "circuits/paths/path_graph.py",
         "0 if ahead else place for place in",
         "0 if ahead else place + 1 for place in",
+        (
+            "tests/circuits/paths/test_path_graph.py::"
+            "test_what_enters_a_node_leaves_it_and_the_logit_gets_all[gelu]",
+        ),
+    ),
+    Mutant(
+        "streams_begin_a_layer_late",
+        "circuits/paths/path_graph.py",
+        "rows.begins <= layer",
+        "rows.begins < layer",
         (
             "tests/circuits/paths/test_path_graph.py::"
             "test_what_enters_a_node_leaves_it_and_the_logit_gets_all[gelu]",

@@ -11,8 +11,8 @@ Why a node is open is a second question, which the same passes answer: what the 
 a difference of scores, comes from (`Questions`).
 """
 
-import math
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -20,6 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from circuitax.circuits.paths.chosen_nodes import (
+    HEAD,
+    NOTHING,
+    SLOTS_A_BLOCK,
+    ChosenNodes,
+    Node,
+    chosen_nodes,
+    without_nodes,
+)
 from circuitax.circuits.paths.frozen import (
     FrozenMLPs,
     FrozenModel,
@@ -27,38 +36,10 @@ from circuitax.circuits.paths.frozen import (
     mlp_units,
 )
 from circuitax.circuits.paths.groups import carried_back
-from circuitax.documented import documented
+from circuitax.circuits.paths.source_rows import SourceRows, of_blocks, source_rows
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.indices import check_index
 from circuitax.kernel.shown import shapes
-
-HEAD, UNIT, MLP, NOTHING = range(4)
-_SLOTS = 32  # nodes of a layer; of more, a power of two times as many
-_OCTAVE = 4  # numbers of rows that are told apart while they double
-
-
-@documented
-class Node(NamedTuple):
-    """A head, a hidden unit or an MLP at one position.
-
-    Attributes:
-        kind: ``"head"``, ``"unit"`` or ``"mlp"``.
-        layer: From 0.
-        which: Number of the head or the unit in its layer; 0 for an MLP.
-        position: Where it writes, from 0.
-    """
-
-    kind: str
-    layer: int
-    which: int
-    position: int
-
-    @property
-    def name(self) -> str:
-        """``23.5``, ``mlp 29.n1107`` or ``mlp 29``, without the position."""
-        if self.kind == "head":
-            return f"{self.layer}.{self.which}"
-        return f"mlp {self.layer}" + (f".n{self.which}" if self.kind == "unit" else "")
 
 
 class Questions(NamedTuple):
@@ -96,51 +77,6 @@ class PathGraph(NamedTuple):
         return shapes(self)
 
 
-class _Chosen(NamedTuple):
-    """The nodes by layer, each layer with as many slots.
-
-    Attributes:
-        kind: `HEAD`, `UNIT`, `MLP`, or `NOTHING` in a slot that is left empty.
-        which: As in `Node`.
-        position: As in `Node`.
-        number: Place in the list of nodes, which is its number as a source; in a slot that is left
-            empty, that of the source that has nothing.
-        slot: Index of each node into the slots of all layers, one layer behind the other.
-    """
-
-    kind: Int[Array, "n_layers n_slots"]
-    which: Int[Array, "n_layers n_slots"]
-    position: Int[Array, "n_layers n_slots"]
-    number: Int[Array, "n_layers n_slots"]
-    slot: Int[Array, " n_nodes"]
-
-    def heads(self, n_heads: int) -> Float[Array, "*layers n_slots n_heads"]:
-        """1 at the head that a node is, else 0."""
-        return jax.nn.one_hot(self.which, n_heads) * (self.kind == HEAD)[..., None]
-
-    def units(self, d_mlp: int) -> Float[Array, "*layers n_slots d_mlp"]:
-        """1 at the hidden units that a node is: one, or all of an MLP."""
-        one = jax.nn.one_hot(self.which, d_mlp) * (self.kind == UNIT)[..., None]
-        return jnp.where((self.kind == MLP)[..., None], 1.0, one)
-
-
-class _Rows(NamedTuple):
-    """Positions at which the streams of sources are carried: each from its first one on.
-
-    Sources are the nodes, the tokens and all biases; then one that has nothing.
-
-    Attributes:
-        source: Of each row.
-        place: Its position.
-        of: The row of each source and position: the last, which is always of zeros, where it has
-            none.
-    """
-
-    source: Int[Array, " n_rows"]
-    place: Int[Array, " n_rows"]
-    of: Int[Array, "n_sources+1 n_ctx"]
-
-
 def path_graph(
     frozen: FrozenModel,
     nodes: Sequence[Node],
@@ -157,8 +93,9 @@ def path_graph(
     g_v``, where W_v is the map of v and g_v the logit's direction carried back to where it writes.
 
     Cost: a linear pass with a row for each source and position that it reaches, some ``n_ctx² / 2``
-    for the tokens and one for a node at the last position. Rows and nodes of a layer are rounded
-    up, so that most choices of as many nodes share a program.
+    for the tokens and one for a node at the last position; rows of a node from its layer on. Rows
+    and nodes of a layer come in blocks, of which those are computed that have begun, and their
+    number is rounded up, so that most choices of as many nodes share a program.
 
     Args:
         frozen: The frozen model of one text. Hidden units and MLPs need it dressed.
@@ -179,7 +116,7 @@ def path_graph(
     """
     n_ctx = frozen.A.shape[2]
     check_index("position", position, n_ctx)
-    _check(frozen, nodes)
+    chosen = chosen_nodes(frozen, nodes)
     if questions is None:
         none = jnp.zeros((0, n_ctx, frozen.tokens.shape[1]), frozen.tokens.dtype)
         questions = Questions(jnp.zeros(0, int), none[:, 0, 0], none)
@@ -191,90 +128,59 @@ def path_graph(
     elif causal:
         ahead = False
     first = [0 if ahead else place for place in [*(node.position for node in nodes), *range(n_ctx)]]
-    chosen, rows = _slots(nodes, frozen.A.shape[0], n_ctx), _rows([*first, 0], n_ctx)
+    layers = [*(node.layer for node in nodes), *([0] * (n_ctx + 1))]
+    rows = source_rows([*first, 0], layers, n_ctx)
     return _graph(frozen, chosen, rows, position, direction, questions)
-
-
-def _slots(nodes: Sequence[Node], n_layers: int, n_ctx: int) -> _Chosen:
-    """Slots for the nodes: as many in a layer as there are nodes, up to `_SLOTS`."""
-    layers = np.array([node.layer for node in nodes], int)
-    most = int(np.bincount(layers, minlength=1).max())
-    n_slots = min(len(nodes), _SLOTS * 2 ** math.ceil(math.log2(max(most, _SLOTS) / _SLOTS)))
-    kind, which, position = np.full((3, n_layers, n_slots), [[[NOTHING]], [[0]], [[0]]])
-    number = np.full((n_layers, n_slots), len(nodes) + n_ctx + 1)
-    slot = np.zeros(len(nodes), int)
-    for i, node in enumerate(nodes):
-        at = node.layer, int((layers[:i] == node.layer).sum())
-        kind[at], which[at] = ("head", "unit", "mlp").index(node.kind), node.which
-        position[at], number[at] = node.position, i
-        slot[i] = at[0] * n_slots + at[1]
-    return _Chosen(*map(jnp.asarray, (kind, which, position, number, slot)))
-
-
-def _rows(first: Sequence[int], n_ctx: int) -> _Rows:
-    """Rows of sources from their first positions on, and at least one empty row behind them."""
-    source, place = np.nonzero(np.arange(n_ctx) >= np.array(first)[:, None])
-    n = len(source)
-    n_rows = math.ceil(2 ** (math.ceil(_OCTAVE * math.log2(n + 1)) / _OCTAVE))
-    of = np.full((len(first) + 1, n_ctx), n_rows - 1)
-    of[source, place] = np.arange(n)
-    source, place = (
-        np.append(source, [len(first)] * (n_rows - n)),
-        np.append(place, [0] * (n_rows - n)),
-    )
-    return _Rows(jnp.asarray(source), jnp.asarray(place), jnp.asarray(of))
 
 
 @compiled()
 def _graph(
     frozen: FrozenModel,
-    chosen: _Chosen,
-    rows: _Rows,
+    chosen: ChosenNodes,
+    rows: SourceRows,
     position: int | Int[Array, ""],
     direction: Float[Array, " d_model"],
     questions: Questions,
 ) -> PathGraph:
     n_layers, n_heads, n_ctx, _ = frozen.A.shape
     n_nodes, d_model, dtype = chosen.slot.shape[0], direction.shape[0], frozen.tokens.dtype
-    blocked, ends = _without(frozen, chosen), carried_back(frozen, position, direction)
+    blocked, ends = without_nodes(frozen, chosen), carried_back(frozen, position, direction)
     met_by_mlps = ends.entering[1:]
     if frozen.norms is not None and frozen.maps is not None:
         met_by_mlps = frozen.norms.carried_back(1, met_by_mlps)
-    place, tokens = rows.place, jnp.arange(n_ctx)
-    is_bias = (rows.source == n_nodes + n_ctx)[:, None].astype(dtype)
+    place, source, tokens = rows.place, rows.source, jnp.arange(n_ctx)
+    is_bias = (source == n_nodes + n_ctx)[:, None].astype(dtype)
+    is_at = jax.nn.one_hot(place, n_ctx, dtype=dtype)
     are_heads = chosen.heads(n_heads).astype(dtype)
     norms = None if frozen.norms is None else frozen.norms.at(place)
     streams = jnp.zeros((place.shape[0], d_model), dtype)
     streams = streams.at[rows.of[n_nodes + tokens, tokens]].set(frozen.embedding)
 
     def step(x: Array, layer: Array) -> tuple[Array, tuple[Array, Array, Array]]:
-        W_V, W_O, at = frozen.W_V[layer], frozen.W_O[layer], chosen.position[layer]
+        begun = rows.begins <= layer
+        at, kind = chosen.position[layer], chosen.kind[layer].reshape(-1, SLOTS_A_BLOCK)
         begins = rows.of[chosen.number[layer], at]
         # What heads write of each source; those that are nodes read nothing.
-        values = (x @ jnp.swapaxes(W_V, 0, 1).reshape(d_model, -1))[rows.of]
-        values = values.reshape(*rows.of.shape, n_heads, -1)
-        mixed = jnp.einsum("hts,ushk->uthk", blocked.A[layer], values)
-        mixed = mixed.reshape(*rows.of.shape, -1)[rows.source, place]
-        by_heads = mixed @ W_O.reshape(-1, d_model)
+        by_heads = of_blocks(
+            begun,
+            partial(_by_heads, blocked.A[layer], frozen.W_V[layer], frozen.W_O[layer]),
+            source,
+            place,
+            x,
+        )
         constants = head_constants(blocked, layer).sum(axis=0)
         if frozen.b_O is not None:
             constants = constants + frozen.b_O[layer][None, :]
         by_heads = by_heads + is_bias * constants[place]
-        # Those that are nodes: what each writes of all sources together, and what the direction
-        # behind it is worth where it reads.
-        own = are_heads[layer]
-        total = jnp.einsum("hts,shk->thk", frozen.A[layer], values.sum(axis=0))[at]
-        bias = jnp.zeros((at.shape[0], d_model), dtype)
-        if frozen.b_V is not None:
-            b_V = jnp.moveaxis(frozen.b_V[layer], 0, 1)[at]
-            bias = jnp.einsum("nh,nhk,hkd->nd", own, b_V, W_O)
-        written = jnp.einsum("nh,nhk,hkd->nd", own, total, W_O) + bias
+        # Those that are nodes.
+        written, edges = of_blocks(
+            (kind == HEAD).any(axis=1),
+            partial(_head_nodes, frozen, layer, rows, x, is_at.T @ x),
+            are_heads[layer],
+            at,
+            ends.written[layer][at],
+        )
         by_heads = by_heads.at[begins].add(written)
-        behind = ends.written[layer][at]
-        worth = jnp.einsum("nd,nh,hkd,hek->ne", behind, own, W_O, W_V)
-        pattern = jnp.einsum("nh,hns->sn", own, frozen.A[layer][:, at])
-        met = (x @ worth.T) * pattern[place]
-        own_bias = (bias * behind).sum(axis=1)
         # The same of the MLP, which in the parallel form does not read what heads wrote.
         after, read = x + by_heads, jnp.zeros_like(x)
         if norms is not None:
@@ -283,16 +189,22 @@ def _graph(
             after = after + is_bias * frozen.mlps[layer][place]
         if frozen.maps is not None and blocked.maps is not None:
             read = after if norms is not None else x + frozen.maps.after_heads * by_heads
-            units = mlp_units(_at(blocked.maps, layer, place), 0, read)
-            after = after + units @ frozen.maps.W_out[layer]
+            W_out = frozen.maps.W_out[layer]
+            rest = partial(_units, _sides(blocked.maps, layer))
+            after = after + of_blocks(begun, lambda at, x: rest(at, x) @ W_out, place, read)
             after = after + is_bias * frozen.maps.constant[layer][place]
-            behind = met_by_mlps[layer][at]
-            by_units, by_row = _unit_nodes(frozen.maps, chosen, layer, behind, read, rows)
-            after = after.at[begins].add(by_units)
-            written, met = written + by_units, met + by_row
+            slots = chosen._replace(kind=chosen.kind[layer], which=chosen.which[layer])
+            written_by_units, edges_to_units = of_blocks(
+                ((kind != HEAD) & (kind != NOTHING)).any(axis=1),
+                partial(_unit_nodes, frozen.maps, layer, rows, read, is_at.T @ read),
+                slots.units(W_out.shape[0]).astype(dtype),
+                at,
+                met_by_mlps[layer][at],
+            )
+            after = after.at[begins].add(written_by_units)
+            written, edges = written + written_by_units, edges + edges_to_units
         if norms is not None and frozen.maps is not None:
             after = norms.apply(layer, 1, after) + is_bias * norms.offset[layer, 1][None, :]
-        edges = met[rows.of[:-1]].sum(axis=1).T.at[:, -1].add(own_bias)
         return after, (edges, written, _answers(questions, layer, rows, x, read))
 
     last, (edges, written, asked) = jax.lax.scan(step, streams, jnp.arange(n_layers))
@@ -301,34 +213,87 @@ def _graph(
     return PathGraph(jnp.concatenate([edges, into_logit[None]]), asked.sum(axis=0), written)
 
 
+def _by_heads(
+    A: Float[Array, "n_heads n_ctx n_ctx"],
+    W_V: Float[Array, "n_heads d_model d_value"],
+    W_O: Float[Array, "n_heads d_value d_model"],
+    source: Int[Array, " n"],
+    place: Int[Array, " n"],
+    x: Float[Array, "n d_model"],
+) -> Float[Array, "n d_model"]:
+    """What the heads write from rows that hold whole sources, without biases."""
+    values = jnp.einsum("rd,hdk->hrk", x, W_V)
+    looks = A[:, place][:, :, place] * (source[:, None] == source[None, :])[None]
+    return jnp.einsum("hrk,hkd->rd", jnp.einsum("hrs,hsk->hrk", looks, values), W_O)
+
+
+def _head_nodes(
+    frozen: FrozenModel,
+    layer: Int[Array, ""],
+    rows: SourceRows,
+    x: Float[Array, "n_rows d_model"],
+    total: Float[Array, "n_ctx d_model"],
+    own: Float[Array, "n_slots n_heads"],
+    at: Int[Array, " n_slots"],
+    behind: Float[Array, "n_slots d_model"],
+) -> tuple[Float[Array, "n_slots d_model"], Float[Array, "n_slots n_sources"]]:
+    """What heads that are nodes write of all sources together, and the edges that end there.
+
+    Args:
+        frozen: No head closed.
+        layer: Which layer.
+        rows: Of the streams.
+        x: What heads read.
+        total: The same of all sources together.
+        own: 1 at the head that is a node.
+        at: Where it is.
+        behind: The logit's direction where it writes.
+    """
+    W_V, W_O, A = frozen.W_V[layer], frozen.W_O[layer], frozen.A[layer][:, at]
+    values = jnp.einsum("sd,hdk->hsk", total, W_V)
+    written = jnp.einsum("nh,nhk,hkd->nd", own, jnp.einsum("hns,hsk->nhk", A, values), W_O)
+    worth = jnp.einsum("nd,nh,hkd,hek->ne", behind, own, W_O, W_V)
+    pattern = jnp.einsum("nh,hns->ns", own, A)
+    edges = rows.summed((worth @ x.T) * pattern[:, rows.place])
+    if frozen.b_V is None:
+        return written, edges
+    b_V = jnp.moveaxis(frozen.b_V[layer], 0, 1)[at]
+    bias = jnp.einsum("nh,nhk,hkd->nd", own, b_V, W_O)
+    return written + bias, edges.at[:, -1].add((bias * behind).sum(axis=1))
+
+
 def _unit_nodes(
     maps: FrozenMLPs,
-    chosen: _Chosen,
     layer: Int[Array, ""],
-    behind: Float[Array, "n_slots d_model"],
+    rows: SourceRows,
     read: Float[Array, "n_rows d_model"],
-    rows: _Rows,
-) -> tuple[Float[Array, "n_slots d_model"], Float[Array, "n_rows n_slots"]]:
-    """What the units that are nodes write of all sources together, and what they meet of each row.
+    total: Float[Array, "n_ctx d_model"],
+    own: Float[Array, "n_slots d_mlp"],
+    at: Int[Array, " n_slots"],
+    behind: Float[Array, "n_slots d_model"],
+) -> tuple[Float[Array, "n_slots d_model"], Float[Array, "n_slots n_sources"]]:
+    """What units that are nodes write of all sources together, and the edges that end there.
 
     Args:
         maps: The MLPs, no unit closed.
-        chosen: The nodes.
         layer: Which layer.
-        behind: The logit's direction where the MLP writes, at each node.
+        rows: Of the streams.
         read: What the MLP reads.
-        rows: Whose.
+        total: The same of all sources together.
+        own: 1 at the units that are a node.
+        at: Where they are.
+        behind: The logit's direction where the MLP writes.
     """
-    W_out, at = maps.W_out[layer], chosen.position[layer]
-    there = chosen._replace(kind=chosen.kind[layer], which=chosen.which[layer])
-    own = there.units(W_out.shape[0]).astype(read.dtype)
-    here = _at(maps, layer, at)
-    units, back = jax.vjp(lambda y: mlp_units(here, 0, y), read[rows.of].sum(axis=0)[at])
+    W_out = maps.W_out[layer]
+    units, back = jax.vjp(partial(_units, _sides(maps, layer), at), total[at])
     (worth,) = back(behind @ W_out.T * own)
-    return (units * own) @ W_out, (read @ worth.T) * (rows.place[:, None] == at[None, :])
+    met = (worth @ read.T) * (at[:, None] == rows.place[None, :])
+    return (units * own) @ W_out, rows.summed(met)
 
 
-def _answers(questions: Questions, layer: Array, rows: _Rows, heads: Array, mlp: Array) -> Array:
+def _answers(
+    questions: Questions, layer: Array, rows: SourceRows, heads: Array, mlp: Array
+) -> Array:
     """What each source gives to the questions of one layer, from what heads and MLP read."""
     asks, behind = questions.layer == layer, questions.behind_heads
     weights = jnp.stack([asks * (1 - behind), asks * behind])
@@ -336,57 +301,27 @@ def _answers(questions: Questions, layer: Array, rows: _Rows, heads: Array, mlp:
     return jnp.einsum("bq,qtd,bstd->qs", weights, questions.directions, reads)
 
 
-def _without(frozen: FrozenModel, chosen: _Chosen) -> FrozenModel:
-    """The model in which no path passes a chosen node."""
-    _, n_heads, n_ctx, _ = frozen.A.shape
-    dtype, b_V, maps = frozen.A.dtype, frozen.b_V, frozen.maps
-    at = jax.nn.one_hot(chosen.position, n_ctx, dtype=dtype)
-    kept = 1 - jnp.einsum("lnh,lnt->lht", chosen.heads(n_heads).astype(dtype), at)[..., None]
-    if maps is not None:
-        units = chosen.units(maps.W_out.shape[1]).astype(dtype)
-        opened = 1 - jnp.einsum("lnm,lnt->ltm", units, at)
-        if maps.hidden_factors is None:
-            maps = maps._replace(factors=maps.factors * opened[:, None])
-        else:
-            last = maps.hidden_factors.at[:, -1].multiply(opened)
-            maps = maps._replace(hidden_factors=last)
-    return frozen._replace(A=frozen.A * kept, b_V=None if b_V is None else b_V * kept, maps=maps)
-
-
-def _at(maps: FrozenMLPs, layer: Array, place: Int[Array, " n"]) -> FrozenMLPs:
-    """The MLP of one layer at some positions, as the only layer."""
-    hidden = maps.hidden_factors
-    return maps._replace(
-        W_in=maps.W_in[layer][None],
-        factors=maps.factors[layer][None][:, :, place],
+def _sides(maps: FrozenMLPs, layer: Array) -> list[FrozenMLPs]:
+    """The MLP of one layer, each side of it as the only layer: its units are the sum over sides."""
+    one = maps._replace(
         W_out=maps.W_out[layer][None],
-        constant=maps.constant[layer][None][:, place],
+        constant=maps.constant[layer][None],
         W_hidden=None if maps.W_hidden is None else maps.W_hidden[layer][None],
-        hidden_factors=None if hidden is None else hidden[layer][None][:, :, place],
+        hidden_factors=None if maps.hidden_factors is None else maps.hidden_factors[layer][None],
     )
+    return [
+        one._replace(W_in=W[None, None], factors=g[None, None])
+        for W, g in zip(maps.W_in[layer], maps.factors[layer], strict=True)
+    ]
 
 
-def _check(frozen: FrozenModel, nodes: Sequence[Node]) -> None:
-    n_layers, n_heads, n_ctx, _ = frozen.A.shape
-    sizes = {"head": n_heads, "mlp": 1}
-    if frozen.maps is not None:
-        sizes["unit"] = frozen.maps.W_out.shape[1]
-    for node in nodes:
-        if node.kind not in ("head", "unit", "mlp"):
-            raise ValueError(f"nodes has kind={node.kind!r}, must be 'head', 'unit' or 'mlp'")
-        if node.kind != "head" and frozen.maps is None:
-            raise ValueError(f"frozen.maps is None: {node.name} needs a model with MLPs, dressed")
-        for name, value, size in (
-            ("layer", node.layer, n_layers),
-            ("which", node.which, sizes[node.kind]),
-            ("position", node.position, n_ctx),
-        ):
-            if not 0 <= value < size:
-                raise ValueError(f"nodes has {node} with {name}={value}, must lie in [0, {size})")
-    if len(set(nodes)) < len(nodes):
-        twice = next(node for node in nodes if list(nodes).count(node) > 1)
-        raise ValueError(f"nodes names {twice} more than once")
-    mlps = {(node.layer, node.position) for node in nodes if node.kind == "mlp"}
-    for node in nodes:
-        if node.kind == "unit" and (node.layer, node.position) in mlps:
-            raise ValueError(f"nodes has {node} and its MLP: choose the unit or the whole")
+def _units(
+    sides: Sequence[FrozenMLPs], at: Int[Array, " n"], read: Float[Array, "n d_model"]
+) -> Float[Array, "n d_mlp"]:
+    """Values of the hidden units at some positions, which may be named several times."""
+    units = jnp.zeros((), read.dtype)
+    for side in sides:
+        hidden = None if side.hidden_factors is None else side.hidden_factors[:, :, at]
+        here = side._replace(factors=side.factors[:, :, at], hidden_factors=hidden)
+        units = units + mlp_units(here, 0, read)
+    return units
