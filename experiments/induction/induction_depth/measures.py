@@ -15,7 +15,12 @@ from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from experiments.induction.induction_depth.claims import CLAIMS, LAST_PART, LEVEL
 from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE
-from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
+from experiments.induction.shared.phase_change import (
+    has_changed,
+    jump_share,
+    last_score,
+    of_size,
+)
 
 # Heads are compared within their layers; the null of these claims shuffles them there.
 WITHIN_LAYERS = (
@@ -143,7 +148,9 @@ def _of_one_layer(arms: list[xr.Dataset], second: xr.Dataset) -> dict[str, Draws
     found: dict[str, Draws] = {}
     for part in arms:
         if int(part.n_layers) == 1:
-            changed, share = share_estimate(has_changed(part, last_score(second))), jump_share(part)
+            # A gain that is as large and forms as that of one layer.
+            usual, share = last_score(second), jump_share(part)
+            changed = share_estimate(has_changed(of_size(part, usual), usual))
             if int(part.get("d_mlp", 0)):
                 found |= {"depth-mlp-change": [changed], "depth-mlp-share": [mean_estimate(share)]}
                 continue

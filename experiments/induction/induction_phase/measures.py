@@ -11,7 +11,13 @@ from circuitax.records.null_samples import exchanged, regrouped
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
-from experiments.induction.shared.phase_change import has_changed, jump_share, last_score
+from experiments.induction.shared.phase_change import (
+    has_changed,
+    jump_share,
+    jumps,
+    last_score,
+    of_size,
+)
 
 # A curve has a bump if the whole loss falls by this much more in a sixth of training than in an
 # earlier one; a bag of the words seen so far makes none.
@@ -31,7 +37,7 @@ def measure(record: Record) -> Measured:
     measured = {
         "phase-two-layers": share_estimate(has_changed(two, usual)),
         "phase-share": mean_estimate(jump_share(two)),
-        "phase-one-layer": share_estimate(has_changed(one, usual)),
+        "phase-one-layer": share_estimate(jumps(one)),
         "phase-smeared": share_estimate(has_changed(smeared, usual)),
         "phase-smeared-earlier": difference_estimate(both.in_context_middle, two.in_context_middle),
         "prefix-two-layers": share_estimate(end_of_two.best_prefix >= enough),
@@ -65,7 +71,13 @@ def nulls(record: Record) -> Nulls:
     turned_one = turns(*side_by_side(record.data))
     enough, usual = record.notes["prefix_score"], last_score(two)
     start, end_of_one, end_of_two = two.isel(step=0), one.isel(step=-1), two.isel(step=-1)
-    changed_one, changed_two = (share_estimate(has_changed(part, usual)) for part in (one, two))
+    # A gain that is as large and forms as that of one layer, and one that forms at once.
+    as_large = {
+        name: [share_estimate(has_changed(of_size(one, last_score(part)), usual))]
+        for name, part in (("phase-two-layers", two), ("phase-smeared", smeared))
+    }
+    late = one.step > one.step.mean()
+    at_once = one.assign(in_context=end_of_one.in_context.drop_vars("step") * late)
     middles = ("best_prefix_middle", "best_previous_middle")
     prefix, previous = (
         [
@@ -77,9 +89,6 @@ def nulls(record: Record) -> Nulls:
     return {
         "untrained": {"prefix-two-layers": [share_estimate(start.best_prefix >= enough)]},
         "mismatched": {
-            "phase-two-layers": [changed_one],
-            "phase-smeared": [changed_one],
-            "phase-one-layer": [changed_two],
             "phase-share": [mean_estimate(jump_share(one))],
             # As many heads as one layer has: more would have more chances.
             "prefix-one-layer": [
@@ -97,6 +106,7 @@ def nulls(record: Record) -> Nulls:
             "pivot-one-layer": [turns(two, two)],
             "trace-keys": [mean_estimate(_traces(two, other=True)["keys"])],
         },
+        "false world": as_large | {"phase-one-layer": [share_estimate(jumps(at_once))]},
         "permuted": {
             "phase-smeared-earlier": regrouped(both.in_context_middle, two.in_context_middle),
             "icl-depth": regrouped(end_of_one.in_context, end_of_two.in_context),

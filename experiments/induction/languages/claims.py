@@ -87,7 +87,8 @@ CLAIMS = (
     ),
     MODELS.claim(
         "english-copying-rise",
-        "training makes heads of one layer copy: mean OV eigenvalue score after minus before (F8)",
+        "training makes heads of one layer copy: OV eigenvalue score after minus before, median of "
+        "heads (F8)",
         at_least(0),
         section="OV eigenvalues, trained against random (F8)",
         printed="trained heads have near-positive eigenvalues, random ones symmetric; no number",

@@ -109,7 +109,7 @@ def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "one-layer": none - one,
         "two-layers": one - two,
         "most-copy": (members.ov_copying > chance).mean("cell"),
-        "copying-rise": (members.ov_copying - members.ov_copying_at_init).mean("cell"),
+        "copying-rise": (members.ov_copying - members.ov_copying_at_init).median("cell"),
         "copying-top-5": members.ov_top_5.max("cell") / members.chance_5,
         "order-0": worth.direct,
         "order-1": worth.heads,

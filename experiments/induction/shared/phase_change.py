@@ -2,17 +2,24 @@
 
 The score goes from below 0.15 nats to about 0.4 in one narrow window, in all models of two layers
 and more. On other texts the score has another size: the step is taken as its share of the score
-that models of two layers end with, and the window as its share of training.
+that models of two layers end with, and the window as its share of training. A large score that
+forms evenly falls by as much in a window, and is no jump: it must fall faster than before.
 """
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+
+from circuitax.circuits.losses.phase_change import speed_up
 
 BEFORE, AFTER = 0.15, 0.4  # nats, as printed
 PRINTED_STEP = (AFTER - BEFORE) / AFTER
 # Of training: 2.5 to 5 of 10 billion tokens, the window beside which the paper has these numbers.
 # Elsewhere it puts the change of small models at about 1 to 3 billion, a fifth.
 PRINTED_WINDOW = 1 / 4
+# Of its own final score a jumping model gains this much more in a sixth of training than in an
+# earlier one: the part that is there before, as printed.
+JUMP, JUMP_WINDOW = BEFORE / AFTER, 1 / 6
 
 
 def last_score(members: xr.Dataset) -> float:
@@ -26,7 +33,7 @@ def last_score(members: xr.Dataset) -> float:
 
 
 def has_changed(members: xr.Dataset, usual: float) -> xr.DataArray:
-    """Mask of members with a phase change, ``fall >= PRINTED_STEP * usual``; none if usual <= 0.
+    """Mask of members that jump by ``fall >= PRINTED_STEP * usual``; none if usual <= 0.
 
     Where two layers end without a gain by context, there is no step that could be the usual one.
 
@@ -36,7 +43,36 @@ def has_changed(members: xr.Dataset, usual: float) -> xr.DataArray:
 
     Source: induction-heads paper, in-context score over training.
     """
-    return (steepest_fall(members) >= PRINTED_STEP * usual) & (usual > 0)
+    return jumps(members) & (steepest_fall(members) >= PRINTED_STEP * usual) & (usual > 0)
+
+
+def jumps(members: xr.Dataset) -> xr.DataArray:
+    """Mask of members whose in-context score falls faster in some sixth of training than before.
+
+    By `JUMP` of what it ends with; none where it ends without a gain by context. What changes in
+    the first sixth has nothing before it, and does not jump by this rule.
+
+    Args:
+        members: As `steepest_fall` takes them.
+
+    Source: induction-heads paper, "the phase change ... in a narrow window"; the rule is ours.
+    """
+    score = members.in_context.transpose("member", "step")
+    steps = score.step.values.astype(float)
+    width = JUMP_WINDOW * (steps[-1] - steps[0])
+    faster = np.asarray(speed_up(jnp.asarray(steps), jnp.asarray(score.values), width))
+    last = -score.isel(step=-1)
+    return (last > 0) & (last.copy(data=faster) >= JUMP * last)
+
+
+def of_size(members: xr.Dataset, score: float) -> xr.Dataset:
+    """The members with their curves made as large: all are multiplied alike.
+
+    Args:
+        members: With ``in_context`` ``[step, member]``.
+        score: The mean score that they shall end with, as `last_score` has it.
+    """
+    return members.assign(in_context=members.in_context * (score / last_score(members)))
 
 
 def jump_share(members: xr.Dataset) -> xr.DataArray:

@@ -150,14 +150,19 @@ CLAIMS = (
         link="",
         null=SIDES,
     ),
-    FRAMEWORK.claim(
+    replace(
+        FRAMEWORK,
+        source="Ours, beside OV circuits with negative eigenvalues (F21)",
+        origin="ours",
+        link="",
+    ).claim(
         "erasing-heads",
-        "Some heads have large negative OV eigenvalues: share of seeds with a head whose OV "
-        "eigenvalue score is below -0.5",
+        "Some heads have a token circuit with large negative eigenvalues, of 159 heads in 96 "
+        "seeds 129 previous-token heads: share of seeds with a head whose eigenvalue score is "
+        "below -0.5",
         at_least(0.6),
-        MOST + "; -0.5 as in `stream-head-erases`; added on data already accepted",
-        section="OV circuits with negative eigenvalues (F21)",
-        printed="some heads have large negative OV eigenvalues; no share",
+        MOST + "; the paper speaks of W_OV of heads that attend to the present token, which "
+        "`stream-head-erases` and `stream-head-present` ask; added on data already accepted",
     ),
     FRAMEWORK.claim(
         "induction-attends",

@@ -57,7 +57,7 @@ CLAIMS = (
     ),
     FRAMEWORK.claim(
         "ov-copying-rise",
-        "Training makes heads copy: mean score after minus before (F8)",
+        "Training makes heads copy: score after minus before, median of heads (F8)",
         at_least(0),
         "a relation",
         section="OV eigenvalues, trained against random (F8)",

@@ -32,7 +32,7 @@ def measure(record: Record) -> Measured:
     chance = float(alive.copying_at_init.quantile(0.95))
     measured = {
         "ov-random": mean_estimate(alive.copying_at_init.mean("head")),
-        "ov-copying-rise": mean_estimate((alive.copying - alive.copying_at_init).mean("head")),
+        "ov-copying-rise": mean_estimate((alive.copying - alive.copying_at_init).median("head")),
         "ov-most-copy": mean_estimate((alive.copying > chance).mean("head")),
         "copying-top-5": mean_estimate(best),
         "bugs-cost": mean_estimate(alive.bug_price),
@@ -77,7 +77,7 @@ def nulls(record: Record) -> Nulls:
         "text-additivity-gap": pairs.sum_end - pairs.softmax_end,
         "additivity-gap": members_where(data, "gap_alive").gap,
         "additivity-gap-learned": members_where(data, learned(data)).gap,
-        "ov-copying-rise": (alive.copying - alive.copying_at_init).mean("head"),
+        "ov-copying-rise": (alive.copying - alive.copying_at_init).median("head"),
         "bugs-cost": alive.bug_price,
     }
     said = _said(alive)

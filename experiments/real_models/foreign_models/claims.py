@@ -67,6 +67,7 @@ CLAIMS = (
         "bracket-strings",
         "probability that ()(), (()), ))((, () are balanced",
         5.1e-7,
+        n=4,
         selection="four strings",
     ),
     BRACKET.claim(

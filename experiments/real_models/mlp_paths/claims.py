@@ -6,7 +6,7 @@ Seen before: the sums by order of seven prompts, which gave the numbers of `path
 
 from dataclasses import replace
 
-from circuitax.records.claims import Claim, ClaimSource, at_least, at_most, between, near
+from circuitax.records.claims import Claim, ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
@@ -162,11 +162,11 @@ CLAIMS = (
     ),
     PAPER.claim(
         "linear-map-layer",
-        "these words come late, and before the end: layer from which on this is so, as a share of "
-        "the depth, mean over the prompts where it is so in the end",
-        between(0.5, 0.9),
-        "the second half of the layers, the last tenth left out: of words that few layers name in "
-        "any order, the last alone does",
+        "these words come late, and before the end: share of prompts in which this is so from a "
+        "layer on between 0.5 and 0.9 of the depth, of those where it is so in the end",
+        at_least(0.5),
+        "a majority; the second half of the layers, the last tenth left out: of words that few "
+        "layers name in any order, the last alone does",
         printed="concepts emerge clearly by layer 25 of Qwen 3 14B; the predicted token stands out "
         "in later layers",
         null=Null("permuted", "the layers before the last are shuffled in each prompt"),

@@ -24,6 +24,8 @@ from experiments.real_models.shared.model_facts import not_smollm2
 
 DRAWS = 200
 SOURCES = ("gradient", "relp")
+# Of the depth: late, and before the last layer alone.
+LATE = 0.5, 0.9
 # Of each list: what the claim and the count of evaluations add to their names.
 EVALUATED = {"": "n_evaluated", "-lead": "lead_evaluated", "-neurons": "neurons_evaluated"}
 
@@ -69,8 +71,8 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
     copied = copied_token(data, first)
     if copied.size:
         found["paths-copied-token"] = share_estimate(copied)
-    if (layer := mean_layer(first_layers(data))) is not None:
-        found["linear-map-layer"] = layer
+    if (late := share_late(first_layers(data))) is not None:
+        found["linear-map-layer"] = late
     for score in data.score.values:
         shares = found_heads(data, data.scores.sel(score=score).values)
         if shares.size:
@@ -138,7 +140,7 @@ def nulls(record: Record) -> Nulls:
                 lambda: mean_estimate(few_heads(rng.permuted(data.by_heads.values, axis=1)))
             ),
             "paths-removed-foreseen": draws(lambda: foreseen(rng.permutation(falls), foreseen_by)),
-            "linear-map-layer": draws(lambda: mean_layer(first_layers(data, rng))),
+            "linear-map-layer": draws(lambda: share_late(first_layers(data, rng))),
             **exchanged(
                 {"paths-removed-token": token_falls(data), "paths-removed-paths": path_falls(data)}
             ),
@@ -187,9 +189,10 @@ def first_layers(data: xr.Dataset, rng: np.random.Generator | None = None) -> np
     return np.array([(np.flatnonzero(~row).max(initial=-1) + 1) / row.size for row in own])
 
 
-def mean_layer(layers: np.ndarray) -> Estimate | None:
-    """Their mean; None where no prompt's token is named in the end."""
-    return mean_estimate(layers) if layers.size else None
+def share_late(layers: np.ndarray) -> Estimate | None:
+    """Share of those in `LATE`; None where no prompt's token is named in the end."""
+    begin, end = LATE
+    return share_estimate((layers >= begin) & (layers <= end)) if layers.size else None
 
 
 def found_heads(data: xr.Dataset, scores: np.ndarray) -> np.ndarray:

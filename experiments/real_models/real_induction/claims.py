@@ -131,15 +131,18 @@ CLAIMS = (
         "as many heads of each of these layers whose mean direct effect on the right logit, over "
         "the mean token, is less than that of the five best",
         at_least(0.95),
-        "an exact test: one choice in twenty passes. Matching is half of it, as a head that does "
-        "not look at the right token has no effect on it",
+        "an exact test: one choice in twenty passes. Matching decides it, as a head that does not "
+        "look at the right token has no effect on it",
         n=1,
         selection="one model: the five best by attention, three of layer 17 and two of 18, and all "
         "3,024 choices of as many",
         section="distributions of scores (O12)",
         printed="heads that match prefixes are more likely to copy, the more so the higher they "
         "score; no number",
-        null=Null("random", "each of these choices in the place of the five best"),
+        null=Null(
+            "false world",
+            "every head writes alike for the right token, in proportion to its attention to it",
+        ),
     ),
     PAPER.claim(
         "real-anti-copying",

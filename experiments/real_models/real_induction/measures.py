@@ -61,7 +61,6 @@ def nulls(record: Record) -> Nulls:
     random = null_draws.of_heads(data, n_matching) | null_draws.of_pairs(data)
     random["real-k-best"] = null_draws.shares_with_less(null_draws.of_other_writers(data))
     random["real-k-over-q"] = null_draws.shares_with_less(null_draws.over_queries(data))
-    random["real-copying"] = null_draws.shares_with_less(null_draws.of_same_layers(data))
     random["real-ablation"] = null_draws.of_sets(rises(data), draws(data))
     random["real-ablation-previous"] = random["real-ablation"]
     random |= null_draws.of_any_head(data)
@@ -75,7 +74,8 @@ def nulls(record: Record) -> Nulls:
     }
     second = data.loss.sel(set="intact", part="second").values
     others = [float(np.abs(second - np.roll(ROWS, k)).max()) for k in range(1, len(ROWS))]
-    false: dict[str, Draws] = {"real-loss-rows": others}
+    alike = best_mean(data)  # all heads write alike for what they look at
+    false: dict[str, Draws] = {"real-loss-rows": others, "real-copying": [_copying(data, alike)]}
     if notes["no_prose"]:
         return {"random": random, "permuted": turned, "false world": false}
     pairs, falls, sets = prose_rises(data, PAIR), prose_falls(data), unrelated(data)
@@ -133,7 +133,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "real-first-half": exact(np.mean(inducers[:, 0] < data.sizes["layer"] / 2))._replace(
             method=f"one model: share of {len(inducers)} heads"
         ),
-        "real-copying": _copying(data),
+        "real-copying": _copying(data, data.direct.mean("text")),
         "real-anti-copying": mean_estimate(direct.stack(cell=CELLS).isel(cell=anti)),
         "real-keys-earlier": mean_estimate(
             best.sel(kind="earlier").values - best.sel(kind="attended").values
@@ -151,10 +151,10 @@ def fed(data: xr.Dataset, name: str) -> xr.DataArray:
 
 
 @measures("real-copying")
-def _copying(data: xr.Dataset) -> Estimate:
-    """Share of choices of as many heads of the same layers that have less direct effect."""
-    own = float(of_top(data, data.direct.mean("text")).mean())
-    return _share_below(own, null_draws.of_same_layers(data))
+def _copying(data: xr.Dataset, effect: xr.DataArray) -> Estimate:
+    """Share of choices of as many heads of the same layers that have less of an effect."""
+    own = float(of_top(data, effect).mean())
+    return _share_below(own, null_draws.of_same_layers(data, effect))
 
 
 @measures("real-k-*", "real-rotation-all")

@@ -107,12 +107,16 @@ def _other_writers(data: xr.Dataset, of: Callable[[np.ndarray], np.ndarray]) -> 
     return others
 
 
-def of_same_layers(data: xr.Dataset) -> np.ndarray:
-    """Mean direct effect of every choice of as many heads of the induction heads' layers."""
-    direct = data.direct.mean("text")
+def of_same_layers(data: xr.Dataset, effect: xr.DataArray) -> np.ndarray:
+    """Mean effect of every choice of as many heads of the induction heads' layers.
+
+    Args:
+        data: Data of a record.
+        effect: Of each head, ``[layer, head]``.
+    """
     layers = Counter(layer for layer, _ in heads_of(data, "induction"))
     sums = [
-        [sum(heads) for heads in itertools.combinations(direct.sel(layer=layer).values, count)]
+        [sum(heads) for heads in itertools.combinations(effect.sel(layer=layer).values, count)]
         for layer, count in layers.items()
     ]
     return np.array([sum(chosen) for chosen in itertools.product(*sums)]) / layers.total()

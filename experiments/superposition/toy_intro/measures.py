@@ -128,7 +128,7 @@ def _dense(cell: xr.Dataset) -> dict[str, Estimate]:
     norms = np.linalg.norm(W, axis=1)
     cosine = np.sum(W[:, :, 0] * W[:, :, 1], axis=1) / norms[:, :2].prod(axis=1)
     return {
-        "T1-norms": mean_estimate(norms[:, :2].mean(axis=1)),
+        "T1-norms": mean_estimate(np.abs(norms[:, :2] - 1).mean(axis=1)),
         "T1-others": mean_estimate(norms[:, 2:].max(axis=1)),
         "T1-bias": mean_estimate(b[:, 2:].mean(axis=1)),
         "T1-angle": mean_estimate(np.abs(np.degrees(np.arccos(cosine)) - 90)),
@@ -144,9 +144,9 @@ def _two_digons(W: np.ndarray) -> bool:
 
 
 def _four_represented(W: np.ndarray) -> bool:
-    """Whether one of five features is dropped, and no other."""
-    norms = np.sort(np.linalg.norm(W, axis=0))
-    return bool(norms[0] <= DROPPED and norms[1] > REPRESENTED)
+    """Whether the least important feature is dropped, the last, and no other."""
+    *important, last = np.linalg.norm(W, axis=0)
+    return bool(last <= DROPPED and min(important) > REPRESENTED)
 
 
 def _all_represented(W: np.ndarray) -> bool:

@@ -286,7 +286,7 @@ def test_nulls_are_one_layer_and_the_times_of_others(monkeypatch: pytest.MonkeyP
     for draw in (exchanged, regrouped):
         monkeypatch.setattr(measures, draw.__name__, partial(draw, n_draws=50))
     two = dict.fromkeys(ARMS, True) | {"1 layer": False}
-    spread, together = np.linspace(20, 540, 20), np.full(20, 200.0)
+    spread, together = np.linspace(140, 540, 20), np.full(20, 200.0)
 
     def verdicts(record: Record) -> dict[str, str]:
         found = settle(CLAIMS, *measures.measure(record), measures.nulls(record))

@@ -7,15 +7,22 @@ import xarray as xr
 from experiments.induction.shared.phase_change import (
     has_changed,
     jump_share,
+    jumps,
     last_score,
+    of_size,
     steepest_fall,
 )
 
 
 def curves() -> xr.Dataset:
     """Three members that save 4, 2 and 3 nats, of which 2.6, 1.9 and 2.4 in one quarter."""
-    end = [-4.0, -2.0, -2.5]
-    score = np.array([[0.0, 0.0, 0.5], [-1.4, -0.1, 0.5], [-4.0, -2.0, -0.1], end, end, end])
+    score = -np.array(
+        [
+            [0.0, 0.0, 2.6, 2.6, 3.3, 4.0],
+            [0.0, 0.1, 2.0, 2.0, 2.0, 2.0],
+            [-0.5, -0.5, 0.1, 2.5, 2.5, 2.5],
+        ]
+    ).T
     return xr.Dataset({"in_context": (("step", "member"), score)}, {"step": 10 * np.arange(6)})
 
 
@@ -41,3 +48,16 @@ def test_a_window_lies_between_measurements_and_ends_with_the_last_one() -> None
 def test_context_that_saves_nothing_has_no_step() -> None:
     # Every jump is above a step below zero.
     assert not has_changed(curves(), -0.1).any() and not has_changed(curves(), 0.0).any()
+
+
+def test_a_gain_that_forms_evenly_is_no_jump_however_large() -> None:
+    steps = np.arange(13)
+    even, late = steps / 12.0, (steps >= 6) * 1.0
+    score = -4 * np.stack([even, late, 1 - (1 - even) ** 2], axis=1)
+    members = xr.Dataset({"in_context": (("step", "member"), score)}, {"step": steps})
+    # In no sixth does an even gain, or one that slows down, have more than in an earlier one.
+    assert jumps(members).values.tolist() == [False, True, False]
+    large = of_size(members, 400.0)
+    assert last_score(large) == pytest.approx(400)
+    assert has_changed(large, 4.0).values.tolist() == [False, True, False]
+    assert not jumps(members.assign(in_context=-members.in_context)).any(), "a loss by context"

@@ -189,7 +189,9 @@ def test_planted_numbers_settle_the_claims() -> None:
     assert verdicts.pop("real-first-half") == FAILS
     assert verdicts.pop("real-ablation-previous") == FAILS  # planted: it costs nothing
     # Planted alike for all heads and all random sets, these tell nothing of induction heads.
+    # Attention to the right token alone decides which heads write for it.
     alike = {"keys-earlier", "prose-pairs", "prose-pairs-most", "prose-in-context-ablated"}
+    alike |= {"copying"}
     assert {k for k, v in verdicts.items() if v == WOULD_HOLD} == {f"real-{k}" for k in alike}
     assert set(verdicts.values()) == {HOLDS, WOULD_HOLD}
     record.data.scores[0, :, KINDS.index("prefix"), 23, 2] += 0.01
@@ -239,6 +241,9 @@ def test_five_heads_stand_among_all_choices_of_their_layers() -> None:
     ]
     less = np.mean(np.array(sums) < sum(mean[cell] for cell in own) - 1e-9)
     assert len(sums) == 3024 and estimates(data)["real-copying"].value == pytest.approx(less)
+    # All heads write alike for what they look at: the five that look there have most.
+    (drawn,) = nulls(planted())["false world"]["real-copying"]
+    assert drawn.value == 3023 / 3024
 
 
 def test_the_best_writer_and_keys_over_queries_stand_among_other_writers() -> None:
