@@ -82,7 +82,7 @@ def _sparse_is_weak(
 def _shrinkage(data: xr.Dataset, rng: np.random.Generator, there: bool) -> dict[str, np.ndarray]:
     ratio = xr.zeros_like(data.norm_ratio) + rng.normal(0.7, 0.01, data.norm_ratio.shape)
     if there:
-        ratio = ratio.where(ratio["kind"] != "topk", 1.0)
+        ratio = ratio.where(ratio["kind"] == "relu", 1.0)
     found = xr.full_like(data.cosine, 0.995)
     # Seeds that miss directions have any ratio, and do not count.
     missed = data.seed % 2 == 1

@@ -7,7 +7,7 @@ from circuitax.records.claims import unmet_rest
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import (
     Estimate,
-    mean_estimate,
+    geometric_estimate,
     mean_of_finite,
     share_estimate,
 )
@@ -27,8 +27,7 @@ UNEXPLAINED = 0.5
 # Share of one feature in a neuron's squared input weights from which it is pure, and least ratio of
 # a motif, by which the record was made.
 LEAST_PURITY, LEAST_RATIO, LEAST_INHIBITION = 0.9, 1.5, 0.5
-# Printed ratio of the motif's weights, and the factor within which one counts as such.
-RATIO, FACTOR = 4, 2
+RATIO = 4  # of the motif's weights, as printed
 N_DRAWS = 40
 # Share of the variance of the mean that the inputs have on which all seeds are measured
 # (docs/checks.md).
@@ -36,7 +35,7 @@ SHARED_EXAM = {"abs-beyond": 0.88}
 RATIOS = ("abs-motif-in", "abs-motif-out")
 
 
-N_SIDES = 200
+N_SIDES, N_RATIOS = 200, 1000
 
 
 def measure(record: Record) -> Measured:
@@ -56,7 +55,7 @@ def nulls(record: Record) -> Nulls:
     sweep = [_sweep(_random_neurons(data, rng)) for rng in rngs]
     random |= {name: [draw[name] for draw in sweep] for name in sweep[0] if "mono" in name}
     if len(np.unique(data.case_seed.values)) > 1:
-        motifs = [_motif(_random_ratios(data, rng)) for rng in rngs]
+        motifs = [_motif(_even_ratios(data, np.random.default_rng(i))) for i in range(N_RATIOS)]
         random |= {name: [draw[name] for draw in motifs] for name in RATIOS}
     drawn = [_with_motif(random_cases(data, rng)) for rng in rngs]
     for name in ("abs-motif", "abs-motif-sparse"):
@@ -163,16 +162,13 @@ def _random_neurons(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     )
 
 
-def _random_ratios(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """The motifs with ratios of normal weights, drawn until they are large enough to be picked."""
-    count = data.sizes["case"]
+def _even_ratios(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The motifs with ratios spread evenly in their logarithm, from the least to the largest."""
     changed = {}
     for name in ("case_in_ratio", "case_out_ratio"):
-        ratios = np.zeros(0)
-        while ratios.size < count:
-            above, below = np.abs(rng.standard_normal((2, 4 * count)))
-            ratios = np.append(ratios, (above / below)[above >= LEAST_RATIO * below])
-        changed[name] = ("case", ratios[:count])
+        largest = max(float(data[name].max()), LEAST_RATIO)
+        logs = rng.uniform(np.log(LEAST_RATIO), np.log(largest), data.sizes["case"])
+        changed[name] = ("case", np.exp(logs))
     return data.assign(changed)
 
 
@@ -265,11 +261,10 @@ def _motif(data: xr.Dataset) -> dict[str, Estimate]:
     seeds = np.unique(data.case_seed.values)
     if len(seeds) > 1:
         for end in ("in", "out"):
-            ratio = data[f"case_{end}_ratio"].values
-            near = (ratio >= RATIO / FACTOR) & (ratio <= RATIO * FACTOR)
+            misses = np.abs(np.log(data[f"case_{end}_ratio"].values / RATIO))
             # Motifs of one network are averaged first: the interval counts networks.
-            shares = [near[data.case_seed.values == seed].mean() for seed in seeds]
-            estimates[f"abs-motif-{end}"] = mean_estimate(shares, bounds=(0, 1))
+            by_network = [misses[data.case_seed.values == seed].mean() for seed in seeds]
+            estimates[f"abs-motif-{end}"] = geometric_estimate(by_network)
     return estimates
 
 

@@ -60,6 +60,13 @@ CLEARER = replace(
 )
 A_LOT = "a strong correlation, or most of the range of cosines"
 DEPENDENT = tuple(SOURCES)
+REVIVED = {
+    "circular": "46 of 48 networks have the circle with decay and without it (a correlation above "
+    "0.99). The covariance rises by 0.050 in the 13 in which decay revives features that are dead "
+    "without it (of norm below 0.2), and falls by 0.021 in the other 35.",
+    "clustered": "It rises by 0.058 in the 22 of 48 networks in which decay revives features that "
+    "are dead without it (of norm below 0.2), and falls by 0.011 in the other 26.",
+}
 AS_DIFFERENCE = (
     "As a difference the loss falls by less than that of linear models, by 0.179 for 0.197: what "
     "they gain by dependence is helpful interference too."
@@ -94,10 +101,12 @@ CLAIMS = (
     *(
         replace(DECAY, source=SOURCES[kind]).claim(
             f"constructive-decay-{kind}",
-            f"Weight decay makes a {kind} dependence worth more (log of that ratio of losses at "
-            "decay 0.3 less that without decay)",
-            at_most(0),
+            f"With weight decay interference is more constructive between {kind} features "
+            "(covariance of a feature with what the others add to it, over its variance, at decay "
+            "0.3 less that without decay)",
+            at_least(0),
             "a relation",
+            explanation=REVIVED[kind],
         )
         for kind in DEPENDENT
     ),

@@ -23,7 +23,8 @@ def measure(record: Record) -> Measured:
     data = record.data
     found: dict[str, Estimate] = {}
     if _wanted(data):
-        found = _losses(data) | _arrangements(data, record.notes["density"]) | _of_decays(data)
+        density = record.notes["density"]
+        found = _losses(data) | _arrangements(data, density) | _of_decays(data, density)
     reason = "this run has other decays, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
@@ -34,9 +35,9 @@ def nulls(record: Record) -> Nulls:
     if not _wanted(data):
         return {}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
-    decays = [shuffled(data, ["loss", "W"], "decay", rng, ["seed", "kind"]) for rng in rngs]
+    decays = [shuffled(data, ["W"], "decay", rng, ["seed", "kind"]) for rng in rngs]
     places = [shuffled(data, ["W"], "feature", rng, ["seed"]) for rng in rngs]
-    of_decays = [_of_decays(one) for one in decays]
+    of_decays = [_of_decays(one, record.notes["density"]) for one in decays]
     of_places = [_arrangements(one, record.notes["density"]) for one in places]
     change = abs(data.permuted_loss / data.loss - 1).mean("decay")
     exchanged = np.log(data.loss / data.permuted_loss).sel(kind="independent", decay=0.0).values
@@ -90,21 +91,21 @@ def clusters(data: xr.Dataset) -> np.ndarray:
     return found[..., inside & other].mean(axis=-1) - found[..., ~inside].mean(axis=-1)
 
 
-def interference(data: xr.Dataset, density: float) -> xr.DataArray:
+def interference(data: xr.Dataset, density: float, decay: int = 0) -> xr.DataArray:
     """Covariance of features with what all others add to them, over variance, ``[seed, kind]``.
 
-    ``sum_{i, j != i} (W^T W)_ij C_ij / sum_i C_ii`` at the least decay, C the covariance of
-    features.
+    ``sum_{i, j != i} (W^T W)_ij C_ij / sum_i C_ii`` at one decay, C the covariance of features.
 
     Args:
         data: Data of a record.
         density: p in (0, 1).
+        decay: Its index; the first is the least.
     """
-    W = data.W.isel(decay=0).transpose("seed", "kind", "hidden", "feature").values
+    W = data.W.isel(decay=decay).transpose("seed", "kind", "hidden", "feature").values
     C = np.stack([feature_covariance(R, density) for R in data.correlation.values])
     G = np.swapaxes(W, -1, -2) @ W * ~np.eye(C.shape[-1], dtype=bool)
     variance = np.trace(C, axis1=-2, axis2=-1)
-    loss = data.loss.isel(decay=0).transpose("seed", "kind")
+    loss = data.loss.isel(decay=decay, drop=True).transpose("seed", "kind")
     return loss.copy(data=(G * C).sum(axis=(-2, -1)) / variance)
 
 
@@ -178,12 +179,11 @@ def _arrangements(data: xr.Dataset, density: float) -> dict[str, Estimate]:
 
 
 @measures("constructive-decay-*", "constructive-circle-decay", "constructive-clusters-decay")
-def _of_decays(data: xr.Dataset) -> dict[str, Estimate]:
+def _of_decays(data: xr.Dataset, density: float) -> dict[str, Estimate]:
     """Changes from no decay to the strongest one."""
     decays = data.decay.values.tolist()
     none, high = (decays.index(decay) for decay in (DECAYS[0], DECAYS[2]))
-    log = xr.apply_ufunc(np.log, ratio(data))
-    change = log.isel(decay=high) - log.isel(decay=none)
+    change = interference(data, density, high) - interference(data, density, none)
     found = {
         f"constructive-decay-{kind}": mean_estimate(change.sel(kind=kind)) for kind in DEPENDENT
     }

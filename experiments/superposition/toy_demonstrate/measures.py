@@ -66,7 +66,11 @@ def nulls(record: Record) -> Nulls:
             "demonstrate-tail": [float(_in_tail(data.relu_W.sel(density=0.001).isel(seed=best)))],
             **{name: [draw[name] for draw in denser] for name in denser[0]},
             **{name: [draw[name] for draw in elsewhere] for name in elsewhere[0]},
-            **{name: [draw[name] for draw in beside] for name in beside[0] if "p0.53" in name},
+            **{
+                name: [draw[name] for draw in beside]
+                for name in beside[0]
+                if name.endswith(("-p0.53", "-p0.21"))
+            },
             "T7-dense-relu": [_unlike_linear(data, p) for p in data.density.values if p < 1],
             "demonstrate-rescaled": [
                 _rescaled(data.assign(scaled_norm=data.scaled_norm.roll(density=-shift)))

@@ -20,6 +20,10 @@ PAPER = ClaimSource(
     link=papers.TOY_MODELS,
     null=Null("untrained", "as many networks at their start, a seed's the same at all densities"),
 )
+IN_LABEL = Null(
+    "random",
+    "the D_i of each such feature is drawn evenly within 0.05 of the line, all that its label asks",
+)
 WINDOWS = Null("mismatched", "every other window of as many densities beside each other")
 POWER_LAW = Null(
     "false world", "a power law of 1/p through each seed's D* at the densest and the sparsest"
@@ -188,11 +192,11 @@ CLAIMS = (
         PAPER.claim(
             f"geometry-{name.replace(' ', '-')}",
             f"The line at D_i = {line} is that of {name}s: at least half of their features have a "
-            f"D_i no farther from {line} than half of the way to the nearest other of these four "
-            "lines, all densities (share of seeds)",
+            f"D_i within 1/80 of {line}, half of the way between the two lines that are nearest to "
+            "each other, all densities (share of seeds)",
             at_least(0.5),
             "most of the seeds that have any",
-            null=Null("mismatched", "the lines of the three other shapes"),
+            null=IN_LABEL,
             printed=f"a line of features at D_i = {line}, the {name}",
             explanation=explanation,
         )

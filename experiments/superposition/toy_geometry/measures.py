@@ -6,7 +6,8 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
-from circuitax.records.nulls import Nulls
+from circuitax.records.null_samples import DRAWS
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
@@ -24,6 +25,7 @@ LINES = {
     "pentagon": (5, 2),
     "square antiprism": (8, 3),
 }
+LINE_WIDTH = 1 / 80  # to each side: half of the way from 3/8 to 2/5, the two nearest lines
 MOST = 0.8  # of represented features, at which a network counts as the mixture
 LEAST_KIND = 0.2  # of them, of each kind in it
 N_DRAWS, N_OTHERS = 20, 500
@@ -59,12 +61,12 @@ def nulls(record: Record) -> Nulls:
         "mismatched": {
             "geometry-mixture": _other_densities(data),
             "T6-half": _other_windows(data),
-            **{
-                f"geometry-{name.replace(' ', '-')}": [
-                    _on_line(data, name, line) for line in LINES if line != name
-                ]
-                for name in LINES
-            },
+        },
+        "random": {
+            f"geometry-{name.replace(' ', '-')}": _in_label(
+                data, name, record.notes["tolerances"]["spread"]
+            )
+            for name in LINES
         },
     }
 
@@ -208,20 +210,29 @@ def _labels(data: xr.Dataset) -> dict[str, Estimate]:
         "geometry-mixture": share_estimate(_mixed(cell)),
     }
     for name in LINES:
-        share = _on_line(data, name, name)
-        if share is not None:
-            found[f"geometry-{name.replace(' ', '-')}"] = share
+        k, rank = LINES[name]
+        of_shape = data.polytope == data.name.values.tolist().index(name)
+        on_line = of_shape & (abs(data.dimensionality - rank / k) <= LINE_WIDTH)
+        every, there = (x.sum(["inverse_density", "feature"]).values for x in (of_shape, on_line))
+        if every.any():
+            found[f"geometry-{name.replace(' ', '-')}"] = _most_on_line(there, every)
     return found
 
 
-def _on_line(data: xr.Dataset, name: str, line: str) -> Estimate | None:
-    """Share of seeds in which at least half of a shape's features are on the line of one shape."""
-    at = {each: rank / k for each, (k, rank) in LINES.items()}
-    width = min(abs(at[line] - other) for each, other in at.items() if each != line) / 2
+def _most_on_line(there: np.ndarray, every: np.ndarray) -> Estimate:
+    """Share of the seeds with a shape in which at least half of its features are on its line."""
+    some = every > 0
+    return share_estimate(there[some] >= every[some] / 2)
+
+
+def _in_label(data: xr.Dataset, name: str, spread: float) -> Draws:
+    """The same, where each feature's D_i lies anywhere within the spread that the label allows."""
     of_shape = data.polytope == data.name.values.tolist().index(name)
-    on_line = of_shape & (abs(data.dimensionality - at[line]) <= width)
-    every, there = (each.sum(["inverse_density", "feature"]).values for each in (of_shape, on_line))
-    return share_estimate(there[every > 0] >= every[every > 0] / 2) if every.any() else None
+    every = of_shape.sum(["inverse_density", "feature"]).values
+    if not every.any():
+        return [None]
+    chance, rng = min(LINE_WIDTH / spread, 1.0), np.random.default_rng(0)
+    return [_most_on_line(rng.binomial(every, chance), every) for _ in range(DRAWS)]
 
 
 @measures("geometry-digon-*")

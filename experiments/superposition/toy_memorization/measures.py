@@ -36,7 +36,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: starts, random directions, shuffled sizes or decays, monotone curves."""
+    """Draws of the nulls: starts, random directions, sizes or decays exchanged, false worlds."""
     data, density = record.data, record.notes["density"]
     if not _wanted(data):
         return {}
@@ -44,7 +44,6 @@ def nulls(record: Record) -> Nulls:
     of_sizes = ["test_loss", "feature_dimension"]
     sizes = [shuffled(data, of_sizes, "points", rng, ["dataset"]) for rng in rngs]
     permuted: dict[str, Draws] = {
-        "memorization-generalises": [_most(one) for one in sizes],
         "memorization-no-features": [mean_estimate(_fifth_gained(one)) for one in sizes],
         "memorization-onset": [density * _onset_or_later(one) for one in sizes],
     }
@@ -54,7 +53,13 @@ def nulls(record: Record) -> Nulls:
     down, up = (_bump(_monotone(data, falls)) for falls in (True, False))
     return {
         "permuted": permuted,
+        "mismatched": {
+            "memorization-generalises": [
+                _most(data.sel(points=[size])) for size in data.points.values if size <= FEW[-1]
+            ],
+        },
         "false world": {
+            "memorization-feature-dimension": [_alone(data)],
             "memorization-bump-low": [down["memorization-bump-low"]],
             "memorization-bump-high": [up["memorization-bump-high"]],
             "memorization-norm-peak": [one["memorization-norm-peak"] for one in (down, up)],
@@ -143,14 +148,27 @@ def _samples(data: xr.Dataset) -> dict[str, Estimate]:
 def _features(data: xr.Dataset) -> dict[str, Estimate]:
     """Dimensions of features, and the pentagon."""
     first, most = data.isel(decay=0), data.points.values[-1]
-    ordered = np.sort(first.feature_dimension.transpose("points", "dataset", "feature").values)
+    of_features = first.feature_dimension.sel(points=most).transpose("dataset", "feature")
     return {
         "memorization-no-features": mean_estimate(_fifth_gained(data)),
         "memorization-pentagon": share_estimate(pentagons(data)),
-        "memorization-feature-dimension": mean_estimate(ordered[-1, :, -CORNERS:].mean(axis=1)),
+        "memorization-feature-dimension": _five_largest(of_features.values),
         "memorization-sample-share": mean_estimate(first.sample_dimension.sel(points=most)),
         "memorization-norm-plateau": mean_estimate(first.W_norm.sel(points=most)),
     }
+
+
+def _five_largest(dimensions: np.ndarray) -> Estimate:
+    """Mean of the five largest dimensions of features, ``[dataset, feature]``."""
+    return mean_estimate(np.sort(dimensions)[:, -CORNERS:].mean(axis=1))
+
+
+def _alone(data: xr.Dataset) -> Estimate:
+    """The same at the largest T, had all but the five features of largest norm no weights."""
+    most = data.W.sel(points=data.points.values[-1])
+    W = most.transpose("dataset", "hidden", "feature").values
+    norm = np.linalg.norm(W, axis=1, keepdims=True)
+    return _five_largest(dimensionalities(W * (norm >= np.sort(norm)[..., [-CORNERS]])))
 
 
 def _fifth_gained(data: xr.Dataset) -> np.ndarray:
@@ -245,19 +263,11 @@ def _monotone(data: xr.Dataset, falls: bool) -> xr.Dataset:
 
 
 def _untrained(data: xr.Dataset, std: float, rngs: list[np.random.Generator]) -> dict[str, Draws]:
-    """Draws from starts of as many sets, for the claims on features."""
-    found: dict[str, list[Estimate]] = {}
+    """Draws from starts of as many sets, for the claim on the pentagon."""
     shape = (data.sizes["dataset"], 2, data.sizes["feature"])
-    for rng in rngs:
-        W = normal_weights(rng, std, *shape)
-        largest = np.sort(dimensionalities(W), axis=-1)[:, -CORNERS:]
-        draw = {
-            "memorization-feature-dimension": mean_estimate(largest.mean(axis=1)),
-            "memorization-pentagon": share_estimate([is_pentagon(one) for one in W]),
-        }
-        for name, value in draw.items():
-            found.setdefault(name, []).append(value)
-    return {**found}
+    starts = (normal_weights(rng, std, *shape) for rng in rngs)
+    draws = [share_estimate([is_pentagon(one) for one in W]) for W in starts]
+    return {"memorization-pentagon": draws}
 
 
 def _random(data: xr.Dataset, rngs: list[np.random.Generator]) -> dict[str, Draws]:

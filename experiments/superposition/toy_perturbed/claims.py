@@ -22,7 +22,6 @@ PAPER = ClaimSource(
 FIRST_ORDER = replace(
     PAPER,
     printed="a change of first order: the loss curves of both solutions cross",
-    null=Null("false world", "one branch on both sides of the crossing, a step apart on each"),
 )
 TRAINED = replace(
     PAPER,
@@ -76,10 +75,15 @@ CLAIMS = (
     ),
     FIRST_ORDER.claim(
         "perturbed-slopes",
-        "The change is of first order: the lowest loss has a kink where the branches cross "
-        "(ratio of the slopes of pentagon and digons less 1)",
+        "The change is of first order: the lowest loss has a kink where the branches cross (its "
+        "slope in the step of ratios before that place over its slope in the step after it, less "
+        "1, over the logarithm of the ratio)",
         at_least(0.5),
-        "zero if it had none; one branch alone turns by 0.16 within two steps of the record",
+        "zero if it had none; within as many steps it turns elsewhere by 0.17 at most",
+        null=Null(
+            "mismatched",
+            "every other step of ratios, but the two whose neighbour is that of the crossing",
+        ),
     ),
     replace(TRAINED, selection="lowest exact loss of the seeds, at every ratio").claim(
         "perturbed-trained",

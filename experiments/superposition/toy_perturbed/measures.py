@@ -41,7 +41,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: networks at their start, crossings shuffled, no change of branch."""
+    """Draws of the nulls: networks at their start, crossings shuffled, other steps of ratios."""
     data = record.data
     if not _wanted(record):
         return {}
@@ -57,6 +57,8 @@ def nulls(record: Record) -> Nulls:
     rises = {"perturbed-base-rises": np.diff(mixed).min(axis=1)} if base.size > 1 else {}
     unordered = [shuffled(data, ["W", "loss"], "ratio", rng) for rng in rngs[:N_DRAWS]]
     elsewhere = set(range(data.sizes["ratio"] - 1)) - {_at_crossing(data, at)}
+    step = _exact_step(data, at)
+    turns = [turn for i, turn in bends_of_loss(data).items() if abs(i - step) > 1]
     return {
         "permuted": {
             **rises,
@@ -66,8 +68,10 @@ def nulls(record: Record) -> Nulls:
             **{name: [draw.get(name) for draw in trained] for name in trained[0]},
             **{name: [draw.get(name) for draw in bends] for name in BENT},
         },
-        "false world": _unchanged(data, at),
-        "mismatched": {"perturbed-first-order": [_step(data, i) for i in elsewhere]},
+        "mismatched": {
+            "perturbed-first-order": [_step(data, i) for i in elsewhere],
+            "perturbed-slopes": turns or [None],
+        },
     }
 
 
@@ -127,35 +131,34 @@ def own_gaps(W: np.ndarray) -> float:
 )
 def _exact(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """The crossing of the exact branches, and whether it is of first order."""
-    x = np.log(data.exact_ratio.values)
-    both = np.isfinite(data.exact_loss.values).all(axis=0)
-    slopes = [
-        np.interp(np.log(at), x[both], np.gradient(row[both], x[both]))
-        for row in data.exact_loss.values
-    ]
-    base = base_crossings(data)
+    base, step, turns = base_crossings(data), _exact_step(data, at), bends_of_loss(data)
     found = {
         "perturbed-crossing": exact(at),
         "perturbed-printed": exact(1 / at),
-        "perturbed-slopes": exact(abs(slopes[DIGONS] / slopes[PENTAGON] - 1)),
     }
+    if step in turns:
+        found["perturbed-slopes"] = exact(turns[step])
     if np.isfinite(base).sum() > 1:
         found["perturbed-base-rises"] = exact(np.diff(base[np.isfinite(base)]).min())
     return found
 
 
-def _unchanged(data: xr.Dataset, at: float) -> dict[str, list[float]]:
-    """Change of slope of each exact branch from one step before the crossing to one after.
+def bends_of_loss(data: xr.Dataset) -> dict[int, float]:
+    """Slope of the lowest exact loss before each step of ratios over that after it, less 1.
 
-    Steps are those of the record's ratios, so that smooth branches change a little.
+    Slopes are over the logarithm of the ratio, in the steps next to it. A step that lacks one of
+    them, or a loss there, is left out.
     """
-    x = np.log(data.exact_ratio.values)
-    both = np.isfinite(data.exact_loss.values).all(axis=0)
-    sides = np.log(at) + np.array([-1, 1]) * np.diff(x[both]).max()
-    slopes = [
-        np.interp(sides, x[both], np.gradient(row[both], x[both])) for row in data.exact_loss.values
-    ]
-    return {"perturbed-slopes": [float(abs(before / after - 1)) for before, after in slopes]}
+    losses = data.exact_loss.transpose("branch", "exact_ratio").values
+    lowest = np.fmin.reduce(np.where(np.isfinite(losses), losses, np.nan))
+    slopes = np.diff(lowest) / np.diff(np.log(data.exact_ratio.values))
+    turns = slopes[:-2] / slopes[2:] - 1
+    return {i + 1: float(turn) for i, turn in enumerate(turns) if np.isfinite(turn)}
+
+
+def _exact_step(data: xr.Dataset, at: float) -> int:
+    """The step of the exact ratios in which the branches cross."""
+    return int(np.searchsorted(data.exact_ratio.values, at)) - 1
 
 
 @measures("perturbed-both", "perturbed-first-order", "perturbed-trained")

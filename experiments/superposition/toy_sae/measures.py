@@ -55,9 +55,12 @@ def nulls(record: Record) -> Nulls:
     error = np.log(large.where(large > 0))
     wider = best.hedging.sel(target="narrow together", kind="relu")
     turned = [_turned(merged, rng) for rng in rngs]
-    # Two codes and more span the two dimensions, whatever the dictionary: k = 1.
-    alone = _of_finders(record.data.isel(strength=0).sel(target="small", kind="topk"))
-    one_code = _mean(alone) if np.isfinite(alone).any() else None
+    # Two codes and more of TopK span the two dimensions, whatever the dictionary: its least k, 1.
+    others = (
+        _of_finders(record.data.isel(strength=strength).sel(target="small", kind=kind))
+        for kind, strength in (("topk", 0), ("jumprelu", -1))
+    )
+    without = [_mean(kept) if np.isfinite(kept).any() else None for kept in others]
     return {
         "random": {
             "sae-large-relu": [_mean(_random_cosines(rng, of_seeds, 40, 10)) for rng in rngs],
@@ -75,7 +78,7 @@ def nulls(record: Record) -> Nulls:
             "sae-jump-shrinks-less": _exchanged(strongest.sel(target="large")),
             "sae-jump-regret": _exchanged(-error, np.exp),
         },
-        "mismatched": {"sae-shrinkage": [one_code]},
+        "mismatched": {"sae-shrinkage": without},
         "false world": {"sae-no-hedging": [_mean(wider)]},
     }
 

@@ -14,6 +14,7 @@ from experiments.superposition.toy_correlated.claims import COLLAPSED
 from experiments.superposition.toy_demonstrate import measures as toy_demonstrate
 from experiments.superposition.toy_geometry import measures as toy_geometry
 from experiments.superposition.toy_geometry.claims import NOTEBOOK_STAR
+from experiments.superposition.toy_memorization.claims import BEST_CONSTANT
 
 ENTRIES = discover()
 # Three pairs as a hexagon, members of a pair side by side; and pairs that are collapsed.
@@ -190,15 +191,31 @@ def test_halves_of_a_dimension_on_the_plateau_are_held_against_other_densities(
     assert found == [HOLDS, WOULD_HOLD, FAILS]
 
 
-def test_a_line_takes_features_up_to_half_of_the_way_to_the_next_one() -> None:
+def test_lines_are_as_wide_as_half_of_the_way_between_the_two_nearest() -> None:
     data = of_halves(4, 8)
     data["polytope"] = data.polytope.where(data.feature < 4, 2)
     found = []
-    for off in (0.04, 0.05):
+    for off in (0.012, 0.013):
         one = data.assign(dimensionality=xr.full_like(data.dimensionality, 0.75 - off))
         record = Record(one, {"n_hidden": 4})
         found.append(toy_geometry.measure(record).estimates["geometry-tetrahedron"].value)
     assert found == [1, 0]
+
+
+def test_features_anywhere_in_the_window_of_a_label_are_on_its_line_by_chance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(toy_geometry, "N_DRAWS", 1)
+    notes = {"n_hidden": 4, "init_std": 1.0}
+    notes["tolerances"] = {"represented": 0.5, "edge": 0.3, "spread": 0.05}
+    data = of_halves(4, 20)
+    for fewest, share in ((19, 1 / 4), (18, 7 / 16)):  # of one feature, and of one in two
+        here = (data.feature >= fewest) & (data.inverse_density == 4.13)
+        record = Record(data.assign(polytope=data.polytope.where(~here, 1)), notes)
+        nulls = toy_geometry.nulls(record)["random"]
+        drawn = np.mean([draw.value for draw in nulls["geometry-triangle"]])
+        assert drawn == pytest.approx(share, abs=0.02)
+        assert nulls["geometry-pentagon"] == [None]
 
 
 def of_samples(few: float, many: float) -> xr.Dataset:
@@ -233,10 +250,40 @@ def test_generalisation_is_held_against_losses_at_other_sizes() -> None:
     only_many = verdicts("toy_memorization", of_samples(2.0, 0.5), **notes)
     at_every_size = verdicts("toy_memorization", of_samples(0.6, 0.5), **notes)
     nowhere = verdicts("toy_memorization", of_samples(2.0, 1.5), **notes)
-    found = [one["memorization-generalises"] for one in (only_many, at_every_size, nowhere)]
-    assert found == [HOLDS, WOULD_HOLD, FAILS]
+    by_bias = verdicts("toy_memorization", of_samples(2.0, 0.975), **notes)
+    every = (only_many, at_every_size, nowhere, by_bias)
+    found = [one["memorization-generalises"] for one in every]
+    assert found == [HOLDS, WOULD_HOLD, FAILS, FAILS]
     # Random directions are no polygon, nor are weights at their start a pentagon.
     assert only_many["memorization-tgon-8"] == only_many["memorization-pentagon"] == HOLDS
+
+
+def test_the_best_constant_output_is_the_mean_sample() -> None:
+    rng, shape = np.random.default_rng(0), (100_000, 100)
+    x = rng.random(shape) * (rng.random(shape) < 0.05)
+    empty = ~x.any(axis=1)
+    x[empty] = np.eye(100)[rng.integers(100, size=empty.sum())]
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    mean = np.full(100, x.mean())  # all features are alike
+    loss = ((x - mean) ** 2).sum(axis=1).mean()
+    assert loss == pytest.approx(BEST_CONSTANT, abs=2e-4)
+
+
+def test_five_features_alone_have_two_fifths_each() -> None:
+    data = of_samples(2.0, 0.5)
+    data.W[..., 5:] = 0.3 * np.random.default_rng(0).normal(size=data.W[..., 5:].shape)
+    W = data.W.values[-1]
+    gram = np.einsum("ski,skj->sij", W, W)
+    D = np.einsum("sii->si", gram) ** 2 / (gram**2).sum(axis=-1)
+    cells = ("decay", "dataset", "points", "feature")
+    changed = data.assign(feature_dimension=(cells, D[None, :, None] + np.zeros((1, 1, 6, 1))))
+    record = Record(changed, {"density": 0.05, "init_std": 0.1})
+    entry = ENTRIES["toy_memorization"]
+    name = "memorization-feature-dimension"
+    (alone,) = entry.load_nulls()(record)["false world"][name]
+    assert alone.value == pytest.approx(2 / 5)
+    found = entry.load_measure()(record).estimates[name]
+    assert found.value == pytest.approx(np.sort(D)[:, -5:].mean()) and found.high < 0.4
 
 
 def test_five_features_have_dimensions_with_many_samples_and_not_with_few() -> None:

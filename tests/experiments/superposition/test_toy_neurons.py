@@ -174,6 +174,18 @@ def test_no_seed_is_judged_at_a_strength_that_was_chosen_on_itself() -> None:
     np.testing.assert_array_equal(alone.cosine.values, [[0.9]])
 
 
+def test_what_shrinks_no_codes_is_the_null_of_shrinkage() -> None:
+    record = accepted("toy_sae")
+    data, wanted = record.data.sel(target="small"), []
+    for kind, strength in (("topk", 0), ("jumprelu", -1), ("relu", -1)):
+        cell = data.sel(kind=kind).isel(strength=strength)
+        wanted.append(cell.norm_ratio.values[cell.cosine.values >= 0.99].mean())
+    draws = sae_measures.nulls(record)["mismatched"]["sae-shrinkage"]
+    found = sae_measures.measure(record).estimates["sae-shrinkage"]
+    values = [*(one.value for one in draws if isinstance(one, Estimate)), found.value]
+    assert values == pytest.approx(wanted)
+
+
 def test_one_mixed_neuron_takes_a_dense_seed_out_and_lowers_the_share_of_a_sparser_one() -> None:
     record = accepted("toy_abs")
     pure = record.data.sweep_pure.transpose("sweep_density", "sweep_seed", "sweep_neuron").copy()
@@ -205,28 +217,28 @@ def test_a_neuron_is_highly_polysemantic_from_two_even_features_on() -> None:
     assert found["abs-mono-unimportant"].value > 30
 
 
-def test_ratios_of_a_null_are_picked_as_those_of_motifs_are() -> None:
+def test_ratios_of_a_null_are_spread_evenly_up_to_the_largest_found() -> None:
     record = accepted("toy_abs")
     nulls = abs_measures.nulls(record)["random"]
     for end in ("in", "out"):
-        drawn = [draw.value for draw in nulls[f"abs-motif-{end}"]]
-        # Of |a/b| >= 1.5 of two normal numbers, whose ratio has the law of Cauchy.
-        below = np.arctan([1.5, 2, 8, np.inf])
-        share = (below[2] - below[1]) / (below[3] - below[0])
-        assert np.mean(drawn) == pytest.approx(share, abs=0.02)
+        drawn = [np.log(draw.value) for draw in nulls[f"abs-motif-{end}"]]
+        below, above = np.log(4 / 1.5), np.log(record.data[f"case_{end}_ratio"].values.max() / 4)
+        # The mean distance of an even number from a point inside.
+        wanted = (below**2 + above**2) / (2 * (below + above))
+        assert np.mean(drawn) == pytest.approx(wanted, abs=0.005)
 
 
-def test_a_motif_counts_within_a_factor_of_two_of_the_printed_ratio() -> None:
+def test_a_motif_misses_the_printed_ratio_by_a_factor_to_either_side() -> None:
     record = accepted("toy_abs")
     data = record.data
     first = data.case_seed.values == data.case_seed.values[0]
-    ratio = np.where(first, 1.9, 2.1)
-    ratio[-1] = 8.1
+    ratio = np.where(first, 2.0, 8.0)
+    ratio[-1] = 4.0
     found = abs_measures.measure(Record(data.assign(case_in_ratio=("case", ratio)), record.notes))
     last = (data.case_seed.values == data.case_seed.values[-1]).sum()
     networks = len(np.unique(data.case_seed.values))
-    share = (networks - 1 - 1 / last) / networks
-    assert found.estimates["abs-motif-in"].value == pytest.approx(share)
+    factor = 2 ** ((networks - 1 / last) / networks)
+    assert found.estimates["abs-motif-in"].value == pytest.approx(factor)
 
 
 def test_motifs_of_a_null_are_found_as_those_of_the_record() -> None:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-_ROWS = 96  # of a block, or as many as there are positions
+_ROWS = 128  # of a block, or as many as there are positions
 _OCTAVE = 4  # numbers of blocks that are told apart while they double
 
 
