@@ -30,7 +30,7 @@ CLAIMS = (
         "0.5 expected; three or more would happen once in 70 times",
         kind="relation",
         printed="1 in 10,000",
-        null=Null("random", "a coin answers"),
+        null=Null("random", "five times as many answers are wrong"),
     ),
     BRACKET.claim(
         "bracket-tower",
