@@ -216,8 +216,9 @@ ARENA_CLAIMS = (
         "0.0 and 0.2 into a head of layer 1 mostly boost its letters, direct and 0.1 into it "
         "mostly suppress them, with the exceptions that the page lists: share of 39 own logits of "
         "that sign",
-        at_least(0.75),
-        "mostly, most and generally: three quarters",
+        at_least(0.8),
+        "mostly, most and generally; with letters shuffled 0.4 % of draws reach it, and 5 % three "
+        "quarters",
         n=1,
         kind="relation",
         printed="0.1: mostly negative; 0.0 and 0.2: most strongly positive; direct: generally "

@@ -88,8 +88,9 @@ CLAIMS = (
     BRACKET.claim(
         "bracket-opposite",
         "head 0.0 writes opposite vectors for ( and ): cosine",
-        at_most(-0.95),
-        "close to -1",
+        at_most(-0.99),
+        "close to -1; a head of nearly one direction writes such vectors for embeddings turned at "
+        "random in 0.15 % of draws, and -0.95 in 8.7 %",
         n=1,
         kind="relation",
         selection="one model",

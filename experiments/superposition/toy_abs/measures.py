@@ -76,12 +76,16 @@ def nulls(record: Record) -> Nulls:
             difference_estimate(row[spread], row[~spread]) for row in shuffled
         ]
     beside = [share_estimate(one) for p in (0.1, 0.01) if (one := _neurons(data, p)[1]).size]
+    shares, density = monosemantic(data), data.sweep_density.values
+    around = [shares[i] for p in (0.3, 0.03) for i in _where(density, p)]
+    alike = [mean_of_finite(one, bounds=(0, 1)) for one in around if np.isfinite(one).any()]
     return {
         "random": random,
         "permuted": permuted,
         "mismatched": {
             "abs-mono-p0.03": beside or [None],
             "abs-mono-p0.3": [_sweep(data).get("abs-mono-p0.1")],
+            "abs-mono-p0.1": alike or [None],
         },
         "untrained": {"abs-beyond": [0.0]},
     }

@@ -55,9 +55,13 @@ def nulls(record: Record) -> Nulls:
         start = _at_start(record, np.random.default_rng(i))
         found.append(_star(start) | _each(start, m) | _labels(start))
     smooth = _star(data.assign(dimensions_per_feature=_power_law(data)))
+    held = _star(data.assign(dimensions_per_feature=_half_then_power_law(data)))
     return {
         "untrained": {name: [draw[name] for draw in found] for name in found[0]},
-        "false world": {name: [smooth[name]] for name in ("T5-plateau", "T5-values")},
+        "false world": {
+            "T5-plateau": [smooth["T5-plateau"]],
+            "T5-values": [smooth["T5-values"], held["T5-values"]],
+        },
         "mismatched": {
             "geometry-mixture": _other_densities(data),
             "T6-half": _other_windows(data),
@@ -123,6 +127,15 @@ def _power_law(data: xr.Dataset) -> xr.DataArray:
         np.log(star.isel(inverse_density=i)) for i in (x.values.argmin(), x.values.argmax())
     )
     return np.exp(dense + (sparse - dense) * (x - x.min()) / (x.max() - x.min()))
+
+
+def _half_then_power_law(data: xr.Dataset) -> xr.DataArray:
+    """D* that is 1/2 to the end of the plateau, and falls from there as a power of 1/p."""
+    star, x = data.dimensions_per_feature, np.log(data.inverse_density)
+    end = float(np.log(plateau(data).inverse_density.max()))
+    sparse = np.log(star.isel(inverse_density=x.values.argmax()))
+    part = ((x - end) / (x.max() - end)).clip(0)
+    return np.exp(np.log(0.5) + (sparse - np.log(0.5)) * part)
 
 
 def best_factors(data: xr.Dataset) -> list[Transition]:
