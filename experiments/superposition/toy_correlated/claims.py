@@ -123,11 +123,16 @@ CLAIMS = (
     ),
     EVERY.claim(
         "correlated-local-bases",
-        "Two sets of ten in ten dimensions: each diagonal block of W^T W is near the identity "
-        "(mean absolute difference of an entry, mean of seeds)",
-        at_most(0.05),
-        "the paper says 'approximately'; no weights at all have 0.1",
+        "Two sets of ten in ten dimensions: each diagonal block B of W^T W is near the identity "
+        "(norm of B - I over that of I, of the worse block; mean of seeds)",
+        at_most(0.35),
+        "the paper says 'approximately'; half of the way to ten features with a direction each and "
+        "ten with none, which have 0.71",
         printed="each 10 by 10 block of W^T W on the diagonal is approximately the identity",
+        null=Null(
+            "false world",
+            "in each network two features are set to 0, or ten; or the two sets are shuffled",
+        ),
     ),
     EVERY.claim(
         "correlated-across",

@@ -22,7 +22,7 @@ PAPER = ClaimSource(
 )
 DIRECTIONS = Null("random", "as many hidden vectors in random directions, in as many sets")
 START = Null("untrained", "W as normal as at the start, in as many sets")
-ALONE = Null("false world", "the weights of all but the five largest features are set to 0")
+ALONE = Null("false world", "the weights of all but the five features are set to 0")
 FEW_POINTS = Null("mismatched", "the sizes T of 8 and fewer in the place of the largest")
 SIZES = Null("permuted", "the sizes T are shuffled within each set")
 FALLS = Null("false world", "the test losses of each set in falling order, without any bump")
@@ -115,7 +115,7 @@ CLAIMS = (
     PAPER.claim(
         "memorization-feature-dimension",
         "The D_f of the five features are below 2/5, because all others share their dimensions "
-        "(mean of the five largest at the largest T)",
+        "(mean of the five at the largest T, of the sets that represent five)",
         between(0.2, 0.3875),
         "clearly features, and below 2/5 by half of the way to 3/8: five that share with no other "
         "feature have 2/5 at most, by algebra",

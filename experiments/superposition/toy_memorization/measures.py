@@ -59,7 +59,7 @@ def nulls(record: Record) -> Nulls:
             ],
         },
         "false world": {
-            "memorization-feature-dimension": [_alone(data)],
+            "memorization-feature-dimension": [_of_five(data, alone=True)],
             "memorization-bump-low": [down["memorization-bump-low"]],
             "memorization-bump-high": [up["memorization-bump-high"]],
             "memorization-norm-peak": [one["memorization-norm-peak"] for one in (down, up)],
@@ -148,27 +148,31 @@ def _samples(data: xr.Dataset) -> dict[str, Estimate]:
 def _features(data: xr.Dataset) -> dict[str, Estimate]:
     """Dimensions of features, and the pentagon."""
     first, most = data.isel(decay=0), data.points.values[-1]
-    of_features = first.feature_dimension.sel(points=most).transpose("dataset", "feature")
-    return {
+    found = {
         "memorization-no-features": mean_estimate(_fifth_gained(data)),
         "memorization-pentagon": share_estimate(pentagons(data)),
-        "memorization-feature-dimension": _five_largest(of_features.values),
         "memorization-sample-share": mean_estimate(first.sample_dimension.sel(points=most)),
         "memorization-norm-plateau": mean_estimate(first.W_norm.sel(points=most)),
     }
+    if five := _of_five(data):
+        found["memorization-feature-dimension"] = five
+    return found
 
 
-def _five_largest(dimensions: np.ndarray) -> Estimate:
-    """Mean of the five largest dimensions of features, ``[dataset, feature]``."""
-    return mean_estimate(np.sort(dimensions)[:, -CORNERS:].mean(axis=1))
+def _of_five(data: xr.Dataset, alone: bool = False) -> Estimate | None:
+    """Mean dimension of the five features of the sets that represent five, at the largest T.
 
-
-def _alone(data: xr.Dataset) -> Estimate:
-    """The same at the largest T, had all but the five features of largest norm no weights."""
+    None where there are no two such sets. With ``alone`` all other features have no weights.
+    """
     most = data.W.sel(points=data.points.values[-1])
     W = most.transpose("dataset", "hidden", "feature").values
     norm = np.linalg.norm(W, axis=1, keepdims=True)
-    return _five_largest(dimensionalities(W * (norm >= np.sort(norm)[..., [-CORNERS]])))
+    kept = norm > norm.max(axis=-1, keepdims=True) / 2
+    dimensions = dimensionalities(W * kept if alone else W)
+    has_five = kept[:, 0].sum(axis=-1) == CORNERS
+    if has_five.sum() < 2:
+        return None
+    return mean_estimate(dimensions[has_five][kept[has_five, 0]].reshape(-1, CORNERS).mean(axis=1))
 
 
 def _fifth_gained(data: xr.Dataset) -> np.ndarray:

@@ -112,6 +112,20 @@ def test_pairs_are_held_against_random_directions_and_random_seeds(
     assert every["correlated-trained-collapsed"] == WOULD_HOLD
 
 
+def test_features_without_a_direction_are_seen_in_the_worse_basis() -> None:
+    data = of_pairs(polar(np.zeros(4)), np.ones((8, 1, 1, 1), bool))
+    W = np.zeros(data.basis_W.shape)
+    W[..., :10], W[..., 10:] = np.eye(10), np.eye(10)
+    W[..., 3] = 0  # one of ten: sqrt(1 / 10) of the norm of the identity
+    found = toy_correlated._basis(data.assign(basis_W=data.basis_W.copy(data=W)))
+    assert found["correlated-local-bases"].value == pytest.approx(10**-0.5)
+    two, ten, shuffled = toy_correlated._without_bases(data)
+    for one, dropped in ((two, 2), (ten, 10)):
+        gone = (np.linalg.norm(one.basis_W.values, axis=-2) == 0).sum(axis=-1)
+        assert (gone >= dropped).all() and not one.basis_W.equals(data.basis_W)
+    assert shuffled.basis_W.shape == data.basis_W.shape
+
+
 def test_pairs_that_collapse_alike_at_all_densities_do_not_rise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -271,7 +285,8 @@ def test_the_best_constant_output_is_the_mean_sample() -> None:
 
 def test_five_features_alone_have_two_fifths_each() -> None:
     data = of_samples(2.0, 0.5)
-    data.W[..., 5:] = 0.3 * np.random.default_rng(0).normal(size=data.W[..., 5:].shape)
+    data.W[..., 5:] = 0.1 * np.random.default_rng(0).normal(size=data.W[..., 5:].shape)
+    data.W[:, 0, :, 5] = data.W[:, 0, :, 4]  # a sixth feature in the first set, which is left out
     W = data.W.values[-1]
     gram = np.einsum("ski,skj->sij", W, W)
     D = np.einsum("sii->si", gram) ** 2 / (gram**2).sum(axis=-1)
@@ -283,7 +298,8 @@ def test_five_features_alone_have_two_fifths_each() -> None:
     (alone,) = entry.load_nulls()(record)["false world"][name]
     assert alone.value == pytest.approx(2 / 5)
     found = entry.load_measure()(record).estimates[name]
-    assert found.value == pytest.approx(np.sort(D)[:, -5:].mean()) and found.high < 0.4
+    assert found.value == pytest.approx(D[1:, :5].mean()) and found.high < 0.4
+    assert found.n == len(W) - 1
 
 
 def test_five_features_have_dimensions_with_many_samples_and_not_with_few() -> None:
