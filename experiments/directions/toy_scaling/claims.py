@@ -144,7 +144,7 @@ CLAIMS = (
         "Weight decay decides how many features are represented (share at decay -1 less that at "
         "0.5, alpha = 1)",
         at_least(0.5),
-        "a relation: from about 1 to about m/n, which is 0.08 to 0.21",
+        "a relation: from about 1 to about m/n, which is 0.01 to 0.10",
         kind="relation",
         printed="weight decay decides: about all features represented, or about m/n of them",
         null=START,

@@ -93,7 +93,7 @@ ARENA_CLAIMS = (
     PALINDROME.claim(
         "palindrome-looks",
         "head 1.0 looks from the end to broken positions: its attention there over that to equal "
-        "ones (17, 19 left out; to 20 it does not look either)",
+        "ones (17, 19 and 20 left out, to which it does not look)",
         at_least(2),
         "twice as much",
         kind="relation",

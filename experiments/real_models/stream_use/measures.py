@@ -15,7 +15,7 @@ from experiments.real_models.stream_use.claims import CLAIMS
 # Random directions of 576 dimensions have cosines with a deviation of 0.04.
 NEGATIVE = -0.3
 LARGE = -0.9  # eigenvalue score, below which a head erases
-PRESENT = 1 / 3  # attention to the present token, from which a head counts as attending to it
+PRESENT = 1 / 2  # attention to the present token, from which a head attends primarily to it
 # Draws of the nulls, random heads that the least of all is drawn from, and random embeddings.
 DRAWS, HEADS, SPECTRA = 500, 540, 20
 

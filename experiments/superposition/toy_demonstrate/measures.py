@@ -126,7 +126,7 @@ def _linear(data: xr.Dataset) -> dict[str, Estimate]:
     ratio = data.linear_b.values[..., ignored] / (data.density.values[None, :, None] / 2)
     found = {
         "T7-gram": mean_estimate(miss.max(axis=1)),
-        "T7-bias": mean_estimate(ratio.mean(axis=(1, 2))),
+        "T7-bias": mean_estimate(np.abs(ratio - 1).mean(axis=(1, 2))),
     }
     if 1 in data.density.values:
         found["T7-dense-relu"] = _unlike_linear(data, 1.0)

@@ -105,18 +105,18 @@ def _other_densities(data: xr.Dataset) -> list[Estimate | None]:
 
 
 def _other_windows(data: xr.Dataset) -> list[Estimate | None]:
-    """Medians of D_i in windows of as many densities as the plateau has, without the plateau."""
+    """Median distances from 1/2 in all other windows of as many densities as the plateau has."""
     data = data.sortby("inverse_density")
     size = plateau(data).sizes["inverse_density"]
-    windows = np.lib.stride_tricks.sliding_window_view(_medians(data), size, axis=1).mean(axis=-1)
+    windows = np.lib.stride_tricks.sliding_window_view(_from_half(data), size, axis=1).mean(axis=-1)
     first = int((data.inverse_density < PLATEAU[0]).sum())
     return [mean_estimate(one) for i, one in enumerate(windows.T) if i != first]
 
 
-def _medians(data: xr.Dataset) -> np.ndarray:
-    """Median of the D_i of features that have any dimension, ``[seed, inverse_density]``."""
+def _from_half(data: xr.Dataset) -> np.ndarray:
+    """Median distance from 1/2 of the D_i that are not 0, ``[seed, inverse_density]``."""
     D = data.dimensionality
-    median = D.where(D > LEAST_DIMENSIONALITY).median("feature")
+    median = np.abs(D.where(D > LEAST_DIMENSIONALITY) - 1 / 2).median("feature")
     return np.asarray(median.transpose("seed", "inverse_density"))
 
 
@@ -164,7 +164,7 @@ def _star(data: xr.Dataset) -> dict[str, Estimate]:
     flat = plateau(data).dimensions_per_feature.transpose("seed", ...).values
     n = data.sizes["seed"]
     return {
-        "T5-dense": mean_estimate(star.sel(inverse_density=1.0)),
+        "T5-dense": mean_estimate(np.abs(star.sel(inverse_density=1.0) - 1)),
         "T5-plateau": resampled_estimate(
             lambda seeds: float(np.abs(flat[seeds].mean(axis=0) - 0.5).max()), n
         ),
@@ -186,7 +186,7 @@ def _each(data: xr.Dataset, m: int) -> dict[str, Estimate]:
     return {
         "T6-bound": exact(total.max(), data.sizes["seed"]),
         "T6-sum": mean_estimate(total.min("inverse_density")),
-        "T6-half": mean_estimate(_medians(plateau(data)).mean(axis=1)),
+        "T6-half": mean_estimate(_from_half(plateau(data)).mean(axis=1)),
         "T6-half-mean": mean_estimate(kept.mean(["inverse_density", "feature"])),
     }
 

@@ -16,8 +16,10 @@ PAPER = ClaimSource(
     why=COUNT,
     origin="published",
     link=papers.TOY_MODELS,
-    null=Null("untrained", "1,000 networks at their start, each by itself"),
+    null=Null("mismatched", "the best solution of each other density"),
 )
+# Starts have no monosemantic neuron and often as many features, which other densities have not.
+STARTS = Null("untrained", "1,000 networks at their start, each by itself")
 OURS = replace(
     PAPER, source="ours, on the paper's 1,000 models a density", cites=(), origin="ours", link=""
 )
@@ -34,6 +36,7 @@ CLAIMS = (
             f"p = {p:g}: the best solution has {count} monosemantic neurons",
             near(count, 0),
             printed=f"{count} monosemantic neurons",
+            null=PAPER.null if count else STARTS,
         )
         for p, count in MONOSEMANTIC.items()
     ),
@@ -45,6 +48,7 @@ CLAIMS = (
             near(1, 0),
             printed=f"{count} features in {5 - MONOSEMANTIC[p]} shared and {MONOSEMANTIC[p]} "
             "other neurons",
+            null=PAPER.null if MONOSEMANTIC[p] else STARTS,
         )
         for p, count in REPRESENTED.items()
     ),

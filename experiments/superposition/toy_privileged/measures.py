@@ -32,8 +32,7 @@ def measure(record: Record) -> Measured:
     for p, cell in _named(data, MONOSEMANTIC):
         found[f"privileged-mono-p{p:g}"] = _of_best(cell, "monosemantic")
     for p, cell in _named(data, REPRESENTED):
-        both = _as_printed(p, cell.represented.values, cell.monosemantic.values)
-        found[f"privileged-features-p{p:g}"] = best_estimate(cell.loss.values, both)
+        found[f"privileged-features-p{p:g}"] = _printed_best(p, cell)
     for _, cell in _named(data, (0.35,)):
         found["privileged-code"] = _of_best(cell, "polysemantic")
     for _, cell in _named(data, (0.03,)):
@@ -51,7 +50,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: networks at their start, and normal losses."""
+    """Draws of the nulls: the best of other densities, networks at their start, normal losses."""
     data = record.data
     rng = np.random.default_rng(0)
     shape = (N_STARTS, data.sizes["neuron"], data.sizes["feature"])
@@ -59,8 +58,6 @@ def nulls(record: Record) -> Nulls:
         normal_weights(rng, record.notes["init_std"], *shape), record.notes["represented"]
     )
     untrained: dict[str, Draws] = {
-        "privileged-code": start["polysemantic"],
-        "privileged-pairs": start["paired"],
         **{f"privileged-mono-p{p:g}": start["monosemantic"] for p in MONOSEMANTIC},
         **{
             f"privileged-features-p{p:g}": _as_printed(
@@ -71,11 +68,29 @@ def nulls(record: Record) -> Nulls:
     }
     sparse = data.isel(density=data.density.values <= 0.15)
     if not sparse.sizes["density"]:
-        return {"untrained": untrained}
+        return {"untrained": untrained, "mismatched": _of_others(data)}
     mean, std = sparse.loss.mean("restart"), sparse.loss.std("restart")
     normal = [sparse.loss.copy(data=rng.standard_normal(sparse.loss.shape)) for _ in range(N_DRAWS)]
     rare = [_rare(sparse.assign(loss=mean + std * one)) for one in normal]
-    return {"untrained": untrained, "random": {"privileged-best-is-rare": rare}}
+    return {
+        "untrained": untrained,
+        "mismatched": _of_others(data),
+        "random": {"privileged-best-is-rare": rare},
+    }
+
+
+def _of_others(data: xr.Dataset) -> dict[str, Draws]:
+    """The best solutions of all other densities in the place of one."""
+    found: dict[str, Draws] = {}
+    for p in MONOSEMANTIC:
+        others = [cell for _, cell in _named(data, MONOSEMANTIC.keys() - {p})]
+        found[f"privileged-mono-p{p:g}"] = [_of_best(cell, "monosemantic") for cell in others]
+        found[f"privileged-features-p{p:g}"] = [_printed_best(p, cell) for cell in others]
+        if p == 0.35:
+            found["privileged-code"] = [_of_best(cell, "polysemantic") for cell in others]
+        if p == 0.03:
+            found["privileged-pairs"] = [_of_best(cell, "paired") for cell in others]
+    return {name: draws or [None] for name, draws in found.items()}
 
 
 def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
@@ -112,6 +127,12 @@ def _as_printed(p: float, represented: np.ndarray, monosemantic: np.ndarray) -> 
     """1 where a network has both counts that are printed for the density, else 0."""
     both = (represented == REPRESENTED[p]) & (monosemantic == MONOSEMANTIC[p])
     return both.astype(float)
+
+
+def _printed_best(p: float, cell: xr.Dataset) -> Estimate:
+    """The same of the restart with the lowest loss."""
+    both = _as_printed(p, cell.represented.values, cell.monosemantic.values)
+    return best_estimate(cell.loss.values, both)
 
 
 def _of_best(cell: xr.Dataset, count: str) -> Estimate:
