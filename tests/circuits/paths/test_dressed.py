@@ -61,8 +61,8 @@ GATES = {
 }
 
 
-def tiny(name: str) -> Model:
-    sizes = {"d_vocab": 11, "n_ctx": 8, "n_layers": L, "n_heads": H, "d_model": 8, "d_mlp": 7}
+def tiny(name: str, n_ctx: int = 8) -> Model:
+    sizes = {"d_vocab": 11, "n_ctx": n_ctx, "n_layers": L, "n_heads": H, "d_model": 8, "d_mlp": 7}
     spec = cx.TransformerSpec(**sizes).replace(**CASES[name])
     model = cx.init(jax.random.key(1), spec.replace(post_norm=False, qk_norm=False), float)
     if spec.post_norm:  # no model that is trained here has them, those that are loaded do

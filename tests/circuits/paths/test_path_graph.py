@@ -172,6 +172,29 @@ def test_mlps_as_sources_are_biases_of_the_graph_of_heads(x64: None) -> None:
     np.testing.assert_allclose(edges[:2].sum(axis=1), edges[:, :2].sum(axis=0), rtol=1e-10)
 
 
+def test_many_nodes_and_positions_fill_several_blocks(x64: None) -> None:
+    rng, n_ctx = np.random.default_rng(0), 40
+    model = tiny("gated_biases", n_ctx=n_ctx)
+    seen = jax.jit(run, static_argnames="outputs")(
+        model, jnp.asarray(rng.integers(0, model.d_vocab, n_ctx)), outputs=True
+    )
+    frozen = frozen_model(seen)
+    cells = rng.permutation([(layer, unit, at) for layer, unit, at in np.ndindex(L, 5, n_ctx)])
+    nodes = [Node("head", 1, head, at) for head in range(H) for at in (3, 17, 39)]
+    nodes += [Node("unit", *(int(i) for i in cell)) for cell in cells[:34]]
+    nodes.append(Node("unit", 0, 5, 12))
+    w = frozen.read_out.W_U[:, 5]
+    edges = np.asarray(path_graph(frozen, nodes, n_ctx - 1, w).edges)
+    n, alone = len(nodes), path_groups(frozen, n_ctx - 1, w).by_source
+    np.testing.assert_allclose(edges[:n].sum(axis=1), edges[:, :n].sum(axis=0), atol=1e-10)
+    np.testing.assert_allclose(edges[-1].sum(), alone.sum(), rtol=1e-10)
+    # Without the last unit what each source gave to it goes on, as its share of the unit's flow.
+    fewer = np.asarray(path_graph(frozen, nodes[:-1], n_ctx - 1, w).edges)
+    through = np.outer(edges[:, n - 1], edges[n - 1]) / edges[n - 1].sum()
+    want = np.delete(np.delete(edges + through, n - 1, axis=0), n - 1, axis=1)
+    np.testing.assert_allclose(fewer, want, rtol=1e-8, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", ["gated_biases", "post_ln"])
 def test_nodes_in_another_order_have_the_same_edges(name: str, x64: None) -> None:
     frozen = frozen_of(name)

@@ -32,8 +32,9 @@ def test_every_position_that_a_source_reaches_has_a_row_in_its_block(
 
 
 def test_late_sources_wait_in_blocks_of_their_own() -> None:
-    # Of 128 rows, three sources of 50 need two blocks; the second begins in layer 5.
-    begins = np.asarray(source_rows([0, 0, 0], [0, 5, 0], 50).begins)
+    # A block has 150 rows: of four sources of 50 one waits, which begins in layer 5, with the empty
+    # one.
+    begins = np.asarray(source_rows([0, 0, 0, 0], [0, 5, 0, 2], 50).begins)
     assert begins.tolist() == [0, 5]
 
 

@@ -1,7 +1,7 @@
 """Heads, hidden units and MLPs at single positions, chosen as the nodes of a graph of paths.
 
 A layer has its nodes in slots, and slots come in blocks: what is computed of nodes is computed of
-the blocks that have any, and choices of as many nodes have arrays of the same shapes.
+the blocks that have any, and most choices of as many nodes have arrays of the same shapes.
 """
 
 import math
@@ -18,7 +18,7 @@ from circuitax.documented import documented
 
 HEAD, UNIT, MLP, NOTHING = range(4)
 SLOTS_A_BLOCK = 8
-_SLOTS = 32  # nodes of a layer; of more, a power of two times as many
+_SLOTS = 32  # of a layer at most, or a power of two times as many
 
 
 @documented
@@ -74,7 +74,9 @@ class ChosenNodes(NamedTuple):
 
 
 def chosen_nodes(frozen: FrozenModel, nodes: Sequence[Node]) -> ChosenNodes:
-    """The nodes in slots by layer: as many in each as there are nodes, up to a fixed number.
+    """The nodes in slots by layer: as many in each as there are nodes, in whole blocks.
+
+    Of more than 32 nodes it is 32, or a power of two times as many where one layer has more.
 
     Args:
         frozen: The frozen model of one text.

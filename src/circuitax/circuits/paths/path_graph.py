@@ -93,9 +93,9 @@ def path_graph(
     g_v``, where W_v is the map of v and g_v the logit's direction carried back to where it writes.
 
     Cost: a linear pass with a row for each source and position that it reaches, some ``n_ctx² / 2``
-    for the tokens and one for a node at the last position; rows of a node from its layer on. Rows
-    and nodes of a layer come in blocks, of which those are computed that have begun, and their
-    number is rounded up, so that most choices of as many nodes share a program.
+    for the tokens and one for a node at the last position, from its layer on. Rows and nodes of a
+    layer come in blocks: of rows those are computed that have begun, of nodes those that have any.
+    Their number is rounded up, so that most choices of as many nodes share a program.
 
     Args:
         frozen: The frozen model of one text. Hidden units and MLPs need it dressed.

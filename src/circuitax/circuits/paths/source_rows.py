@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-_ROWS = 128  # of a block, or as many as there are positions
+_ROWS = 128  # of a block at least, which holds all positions once or several times
 _OCTAVE = 4  # numbers of blocks that are told apart while they double
 
 
@@ -24,7 +24,7 @@ class SourceRows(NamedTuple):
     Attributes:
         source: Of each row; the one that has nothing where a block is not full.
         place: Its position.
-        begins: The first layer in which a source of each block writes.
+        begins: The first layer in which a source of each block writes; no layer where it has none.
         of: The row of each source and position: one that is always of zeros, where it has none.
     """
 
@@ -49,7 +49,7 @@ def source_rows(first: Sequence[int], layers: Sequence[int], n_ctx: int) -> Sour
         layers: The layer in which each writes.
         n_ctx: Number of positions.
     """
-    n_rows, never = max(_ROWS, n_ctx), np.iinfo(np.int32).max
+    n_rows, never = n_ctx * math.ceil(_ROWS / n_ctx), np.iinfo(np.int32).max
     sizes, begins = [*(n_ctx - at for at in first), 1], [*layers, never]
     blocks: list[list[int]] = []
     taken: list[int] = []
@@ -86,12 +86,15 @@ def of_blocks(
         begun: Mask of the blocks.
         product: Of the rows of one block.
         rows: As many for each block.
+
+    Its gradient computes each block once more: what the product reads besides is not kept for each.
     """
     n_blocks = begun.shape[0]
 
     def none(*block: Array) -> PyTree[Array]:
         return jax.tree.map(jnp.zeros_like, jax.eval_shape(product, *block))
 
+    @jax.checkpoint
     def one(_: None, each: tuple[Array, list[Array]]) -> tuple[None, PyTree[Array]]:
         return None, jax.lax.cond(each[0], product, none, *each[1])
 
