@@ -134,7 +134,7 @@ def test_a_run_is_composed_once_and_its_calls_are_those_of_the_architecture(
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_name != "enter":
             # Without the shape checks that tests put around every function.
-            if re.search("/circuitax/|/hydra/", frame.f_code.co_filename):
+            if re.search("/src/circuitax/|/hydra/", frame.f_code.co_filename):
                 calls.append(frame.f_code.co_name)
             frame = frame.f_back
         return original(*arguments)
