@@ -15,12 +15,7 @@ from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from experiments.induction.induction_depth.claims import CLAIMS, LAST_PART, LEVEL
 from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE
-from experiments.induction.shared.phase_change import (
-    has_changed,
-    jump_share,
-    last_score,
-    of_size,
-)
+from experiments.induction.shared.phase_change import has_changed, jump_share, last_score, of_size
 
 # Heads are compared within their layers; the null of these claims shuffles them there.
 WITHIN_LAYERS = (

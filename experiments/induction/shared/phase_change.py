@@ -6,11 +6,8 @@ that models of two layers end with, and the window as its share of training. A l
 forms evenly falls by as much in a window, and is no jump: it must fall faster than before.
 """
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-
-from circuitax.circuits.losses.phase_change import speed_up
 
 BEFORE, AFTER = 0.15, 0.4  # nats, as printed
 PRINTED_STEP = (AFTER - BEFORE) / AFTER
@@ -57,12 +54,10 @@ def jumps(members: xr.Dataset) -> xr.DataArray:
 
     Source: induction-heads paper, "the phase change ... in a narrow window"; the rule is ours.
     """
-    score = members.in_context.transpose("member", "step")
-    steps = score.step.values.astype(float)
-    width = JUMP_WINDOW * (steps[-1] - steps[0])
-    faster = np.asarray(speed_up(jnp.asarray(steps), jnp.asarray(score.values), width))
-    last = -score.isel(step=-1)
-    return (last > 0) & (last.copy(data=faster) >= JUMP * last)
+    falls = _falls(members, JUMP_WINDOW)
+    slowest = np.minimum.accumulate(falls.values, axis=falls.get_axis_num("step"))
+    last = -members.in_context.isel(step=-1)
+    return (last > 0) & ((falls - slowest).max("step") >= JUMP * last)
 
 
 def of_size(members: xr.Dataset, score: float) -> xr.Dataset:
@@ -87,10 +82,15 @@ def steepest_fall(members: xr.Dataset) -> xr.DataArray:
         members: With ``in_context`` ``[step, member]``, interpolated linearly; windows begin at a
             measurement, or end with the last one.
     """
+    return _falls(members, PRINTED_WINDOW).max("step")
+
+
+def _falls(members: xr.Dataset, window: float) -> xr.DataArray:
+    """Falls in windows that are a share of training, by the measurement at which each begins."""
     score, steps = members.in_context, members.step.values
     first, last = float(steps[0]), float(steps[-1])
-    width = PRINTED_WINDOW * (last - first)
+    width = window * (last - first)
     starts = np.minimum(steps, last - width)
     ends = np.minimum(starts + width, last)  # rounding may go beyond the last measurement
     before, after = (score.interp(step=at).assign_coords(step=steps) for at in (starts, ends))
-    return (before - after).max("step")
+    return before - after

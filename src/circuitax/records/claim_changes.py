@@ -25,7 +25,7 @@ WORDS = ("added", "removed", "allowed", "kind", "null", *_FIELDS, *_BESIDE)
 # Nothing was measured: not run, by its former name too.
 _NO_LOOK = (NOT_RUN, "out of reach")
 # What a cell of a table shows unfolded: ids of claims, and letters of a text.
-_SHOWN, _WIDTH = 2, 60
+_SHOWN, _WIDTH = 2, 40
 
 
 class Difference(NamedTuple):
