@@ -87,7 +87,7 @@ def test_long_cells_are_folded_behind_their_first_words() -> None:
     folded = "<details><summary>3 claims</summary>`a`, [`b`](b.md#b), `c`</details>"
     assert claims == folded
     opening, whole = reason.removeprefix("<details><summary>").split("</summary>")
-    assert opening.startswith("One two `three` four") and len(opening) <= 60
+    assert opening.startswith("One two `three` four") and len(opening) <= 40
     assert opening.count("`") == 2, "a name is shown whole or not at all"
     assert whole.startswith("One two") and whole.endswith("six` seven</details>")
 
