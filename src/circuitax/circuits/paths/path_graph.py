@@ -128,8 +128,9 @@ def path_graph(
     elif causal:
         ahead = False
     first = [0 if ahead else place for place in [*(node.position for node in nodes), *range(n_ctx)]]
-    layers = [*(node.layer for node in nodes), *([0] * (n_ctx + 1))]
-    rows = source_rows([*first, 0], layers, n_ctx)
+    # What an MLP writes is read from the next layer on.
+    begins = [node.layer + (node.kind != "head") for node in nodes] + [0] * (n_ctx + 1)
+    rows = source_rows([*first, 0], begins, n_ctx)
     return _graph(frozen, chosen, rows, position, direction, questions)
 
 
@@ -150,7 +151,6 @@ def _graph(
         met_by_mlps = frozen.norms.carried_back(1, met_by_mlps)
     place, source, tokens = rows.place, rows.source, jnp.arange(n_ctx)
     is_bias = (source == n_nodes + n_ctx)[:, None].astype(dtype)
-    is_at = jax.nn.one_hot(place, n_ctx, dtype=dtype)
     are_heads = chosen.heads(n_heads).astype(dtype)
     norms = None if frozen.norms is None else frozen.norms.at(place)
     streams = jnp.zeros((place.shape[0], d_model), dtype)
@@ -175,7 +175,7 @@ def _graph(
         # Those that are nodes.
         written, edges = of_blocks(
             (kind == HEAD).any(axis=1),
-            partial(_head_nodes, frozen, layer, rows, x, is_at.T @ x),
+            partial(_head_nodes, frozen, layer, rows, x),
             are_heads[layer],
             at,
             ends.written[layer][at],
@@ -196,7 +196,7 @@ def _graph(
             slots = chosen._replace(kind=chosen.kind[layer], which=chosen.which[layer])
             written_by_units, edges_to_units = of_blocks(
                 ((kind != HEAD) & (kind != NOTHING)).any(axis=1),
-                partial(_unit_nodes, frozen.maps, layer, rows, read, is_at.T @ read),
+                partial(_unit_nodes, frozen.maps, layer, rows, read),
                 slots.units(W_out.shape[0]).astype(dtype),
                 at,
                 met_by_mlps[layer][at],
@@ -232,7 +232,6 @@ def _head_nodes(
     layer: Int[Array, ""],
     rows: SourceRows,
     x: Float[Array, "n_rows d_model"],
-    total: Float[Array, "n_ctx d_model"],
     own: Float[Array, "n_slots n_heads"],
     at: Int[Array, " n_slots"],
     behind: Float[Array, "n_slots d_model"],
@@ -244,13 +243,13 @@ def _head_nodes(
         layer: Which layer.
         rows: Of the streams.
         x: What heads read.
-        total: The same of all sources together.
         own: 1 at the head that is a node.
         at: Where it is.
         behind: The logit's direction where it writes.
     """
     W_V, W_O, A = frozen.W_V[layer], frozen.W_O[layer], frozen.A[layer][:, at]
-    values = jnp.einsum("sd,hdk->hsk", total, W_V)
+    all_sources = jax.nn.one_hot(rows.place, A.shape[-1], axis=0, dtype=x.dtype) @ x
+    values = jnp.einsum("sd,hdk->hsk", all_sources, W_V)
     written = jnp.einsum("nh,nhk,hkd->nd", own, jnp.einsum("hns,hsk->nhk", A, values), W_O)
     worth = jnp.einsum("nd,nh,hkd,hek->ne", behind, own, W_O, W_V)
     pattern = jnp.einsum("nh,hns->ns", own, A)
@@ -267,7 +266,6 @@ def _unit_nodes(
     layer: Int[Array, ""],
     rows: SourceRows,
     read: Float[Array, "n_rows d_model"],
-    total: Float[Array, "n_ctx d_model"],
     own: Float[Array, "n_slots d_mlp"],
     at: Int[Array, " n_slots"],
     behind: Float[Array, "n_slots d_model"],
@@ -279,15 +277,16 @@ def _unit_nodes(
         layer: Which layer.
         rows: Of the streams.
         read: What the MLP reads.
-        total: The same of all sources together.
         own: 1 at the units that are a node.
         at: Where they are.
         behind: The logit's direction where the MLP writes.
     """
     W_out = maps.W_out[layer]
-    units, back = jax.vjp(partial(_units, _sides(maps, layer), at), total[at])
+    is_there = at[:, None] == rows.place[None, :]
+    all_sources = is_there.astype(read.dtype) @ read
+    units, back = jax.vjp(partial(_units, _sides(maps, layer), at), all_sources)
     (worth,) = back(behind @ W_out.T * own)
-    met = (worth @ read.T) * (at[:, None] == rows.place[None, :])
+    met = (worth @ read.T) * is_there
     return (units * own) @ W_out, rows.summed(met)
 
 

@@ -2,7 +2,7 @@
 
 Where attention is causal a source reaches its own position and later ones only, and none before the
 layer in which it writes. All rows of a source are in one block, so that attention mixes rows of a
-block alone, and a block is computed from the layer on in which its first source writes.
+block alone, and a block is computed from the layer on in which its first source is read.
 """
 
 import math
@@ -24,7 +24,7 @@ class SourceRows(NamedTuple):
     Attributes:
         source: Of each row; the one that has nothing where a block is not full.
         place: Its position.
-        begins: The first layer in which a source of each block writes; no layer where it has none.
+        begins: The first layer in which a source of each block is read; none where it has none.
         of: The row of each source and position: one that is always of zeros, where it has none.
     """
 
@@ -46,7 +46,7 @@ def source_rows(first: Sequence[int], layers: Sequence[int], n_ctx: int) -> Sour
 
     Args:
         first: Position at which each source begins, in ``[0, n_ctx)``.
-        layers: The layer in which each writes.
+        layers: The first layer that reads each, or in which it is added to what an MLP reads.
         n_ctx: Number of positions.
     """
     n_rows, never = n_ctx * math.ceil(_ROWS / n_ctx), np.iinfo(np.int32).max
