@@ -30,7 +30,7 @@ def last_score(members: xr.Dataset) -> float:
 
 
 def has_changed(members: xr.Dataset, usual: float) -> xr.DataArray:
-    """Mask of members that jump by ``fall >= PRINTED_STEP * usual``; none if usual <= 0.
+    """Mask of members that jump, and fall by ``PRINTED_STEP * usual``; none if usual <= 0.
 
     Where two layers end without a gain by context, there is no step that could be the usual one.
 
@@ -47,7 +47,8 @@ def jumps(members: xr.Dataset) -> xr.DataArray:
     """Mask of members whose in-context score falls faster in some sixth of training than before.
 
     By `JUMP` of what it ends with; none where it ends without a gain by context. What changes in
-    the first sixth has nothing before it, and does not jump by this rule.
+    the first sixth has nothing before it, and does not jump by this rule. The rise in speed is that
+    of `circuits.losses.phase_change.speed_up`, in NumPy, since records are read without JAX.
 
     Args:
         members: As `steepest_fall` takes them.

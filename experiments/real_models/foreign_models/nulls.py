@@ -79,7 +79,7 @@ def random(n: dict[str, int]) -> dict[str, Draws]:
         "sign-uneven": lambda: _unevenness(np.random.default_rng(1)),
         "sign-fires": lambda: [exact(max(sum(s), 6 - sum(s))) for s in product((0, 1), repeat=6)],
         "unique-signs": lambda: stats.binom.ppf(levels, SIGNS, 0.5) / SIGNS,
-        "bracket-wrong": lambda: stats.binom.ppf(levels, n["bracket-wrong"], 5e-4),
+        "bracket-wrong": lambda: stats.binom.ppf(levels, n["bracket-wrong"], 5 / 10_000),
         "bracket-fit": lambda: _fits_of_norm(rng, n["bracket-fit"]),
         "bracket-opposite": lambda: _cosines(rng),
         "copies-others": lambda: _largest_composition(rng),

@@ -77,8 +77,13 @@ def regular(vectors: np.ndarray) -> bool:
 
 def represented(W: np.ndarray) -> np.ndarray:
     """The features of a model ``[2, n]`` whose norm is above half of the largest."""
-    norm = np.linalg.norm(W, axis=0)
-    return W[:, norm > norm.max() / 2]
+    return W[:, is_represented(W)]
+
+
+def is_represented(W: np.ndarray) -> np.ndarray:
+    """Mask of the features of models ``[..., 2, n]`` with a norm above half of the largest."""
+    norm = np.linalg.norm(W, axis=-2)
+    return np.asarray(norm > norm.max(axis=-1, keepdims=True) / 2)
 
 
 def bump(data: xr.Dataset) -> int:
@@ -167,13 +172,12 @@ def _of_five(data: xr.Dataset, alone: bool = False) -> Estimate | None:
     """
     most = data.W.sel(points=data.points.values[-1])
     W = most.transpose("dataset", "hidden", "feature").values
-    norm = np.linalg.norm(W, axis=1, keepdims=True)
-    kept = norm > norm.max(axis=-1, keepdims=True) / 2
-    dimensions = dimensionalities(W * kept if alone else W)
-    has_five = kept[:, 0].sum(axis=-1) == CORNERS
+    kept = is_represented(W)
+    dimensions = dimensionalities(W * kept[:, None] if alone else W)
+    has_five = kept.sum(axis=-1) == CORNERS
     if has_five.sum() < 2:
         return None
-    return mean_estimate(dimensions[has_five][kept[has_five, 0]].reshape(-1, CORNERS).mean(axis=1))
+    return mean_estimate(dimensions[has_five][kept[has_five]].reshape(-1, CORNERS).mean(axis=1))
 
 
 def _fifth_gained(data: xr.Dataset) -> np.ndarray:

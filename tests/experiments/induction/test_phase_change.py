@@ -1,10 +1,14 @@
 """Phase changes by the printed step, on curves worked out by hand."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.circuits.losses.phase_change import speed_up
 from experiments.induction.shared.phase_change import (
+    JUMP,
+    JUMP_WINDOW,
     has_changed,
     jump_share,
     jumps,
@@ -61,3 +65,13 @@ def test_a_gain_that_forms_evenly_is_no_jump_however_large() -> None:
     assert last_score(large) == pytest.approx(400)
     assert has_changed(large, 4.0).values.tolist() == [False, True, False]
     assert not jumps(members.assign(in_context=-members.in_context)).any(), "a loss by context"
+
+
+def test_the_rise_in_speed_is_that_of_the_library() -> None:
+    rng = np.random.default_rng(0)
+    score = np.cumsum(-(rng.uniform(0, 1, (60, 25)) ** 3), axis=1)
+    steps = np.cumsum(rng.integers(1, 9, 25))
+    members = xr.Dataset({"in_context": (("member", "step"), score)}, {"step": steps})
+    faster = speed_up(jnp.asarray(steps), jnp.asarray(score), JUMP_WINDOW * np.ptp(steps))
+    want = np.asarray(faster) >= JUMP * -score[:, -1]
+    assert jumps(members).values.tolist() == want.tolist() and 0 < want.sum() < want.size
