@@ -206,11 +206,12 @@ def test_disagreements_are_explained_by_hypotheses() -> None:
     assert "Where we disagree" not in DETAILS["ours"], "what holds needs no explanation"
 
 
-def test_changes_and_pilots_have_a_page() -> None:
-    page = render_changes("| a table |", "| set |", "| looked at |")
-    assert part("Changes", page).endswith("| a table |\n")
-    assert part("Settings", page).endswith("| set |\n")
-    assert part("Pilots", page).endswith("| looked at |\n") and "(../CLAIMS.md)" in page
+def test_changes_and_pilots_have_pages() -> None:
+    pages = render_changes("| a table |", "| set |", "| looked at |")
+    assert part("Changes", pages["changes"]).endswith("| a table |\n")
+    assert part("Settings", pages["settings"]).endswith("| set |\n")
+    assert part("Pilots", pages["settings"]).endswith("| looked at |\n")
+    assert all("(../CLAIMS.md)" in page for page in pages.values())
 
 
 def test_the_page_opens_with_a_digest_whose_links_lead_to_sections_and_tables() -> None:

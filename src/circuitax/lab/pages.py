@@ -102,7 +102,7 @@ def write_pages(
     write_text(claims, summary)
     changes = changes_table(read_changes(kept)[1], places)
     details = render_details(rows(folder / CLAIMS))
-    details["changes"] = render_changes(
+    details |= render_changes(
         changes,
         setting_changes_table(read_setting_changes(kept)),
         pilots_table(read_pilots(kept)),

@@ -110,15 +110,18 @@ def render_details(rows: Sequence[ClaimRow]) -> dict[str, str]:
     return pages
 
 
-def render_changes(changes: str, settings: str, pilots: str) -> str:
-    """The page of changes as Markdown.
+def render_changes(changes: str, settings: str, pilots: str) -> dict[str, str]:
+    """The pages of changes as Markdown, by name.
 
     Args:
         changes: Table of changes that were made to claims, as Markdown.
         settings: Table of settings that changed after a verdict, as Markdown.
         pilots: Table of what was seen before claims were fixed, as Markdown.
     """
-    return render("changes.md", changes=changes, settings=settings, pilots=pilots)
+    return {
+        "changes": render("changes.md", changes=changes),
+        "settings": render("settings.md", settings=settings, pilots=pilots),
+    }
 
 
 def published_counts(rows: Sequence[ClaimRow]) -> list[str]:
