@@ -29,12 +29,6 @@ from experiments.real_models.foreign_models.tasks import NONE, first_unique
 LETTERS = "abcdefghij?"
 ADVERSARIAL = "?ggbbiihaggbigbigbig"
 DETAIL_PLACES, DETAIL_TOKEN = (1, 2, 16), 2  # row 0, token c
-# Paths through one head of layer 1: directly, and by each head of layer 0.
-INTO = ("direct", "0.0", "0.1", "0.2")
-# What the page says of own logits, by head of layer 1: its letters, and the sign by first step.
-LETTERS_OF = ("ac", "defj", "bghi")
-EXCEPT = {("0.2", 0): "a", ("0.2", 2): "bg"}  # first step, head of layer 1
-UNCLAIMED = ("0.1", 0, "a")  # head 0.1 serves all letters but a
 
 
 def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
@@ -60,7 +54,7 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
     }
     own_logits = _own_logits(model, tokens)
     found |= {name: own_logits[place] for name, place in OWN_ROWS.items()}
-    return found | {"unique-signs": _signs(own_logits)} | _paths(model, tokens)
+    return found | {"unique-own-logits": own_logits} | _paths(model, tokens)
 
 
 def _loss(logits: Float[Array, "n_ctx d_vocab"], labels: Array) -> Array:
@@ -97,21 +91,6 @@ def _own_logits(model: Model, tokens: np.ndarray) -> Float[np.ndarray, "step hea
     out = jnp.einsum("std,hdm->shtm", read, W_OV[1]) / final
     W_U = centre_vocabulary(folded.W_U)[:, :NONE]
     return np.asarray(jnp.einsum("shtm,mt->sht", out, W_U))
-
-
-def _signs(own: Float[np.ndarray, "step head letter"]) -> float:
-    """The share of a head's letters at which a path has the sign that the page says."""
-    agree = []
-    for head, letters in enumerate(LETTERS_OF):
-        for step, first in enumerate(INTO):
-            boosts = first in ("0.0", "0.2")
-            for letter in letters:
-                if (first, head, letter) == UNCLAIMED:
-                    continue
-                turned = letter in EXCEPT.get((first, head), "")
-                value = own[step, head, LETTERS.index(letter)]
-                agree.append((value > 0) == (boosts != turned))
-    return float(np.mean(agree))
 
 
 def _paths(model: Model, tokens: np.ndarray) -> dict[str, object]:

@@ -11,12 +11,24 @@ from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.real_models.foreign_models import nulls as null_draws
 from experiments.real_models.foreign_models.claims import CLAIMS
-from experiments.real_models.foreign_models.sources import FRESH, MODELS, PRINTED, REFERENCE, SIZES
+from experiments.real_models.foreign_models.sources import (
+    EXCEPT,
+    FRESH,
+    INTO,
+    LETTERS_OF,
+    MODELS,
+    ON_POSITIVE,
+    PRINTED,
+    REFERENCE,
+    SIZES,
+    UNCLAIMED,
+)
 from experiments.real_models.foreign_models.tasks import LISTED, TOWERS, UNLISTED
 
 PATH = "0.0 → 1.0"
 COMMAND = "python -m experiments.run experiment=foreign_models source=FOLDER"
 TABLES = PRINTED | REFERENCE
+BY_COINS = {"unique-signs", "unique-signs-0.0", "sign-fires", "sign-fires-sides"}
 SIGHTED = [i for i in range(10) if i not in (6, 8)]  # of positions 11 to 20 without 17 and 19
 
 
@@ -59,9 +71,11 @@ def nulls(record: Record) -> Nulls:
     n = {name: found.n for name, found in measured.items()}
     altered = (with_data(record, data) for data in null_draws.permuted(record.data))
     false = with_data(record, null_draws.false_world(record.data))
+    tossed = (with_data(record, data) for data in null_draws.coins(record.data))
+    signs = {k: v for k, v in measured_again(measure, tossed).items() if k in BY_COINS}
     return {
         "permuted": measured_again(measure, altered),
-        "random": null_draws.random(n),
+        "random": null_draws.random(n) | signs,
         "false world": measured_again(measure, [false]),
     }
 
@@ -117,24 +131,51 @@ def _palindrome(data: xr.Dataset) -> dict[str, float]:
     }
 
 
-@measures("unique-copies-*", "unique-adversarial", "unique-misses", "unique-misses-all")
+@measures("unique-adversarial", "unique-copies-*", "unique-misses*", "unique-signs*")
 def _unique(data: xr.Dataset) -> dict[str, float]:
     copies, letters = data["unique-copies"].values, np.arange(10)
     own, served = np.isin(letters, (0, 1, 6)), letters > 0
+    signs = _signs(data["unique-own-logits"].values)
     return {
         "unique-adversarial": float(data["unique-adversarial-shares"].min()),
         "unique-copies-0.1": copies[1, served].min() - copies[1, 0],
         "unique-copies-0.2": copies[2, own].min() - copies[2, ~own].max(),
         "unique-misses": float(data["unique-miss-of-each"].max()),
         "unique-misses-all": float(data["unique-miss-of-each"].min()),
+        "unique-signs": min(share for first, share in signs.items() if first != "0.0"),
+        "unique-signs-0.0": signs["0.0"],
     }
 
 
-@measures("sign-two-functions")
+def _signs(own: np.ndarray) -> dict[str, float]:
+    """By first step, the share of own logits, ``[step, head, letter]``, of the page's sign."""
+    shares = {}
+    for step, first in enumerate(INTO):
+        agree = []
+        for head, letters in enumerate(LETTERS_OF):
+            for letter in letters:
+                boosts = (first in ("0.0", "0.2")) != (letter in EXCEPT.get((first, head), ""))
+                if (first, head, letter) != UNCLAIMED:
+                    agree.append((own[step, head, "abcdefghij".index(letter)] > 0) == boosts)
+        shares[first] = float(np.mean(agree))
+    return shares
+
+
+@measures("sign-fires", "sign-fires-sides", "sign-two-functions")
 def _sign(data: xr.Dataset) -> dict[str, float]:
     fit = np.abs(data["sign-fit-centred"] - np.array(PRINTED["sign-fit"]))
     silenced = np.abs(data["sign-silenced"] - np.array(PRINTED["sign-silenced-centred"]))
-    return {"sign-two-functions": float(min(fit.max(), silenced.max()))}
+    negative, positive = data["sign-fired"].values.T
+    both = negative + positive
+    said = np.where(np.arange(len(both)) < len(ON_POSITIVE), positive, negative)
+    other = both - said
+    # A neuron that never fires has no side.
+    shares = other / np.where(both > 0, both, np.inf)
+    return {
+        "sign-two-functions": float(min(fit.max(), silenced.max())),
+        "sign-fires": int((said > other).sum()),
+        "sign-fires-sides": float(shares.min()),
+    }
 
 
 @measures("bracket-more-towers", "bracket-roles", "bracket-towers")

@@ -1,19 +1,17 @@
 """Draws of the nulls of the claims on foreign models: records altered, and random models."""
 
 from collections.abc import Callable, Iterator
-from itertools import product
 
 import numpy as np
 import xarray as xr
 from scipy import stats
 
-from circuitax.records.estimate import Estimate, exact, proportion_estimate
+from circuitax.records.estimate import Estimate, proportion_estimate
 from circuitax.records.nulls import Draws
-from experiments.real_models.foreign_models.sources import SIZES
+from experiments.real_models.foreign_models.sources import INTO, SIZES
 from experiments.real_models.foreign_models.tasks import COPY
 
 DRAWS = 500
-SIGNS = 39  # cells of which the page tells the sign
 # Tables whose cells are shuffled, and labels: which pairs are broken, which texts are palindromes.
 SHUFFLED = (
     "palindrome-called-so",
@@ -66,8 +64,29 @@ def false_world(data: xr.Dataset) -> xr.Dataset:
     return data.assign(changed)
 
 
+def coins(data: xr.Dataset) -> Iterator[xr.Dataset]:
+    """The data with the sides of each neuron, and the signs of own logits, as coins say.
+
+    The signs are those of the paths through 0.0, and of one other first step in turn.
+    """
+    rng = np.random.default_rng(0)
+    steps = [INTO.index(first) for first in INTO if first != "0.0"]
+    for draw in range(DRAWS):
+        changed = {}
+        if "sign-fired" in data:
+            fired = data["sign-fired"].values
+            turned = rng.integers(0, 2, (len(fired), 1)) == 1
+            changed["sign-fired"] = np.where(turned, fired[:, ::-1], fired)
+        if "unique-own-logits" in data:
+            own = data["unique-own-logits"].values.copy()
+            tossed = [INTO.index("0.0"), steps[draw % len(steps)]]
+            own[tossed] *= rng.choice([-1, 1], own[tossed].shape)
+            changed["unique-own-logits"] = own
+        yield data.assign({name: data[name].copy(data=new) for name, new in changed.items()})
+
+
 def random(n: dict[str, int]) -> dict[str, Draws]:
-    """Draws of random answers, directions, signs and heads.
+    """Draws of random answers, directions and heads.
 
     Args:
         n: Examples behind a quantity.
@@ -77,8 +96,6 @@ def random(n: dict[str, int]) -> dict[str, Draws]:
     found: dict[str, Callable[[], Draws]] = {
         "sign-follows": lambda: _correlations(rng),
         "sign-uneven": lambda: _unevenness(np.random.default_rng(1)),
-        "sign-fires": lambda: [exact(max(sum(s), 6 - sum(s))) for s in product((0, 1), repeat=6)],
-        "unique-signs": lambda: stats.binom.ppf(levels, SIGNS, 0.5) / SIGNS,
         "bracket-wrong": lambda: stats.binom.ppf(levels, n["bracket-wrong"], 5 / 10_000),
         "bracket-fit": lambda: _fits_of_norm(rng, n["bracket-fit"]),
         "bracket-opposite": lambda: _cosines(rng),

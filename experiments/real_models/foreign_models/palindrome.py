@@ -22,10 +22,11 @@ from experiments.real_models.foreign_models.ablations import (
     on_each,
     value_bias_writes,
 )
-from experiments.real_models.foreign_models.tasks import palindromes
+from experiments.real_models.foreign_models.tasks import broken_palindromes, palindromes
 
 LAST, SECOND = 21, np.arange(11, 21)  # where the answer is read; the second half
 BLIND = (17, 19)
+SIGHTED = np.array([i for i in SECOND if i not in BLIND])
 SELF_SHARE = 0.373  # the page's number, which scales its direct logit attribution
 
 
@@ -35,8 +36,7 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
     seen = palindromes(5000, 43)
     answers = np.asarray(on_each(lambda text: forward(model, text)[0][LAST], tokens))
     held_out = np.asarray(on_each(lambda text: forward(model, text)[0][LAST], seen.tokens[:texts]))
-    wrong = tokens[answers.argmax(axis=1) != labels]
-    at_blind = [_broken(row) <= set(BLIND) for row in wrong]
+    wrong = answers.argmax(axis=1) != labels
     means = mean_outputs(model, tokens)
     of_lead = (model, tokens, labels, _lead)
     found: dict[str, object] = {
@@ -46,10 +46,9 @@ def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
         "palindrome-mean-ablation": ablated(*of_lead, means),
         "palindrome-zero-ablation": ablated(*of_lead, value_bias_writes(model, LAST + 1)),
         "palindrome-zero-unfolded": ablated(*of_lead),
-        "palindrome-loss-without": np.array(
-            [_loss_without(model, tokens, labels, means, kept) for kept in (None, 20)]
-        ),
-        "palindrome-wrong": np.array([sum(at_blind), len(wrong) - sum(at_blind)]),
+        "palindrome-loss-without": _losses_without(model, tokens, labels),
+        "palindrome-wrong": _by_kind(tokens, wrong),
+        "palindrome-turns": _turns(model, texts),
         "palindrome-called-so": _one_broken_pair(model, key, min(texts, 1000)),
     }
     return (
@@ -73,24 +72,44 @@ def _log_probs(logits: np.ndarray) -> np.ndarray:
     return np.asarray(jax.nn.log_softmax(logits, axis=-1))
 
 
-def _broken(row: np.ndarray) -> set[int]:
-    """The positions of the second half whose token differs from their mirror's."""
-    return {int(i) for i in SECOND if row[i] != row[LAST - i]}
+def _by_kind(tokens: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+    """Texts broken only at 17 or 19 that are answered wrong, others wrong, and the former right."""
+    broken = {int(i): tokens[:, i] != tokens[:, LAST - i] for i in SECOND}
+    at_blind = np.any([broken[i] for i in BLIND], axis=0)
+    elsewhere = np.any([broken[i] for i in broken if i not in BLIND], axis=0)
+    kind = at_blind & ~elsewhere
+    return np.array([(kind & wrong).sum(), (~kind & wrong).sum(), (kind & ~wrong).sum()])
 
 
-def _loss_without(
-    model: Model, tokens: np.ndarray, labels: np.ndarray, means: Array, kept: int | None
-) -> float:
-    """The loss with head 0.1's output replaced by its mean, at all positions or at all but one."""
-    mask = jnp.zeros(means.shape[:3]).at[0, 1].set(1)
-    if kept is not None:
-        mask = mask.at[0, 1, kept].set(0)
-    edit = Interventions(head_keep=1 - mask, head_add=mask[..., None] * means)
+def _losses_without(model: Model, tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Losses with 0.1's output at its mean everywhere and at all but 20; so with 1.1's values.
 
-    def loss(text: Array, label: Array) -> Array:
-        return -jax.nn.log_softmax(forward(model, text, edit)[0][LAST])[label]
+    Values are affine in what the head reads, so that the mean of what it reads gives their mean.
+    """
+    folded = fold_norms(model)
+    means = mean_outputs(folded, tokens)
 
-    return float(on_each(loss, tokens, labels).mean())
+    def read(text: Array) -> Array:
+        trace: Any = forward(folded, text)[1]
+        return trace.streams[1] / trace.scales.attention[1][:, None]
+
+    mean_read = on_each(read, tokens).mean(axis=0)
+    nowhere = jnp.zeros(means.shape[:3])
+
+    def of_text(text: Array, label: Array) -> Array:
+        moved, losses = (mean_read - read(text))[None, None], []
+        for head in ((0, 1), (1, 1)):
+            whole = nowhere.at[head].set(1)
+            for mask in (whole, whole.at[..., 20].set(0)):
+                if head[0] == 0:
+                    edit = Interventions(head_keep=1 - mask, head_add=mask[..., None] * means)
+                else:
+                    edit = Interventions(value_add=mask[..., None] * moved)
+                logits = forward(folded, text, edit)[0][LAST]
+                losses.append(-jax.nn.log_softmax(logits)[label])
+        return jnp.stack(losses)
+
+    return np.asarray(on_each(of_text, tokens, labels).mean(axis=0))
 
 
 def _one_broken_pair(model: Model, key: jax.Array, n: int) -> np.ndarray:
@@ -106,22 +125,23 @@ def _one_broken_pair(model: Model, key: jax.Array, n: int) -> np.ndarray:
     return (answers.argmax(axis=1) == 1).reshape(len(SECOND), n).mean(axis=1)
 
 
-def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
-    """Shift of head 0.0's attention from the mirror to itself at a broken pair; 1.0's from the end.
+def _turns(model: Model, texts: int) -> np.ndarray:
+    """Shift of head 0.0's attention to itself, and from the mirror, where all pairs are broken."""
+    whole, broken = (
+        np.asarray(on_each(lambda text: forward(model, text)[1].patterns[0, 0], part[:texts]))
+        for part in broken_palindromes(1000, 42)
+    )
+    turned = broken - whole
+    to_self, to_mirror = turned[:, SIGHTED, SIGHTED], turned[:, SIGHTED, LAST - SIGHTED]
+    return np.array([to_self.mean(), -to_mirror.mean()])
 
-    Head 1.0's is that to each position of each text, with whether the pair is broken there.
-    """
-    both = on_each(lambda text: forward(model, text)[1].patterns[:, 0], tokens)
-    first, second = np.asarray(both[:, 0]), np.asarray(both[:, 1])
-    sighted = np.array([i for i in SECOND if i not in BLIND])
-    equal = tokens[:, sighted] == tokens[:, LAST - sighted]
-    own, mirror = first[:, sighted, sighted], first[:, sighted, LAST - sighted]
-    turned = [x[~equal].mean() - x[equal].mean() for x in (own, -mirror)]
-    read = second[:, LAST][:, sighted]
+
+def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
+    """Head 1.0's attention from the end to each position of each text, and what is broken there."""
+    read = on_each(lambda text: forward(model, text)[1].patterns[1, 0, LAST], tokens)
     return {
-        "palindrome-turns": np.array(turned),
-        "palindrome-read": read.astype(np.float32),
-        "palindrome-broken": ~equal,
+        "palindrome-read": np.asarray(read[:, SIGHTED], np.float32),
+        "palindrome-broken": tokens[:, SIGHTED] != tokens[:, LAST - SIGHTED],
     }
 
 

@@ -13,10 +13,10 @@ from circuitax.kernel.gauge import centre_last, centre_vocabulary
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from experiments.real_models.foreign_models.ablations import on_each
+from experiments.real_models.foreign_models.sources import ON_NEGATIVE, ON_POSITIVE
 from experiments.real_models.foreign_models.tasks import running_signs
 
 NEGATIVE, ZERO, POSITIVE = range(3)
-ONE_SIDE, OTHER_SIDE = (0, 1, 3, 4), (2, 7)  # neurons
 
 
 def read(model: Model, texts: int, key: jax.Array) -> dict[str, object]:
@@ -123,7 +123,7 @@ def _cosines(model: Model) -> np.ndarray:
 
 
 def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
-    """Evenness of attention, fit of the head's output, firing of neurons, and the sum."""
+    """Evenness of attention, fit of the head's output, firing of neurons by side, and the sum."""
     heads, mlp, _ = _parts(model)
     u = jnp.asarray(np.linalg.svd(np.asarray(model.W_E @ heads.W_V[0, 0] @ heads.W_O[0, 0]))[2][0])
 
@@ -140,11 +140,10 @@ def _attention(model: Model, tokens: np.ndarray) -> dict[str, object]:
     places = 1 + np.arange(tokens.shape[1])
     means = (tokens - 5).cumsum(axis=1) / places
     even = np.tri(len(places)) / places[:, None]
-    rises = fired[means > 0].mean(axis=0) - fired[means < 0].mean(axis=0)
-    signs = [rises[i] > 0 for i in ONE_SIDE] + [rises[i] < 0 for i in OTHER_SIDE]
+    by_side = np.stack([fired[side].mean(axis=0) for side in (means < 0, means > 0)], axis=1)
     return {
         "sign-uneven": float(np.abs(patterns - even).max()),
         "sign-follows": float(abs(np.corrcoef(along.ravel(), means.ravel())[0, 1])),
-        "sign-fires": max(sum(signs), len(signs) - sum(signs)),  # either side may come first
+        "sign-fired": by_side[[*ON_POSITIVE, *ON_NEGATIVE]],
         "sign-closes": float(left.max()),
     }

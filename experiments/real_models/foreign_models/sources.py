@@ -34,8 +34,8 @@ FRESH = {
 PRINTED: dict[str, list] = {
     "palindrome-mean-ablation": [0.614, 6.642, 0.299, 6.815],
     "palindrome-zero-ablation": [1.672, 3.477, 2.847, 7.274],
-    "palindrome-loss-without": [0.118, 0.010],
-    "palindrome-wrong": [2, 1],
+    "palindrome-loss-without": [0.118, 0.010, 0.014, 0.008],
+    "palindrome-wrong": [2, 1, 0],
     "palindrome-turns": [0.373, 0.544],
     "sign-fit": [0.073, 0.938, 0.999, 0.579],
     "sign-silenced-centred": [0.536, 0.637, 0.614, 0.159],
@@ -85,6 +85,14 @@ REFERENCE: dict[str, list] = {
     "copies-previous": [0.852, 0.021, 0.012],
     "copies-copying": [1.0, 1.0, 1.0, 1.0],
 }
+# What the page says of own logits: paths through one head of layer 1, directly and by each head of
+# layer 0; the letters of each head of layer 1; and where a first step has another sign than else.
+INTO = ("direct", "0.0", "0.1", "0.2")
+LETTERS_OF = ("ac", "defj", "bghi")
+EXCEPT = {("0.2", 0): "a", ("0.2", 2): "bg"}  # first step, head of layer 1
+UNCLAIMED = ("0.1", 0, "a")  # head 0.1 serves all letters but a
+# Neurons that fire, by the page's text, where the running mean is positive, and where negative.
+ON_POSITIVE, ON_NEGATIVE = (0, 1, 3, 4), (2, 7)
 # Where in a table of own logits a reference row stands: first step, head of layer 1.
 OWN_ROWS = {
     "unique-direct-into-1.0": (0, 0),

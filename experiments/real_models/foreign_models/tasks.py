@@ -26,7 +26,24 @@ def palindromes(n: int, seed: int) -> Examples:
 
     Source: ARENA, monthly problem of July 2023.
     """
-    draws, part = TorchDraws(seed), (n // 2, 10)
+    return _palindromes(n, TorchDraws(seed))
+
+
+def broken_palindromes(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Token ids of palindromes, and of the same texts with another first number in every pair.
+
+    Source: ARENA, solution of July 2023, section 5.
+    """
+    draws = TorchDraws(seed)
+    whole = _palindromes(n, draws).tokens
+    whole[:, 1:11] = whole[:, 20:10:-1]
+    broken = whole.copy()
+    broken[:, 1:11] = (whole[:, 1:11] + draws.integers(1, 30, (n, 10))) % 31
+    return whole, broken
+
+
+def _palindromes(n: int, draws: TorchDraws) -> Examples:
+    part = (n // 2, 10)
     half, other = draws.integers(0, 31, part), draws.integers(0, 31, part)
     flip = draws.integers(0, 2, part).astype(bool)
     first = draws.integers(0, 31, part)

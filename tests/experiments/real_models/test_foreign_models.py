@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -14,10 +15,18 @@ from circuitax.lab.lab import Lab
 from circuitax.records.claims import NOT_RUN, settle
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
-from experiments.real_models.foreign_models import experiment, figure, measures, nulls, tasks
+from experiments.real_models.foreign_models import (
+    experiment,
+    figure,
+    measures,
+    nulls,
+    palindrome,
+    tasks,
+)
 from experiments.real_models.foreign_models.claims import CLAIMS
 from experiments.real_models.foreign_models.experiment import Spec
 from experiments.real_models.foreign_models.measures import measure, share_of_texts
+from experiments.real_models.foreign_models.opening import open_model
 from experiments.real_models.foreign_models.sources import MODELS, SIZES
 from experiments.real_models.foreign_models.torch_draws import TorchDraws
 
@@ -25,6 +34,7 @@ LENGTHS = {"palindrome": 22, "unique": 20, "sign": 20, "bracket": 42, "copies": 
 CLASSES = {"palindrome": 2, "sign": 3, "bracket": 2}
 MLPS = {"sign": 8, "bracket": 6}
 NORMED = ("palindrome", "unique", "bracket")
+ACCEPTED = Path(__file__).parents[3] / "results" / "foreign_models" / "accepted"
 
 
 def save_small(folder: Path, task: str, d_model: int = 8, d_head: int = 4) -> None:
@@ -143,8 +153,7 @@ def test_shares_of_fresh_texts_have_an_interval_and_given_texts_none() -> None:
     # Counts are whole: p is that of 4,961.1 texts.
     assert found.low == pytest.approx((middle - half) / (1 + z**2 / n), abs=5e-5)
     assert found.high == pytest.approx((middle + half) / (1 + z**2 / n), abs=5e-5)
-    accepted = Path(__file__).parents[3] / "results" / "foreign_models" / "accepted"
-    measured = measure(Record.load(accepted)).estimates
+    measured = measure(Record.load(ACCEPTED)).estimates
     sighted = measured["palindrome-sighted"]
     assert sighted.low < sighted.value and sighted.n == 1000
     # Accuracies are of the publisher's own validation sets.
@@ -198,6 +207,11 @@ def test_torch_draws_are_those_of_a_mersenne_twister() -> None:
 def test_labels_are_right() -> None:
     tokens, labels = tasks.palindromes(60, 42)
     assert [list(row[1:-1]) == list(row[1:-1])[::-1] for row in tokens] == list(labels == 1)
+    whole, broken = tasks.broken_palindromes(60, 42)
+    np.testing.assert_array_equal(whole, whole[:, [0, *range(20, 0, -1), 21]])
+    np.testing.assert_array_equal(whole[:, 11:], broken[:, 11:])
+    assert (whole[:, 1:11] != broken[:, 1:11]).all() and broken[:, 1:11].max() <= 30
+    assert (whole == tasks.palindromes(60, 42).tokens)[:, 11:].all()
     tokens, labels = tasks.first_unique(20, 42)
     for row, label in zip(tokens[:, :9].tolist(), labels[:, 8], strict=True):
         once = [letter for letter in row[1:9] if row[1:9].count(letter) == 1]
@@ -211,14 +225,13 @@ def test_labels_are_right() -> None:
     assert _is_balanced(tasks.brackets("(()())")) and not _is_balanced(tasks.tower(6))
 
 
-def test_nulls_of_heads_norms_and_sides_are_those_of_random_ones() -> None:
-    drawn = nulls.random({"copies-others": 1, "bracket-fit": 2000, "sign-fires": 1})
+def test_nulls_of_heads_and_norms_are_those_of_random_ones() -> None:
+    drawn = nulls.random({"copies-others": 1, "bracket-fit": 2000})
     # One pair scores 1/√48 on average; the largest of twelve pairs lies above it.
     assert 48**-0.5 < np.min(drawn["copies-others"]) < np.max(drawn["copies-others"]) < 0.25
     # E[|x|]² / d of d = 55 free directions is 1 - 1/(2 d) to first order.
     np.testing.assert_allclose(np.mean(drawn["bracket-fit"]), 1 - 1 / 110, atol=1e-3)
-    assert sum(side.value == 6 for side in drawn["sign-fires"]) == 2
-    assert drawn.keys() == {"copies-others", "bracket-fit", "sign-fires"}
+    assert drawn.keys() == {"copies-others", "bracket-fit"}
 
 
 def test_in_the_false_world_the_corrections_find_nothing() -> None:
@@ -304,3 +317,29 @@ def test_a_head_at_its_start_is_less_even_than_is_allowed() -> None:
     uneven = nulls.random({"sign-uneven": 1})["sign-uneven"]
     # The first two tokens alone: scores of spread s make σ(s_1 - s_0) - 1/2 of about √2 s / 4.
     assert 1e-3 < np.min(uneven) < np.median(uneven) < 0.05
+
+
+def test_texts_count_by_where_they_are_broken() -> None:
+    whole = tasks.broken_palindromes(6, 0)[0]
+    places = ((), (17,), (17, 19), (19,), (17, 12), (12,))
+    for row, broken in zip(whole, places, strict=True):
+        row[list(broken)] = (row[list(broken)] + 1) % 31
+    wrong = np.array([True, True, True, False, True, False])
+    # A palindrome called none is broken nowhere, and no text of the kind.
+    np.testing.assert_array_equal(palindrome._by_kind(whole, wrong), [2, 2, 1])
+
+
+def test_mean_values_are_the_mean_of_what_a_head_adds(tmp_path: Path) -> None:
+    save_small(tmp_path, "palindrome")
+    with jax.enable_x64(True):
+        model = open_model(tmp_path, MODELS["palindrome"])
+        assert model is not None
+        one = tasks.palindromes(8, 1)
+        same = np.repeat(one.tokens[:1], 3, axis=0)
+        kept = palindrome._losses_without(model, same, np.repeat(one.labels[:1], 3))
+        logits = jnp.asarray(palindrome.forward(model, same[0])[0][palindrome.LAST])
+        loss = -jax.nn.log_softmax(logits)[one.labels[0]]
+        # Of one text alone the means are its own, so that nothing changes.
+        np.testing.assert_allclose(kept, np.full(4, float(loss)), atol=1e-12)
+        moved = palindrome._losses_without(model, *one)
+        assert len(set(np.round(moved, 6))) == 4
