@@ -20,7 +20,8 @@ CLAIMS = (
     S0.claim(
         "S0-7-initialisation",
         "Random weights of standard initialisation suffice: on one-hot features, worst distortion "
-        "of lecun kernels, divided by their known gain, over that of Gaussian maps",
+        "of lecun kernels, divided by their known gain, over that of Gaussian maps, at the m where "
+        "this is largest",
         at_most(1.1),
         "no worse, within the noise of 8 maps at 4 % each; very sparse random maps have 2.4",
         kind="relation",
@@ -88,7 +89,7 @@ def measure(record: Record) -> Measured:
     per_map = (data.worst_by_points / data.law_worst).mean("dim_out")
     shrunk = data.gain.sel(initialiser="lecun") * data.attrs["dim_in"] / int(data.dim_out[-1])
     measured = {
-        "S0-7-initialisation": _over_gaussian(record, "lecun"),
+        "S0-7-initialisation": _largest_over_gaussian(record, "lecun"),
         "S0-7-unscaled": mean_estimate(shrunk),
         "jl-median-law": exact(gap.max(), data.sizes["map"])._replace(
             method="largest of pooled quantiles, no interval"
@@ -98,7 +99,7 @@ def measure(record: Record) -> Measured:
             method="largest of all maps, no interval"
         ),
         "jl-extremes": mean_estimate(per_map),
-        "li-one-hot": _over_gaussian(record, "li"),
+        "li-one-hot": _over_gaussian(record, "li", -1),
     }
     return Measured(measured, {})
 
@@ -107,13 +108,19 @@ def nulls(record: Record) -> Nulls:
     """Draws of the nulls: other families of maps."""
     return {
         "false world": {
-            "S0-7-initialisation": [_over_gaussian(record, "li")],
-            "li-one-hot": [_over_gaussian(record, "rademacher")],
+            "S0-7-initialisation": [_largest_over_gaussian(record, "li")],
+            "li-one-hot": [_over_gaussian(record, "rademacher", -1)],
         }
     }
 
 
-def _over_gaussian(record: Record, family: str) -> Estimate:
+def _largest_over_gaussian(record: Record, family: str) -> Estimate:
+    """`_over_gaussian` at the m where it is largest."""
+    each = (_over_gaussian(record, family, m) for m in range(record.data.sizes["dim_out"]))
+    return max(each, key=lambda found: found.value)
+
+
+def _over_gaussian(record: Record, family: str, m: int) -> Estimate:
     """Worst distortion of one-hot features by a family of maps, over that by Gaussian ones."""
-    one_hot = record.data.worst.isel(dim_out=-1).sel(cloud="one_hot")
+    one_hot = record.data.worst.isel(dim_out=m).sel(cloud="one_hot")
     return ratio_estimate(one_hot.sel(family=family), one_hot.sel(family="gaussian"))

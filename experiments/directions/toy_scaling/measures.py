@@ -15,6 +15,8 @@ REPRESENTED = 0.5
 BETWEEN = (0.3, 0.6)
 # A mode has this share of features at least, half of m/n at the smallest width.
 LEAST_MODE = 0.005
+# Sum of the learning rates of all steps at evening scale, which tells how far decay alone goes.
+RATES = 13.07
 N_DRAWS = 20
 ARMS = (
     *((0.0, STRONG), (2.0, STRONG), (1.5, WEAK), (2.0, WEAK)),
@@ -33,18 +35,21 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: norms at the start, random directions, norms of other features."""
+    """Draws of the nulls: norms at the start and decayed, random directions, shuffled norms."""
     data = record.data
     if not _wanted(data):
         return {}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     each = ["seed", "width", "arm"]
-    start = [_norms(data.assign(norm=_start_norms(data, rng))) for rng in rngs]
+    starts = [_start_norms(data, rng) for rng in rngs]
+    start = [_norms(data.assign(norm=norm)) for norm in starts]
+    decayed = [_norms(data.assign(norm=_decayed(data, norm))) for norm in starts]
     random = [_overlaps(data.assign(overlap=_random_overlaps(data, rng))) for rng in rngs]
     others = [shuffled(data, ["norm"], "feature", rng, each) for rng in rngs]
     flat = [_bimodal(data.assign(norm=_flat_tail(data, rng))) for rng in rngs]
     return {
-        "untrained": {name: [draw[name] for draw in start] for name in start[0]},
+        "untrained": {name: [draw[name] for draw in start] for name in start[0]}
+        | {"scaling-lever": [draw["scaling-lever"] for draw in decayed]},
         "random": {name: [draw[name] for draw in random] for name in random[0]}
         | {name: [draw.get(name) for draw in flat] for name in _bimodal(data)},
         "permuted": {"scaling-weak-loss": [_unlearned_loss(arm(one, 2.0, WEAK)) for one in others]},
@@ -81,6 +86,12 @@ def _start_norms(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:
     width = data.width.values[:, None, None]
     squares = rng.chisquare(width, [data.sizes[name] for name in dims]) / width
     return xr.DataArray(np.sqrt(squares), dims=dims)
+
+
+def _decayed(data: xr.Dataset, norm: xr.DataArray) -> xr.DataArray:
+    """Norms after the decay of all steps without data: towards 1 if it is negative, else to 0."""
+    end = (data.decay < 0).astype(float)
+    return (norm - end) * np.exp(-abs(data.decay) * RATES) + end
 
 
 def _flat_tail(data: xr.Dataset, rng: np.random.Generator) -> xr.DataArray:

@@ -64,9 +64,12 @@ CLAIMS = (
         "back by patching its edges into all keys, over that by patching all of its edges",
         at_least(0.9),
         "nearly all; more than half was expected before a pilot with another key gave 0.997",
+        explanation="whatever any head of the first layer wins back goes through keys: all of its "
+        "edges into queries, into values, or to the output win back 0.027 at most",
         printed="the previous-token head shifts keys by one place; no number",
         null=Null(
-            "permuted", "edges into queries, or into values, in the place of those into keys"
+            "mismatched",
+            "all other heads of the first layer that win back over 0.1 of the lead",
         ),
     ),
     PATHS.claim(
@@ -84,11 +87,13 @@ CLAIMS = (
         "patching-moves",
         "Before the second layer, which token stood there is read one position later: lead "
         "won back by patching the stream behind a swapped token, added up over the two, over "
-        "that plus the lead won back at the tokens themselves",
+        "the sizes of what patching each place wins back or loses, added up",
         at_least(0.9),
         "nearly all; more than half was expected before a pilot with another key gave 1.00",
         printed="a key comes to match the token before it; no number",
-        null=Null("permuted", "the two positions are exchanged"),
+        null=Null(
+            "permuted", "the tokens themselves, the place before them, and two and three behind"
+        ),
     ),
     ATTRIBUTION.claim(
         "direct-largest",

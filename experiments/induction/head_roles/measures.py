@@ -14,7 +14,7 @@ from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import shuffled
 from circuitax.records.null_samples import exchanged
-from circuitax.records.nulls import Nulls
+from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.shared_exam import over_seeds_only
 from experiments.induction.head_roles.claims import CLAIMS, FULL
@@ -25,9 +25,9 @@ ON_TEXTS = (
     *("previous-through-keys", "edge-largest", "patching-moves", "direct-largest"),
     *("norm-costs", "norm-absorbed", "memory-writes-against"),
 )
-
-
 N_MIXED = 200
+# Heads that win back less of the lead than this have no way that could be told from noise.
+LEAST_LEAD = 0.1
 
 
 def measure(record: Record) -> Measured:
@@ -50,25 +50,20 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: other routes, places and kinds, and weights before training."""
+    """Draws of the nulls: other heads, places and kinds, and weights before training."""
     members = members_where(record.data, "has_induction")
     full = members_where(record.data, "full_alive")
-    found: dict[str, dict[str, list[Estimate]]] = {"permuted": {}, "untrained": {}}
+    found: dict[str, dict[str, Draws]] = {"mismatched": {}, "permuted": {}, "untrained": {}}
     if members.sizes["member"] > 1:
-        routes = members.routes.isel(writer=members.previous_head)
-        before, swapped = members.stream.sel(place="into layer 1"), members.swapped.values
-        at, behind = (before.isel(position=swapped + k).sum("position") for k in (0, 1))
         z = members.overlap_z.isel(writer=members.previous_head, reader=members.induction_head)
         rngs = [np.random.default_rng(i) for i in range(N_MIXED)]
         mixed = [shuffled(members, ["role"], "head", rng, ["member", "layer"]) for rng in rngs]
         moved = [shuffled(members, ["direct"], "component", rng, ["member"]) for rng in rngs]
+        found["mismatched"]["previous-through-keys"] = _keys_of_others(members)
         found["permuted"] = {
-            "previous-through-keys": [
-                mean_estimate(routes.sel(route=route) / routes.sel(route="all")) for route in "QV"
-            ],
             "edge-largest": [share_estimate(_largest_joins(one)) for one in mixed],
             "direct-largest": [share_estimate(_induction_adds_most(one)) for one in moved],
-            "patching-moves": [mean_estimate(at / (behind + at))],
+            "patching-moves": [mean_estimate(_won_back(members, k)) for k in (-1, 0, 2, 3)],
             "overlap-keys": [mean_estimate(z.sel(kind=kind)) for kind in "QV"],
         }
     if full.sizes["full_member"]:
@@ -90,13 +85,10 @@ def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
     """Measurements of seeds with an induction head."""
     previous, induction = members.previous_head, members.induction_head
     routes = members.routes.isel(writer=previous)
-    before = members.stream.sel(place="into layer 1")
-    swapped = members.swapped.values
-    at, behind = (before.isel(position=swapped + k).sum("position") for k in (0, 1))
     z = members.overlap_z.isel(writer=previous, reader=induction)
     samples = {
         "previous-through-keys": routes.sel(route="K") / routes.sel(route="all"),
-        "patching-moves": behind / (behind + at),
+        "patching-moves": _won_back(members, 1),
         "overlap-keys": z.sel(kind="K"),
         "overlap-Q": z.sel(kind="Q"),
         "overlap-V": z.sel(kind="V"),
@@ -107,6 +99,22 @@ def _circuits(members: xr.Dataset) -> dict[str, Estimate]:
         "edge-largest": share_estimate(_largest_joins(members)),
         "direct-largest": share_estimate(_induction_adds_most(members)),
     }
+
+
+def _won_back(members: xr.Dataset, offset: int) -> xr.DataArray:
+    """Lead won back so many places behind the swapped tokens, over that of all places by size."""
+    before = members.stream.sel(place="into layer 1")
+    there = before.isel(position=members.swapped.values + offset).sum("position")
+    return there / np.abs(before).sum("position")
+
+
+def _keys_of_others(members: xr.Dataset) -> Draws:
+    """Share through keys of each first-layer head that wins back a lead and is not the expected."""
+    others = np.arange(members.sizes["writer"]) != members.previous_head.values[:, None]
+    routes = members.routes.transpose("member", "writer", "route")
+    keys, every = (routes.sel(route=route).values[others] for route in ("K", "all"))
+    winning = every > LEAST_LEAD
+    return keys[winning] / every[winning] if winning.any() else [None]
 
 
 @measures("norm-*", "components-close", "memory-writes-against")

@@ -17,11 +17,6 @@ from experiments.induction.induction_depth.claims import CLAIMS, LAST_PART, LEVE
 from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE
 from experiments.induction.shared.phase_change import has_changed, jump_share, last_score, of_size
 
-# Heads are compared within their layers; the null of these claims shuffles them there.
-WITHIN_LAYERS = (
-    *("depth-score-together", "depth-evaluator-matching", "depth-evaluator-copying"),
-    *("depth-corner-alone", "depth-before-after-others"),
-)
 DRAWS, PLACES = 200, 1000  # of shuffled heads, and places of a distribution
 
 
@@ -73,7 +68,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: heads shuffled in each model, kinds of tokens and widths exchanged."""
+    """Draws of the nulls: heads shuffled in their layers, other stretches, sizes and widths."""
     data = record.data
     arms = {
         str(arm): members_where(data.sel(arm=arm))
@@ -84,18 +79,13 @@ def nulls(record: Record) -> Nulls:
     deep = [part for part in attention if int(part.n_layers) in (3, 4)]
     deepest = [part for part in attention if int(part.n_layers) > 2]
     rng = np.random.default_rng(0)
-    permuted: dict[str, Draws] = {}
-    for within in (False, True):
-        draws = [
-            _of_heads([_heads_shuffled(part, rng, within) for part in deep]) for _ in range(DRAWS)
-        ]
-        names = WITHIN_LAYERS if within else draws[0]
-        permuted |= {name: [draw.get(name) for draw in draws] for name in names}
+    draws = [_of_heads([_heads_shuffled(part, rng) for part in deep]) for _ in range(DRAWS)]
+    names = _of_heads(deep)
+    permuted: dict[str, Draws] = {name: [draw.get(name) for draw in draws] for name in names}
     rng = np.random.default_rng(0)
     copies = "depth-matching-copies"
     permuted[copies] = [
-        _copies([_heads_shuffled(part, rng, True) for part in deepest]).get(copies)
-        for _ in range(DRAWS)
+        _copies([_heads_shuffled(part, rng) for part in deepest]).get(copies) for _ in range(DRAWS)
     ]
     # Any layer behind the first alike: counts at even steps of their binomial distribution.
     levels = (np.arange(PLACES) + 0.5) / PLACES
@@ -108,9 +98,6 @@ def nulls(record: Record) -> Nulls:
     }
     widths = widths_of(data)
     second = arms.get(widths[1]) if len(widths) > 1 else None
-    if second is not None:
-        swapped = _of_tokens(second.rename(on_repeat="on_break", on_break="on_repeat"))
-        permuted |= {name: [estimate] for name, estimate in swapped.items()}
     delayed: dict[str, Draws] = {}
     if len(widths) > 1 and {widths[0], widths[-1]} <= arms.keys():
         narrow, wide = arms[widths[0]], arms[widths[-1]]
@@ -126,10 +113,11 @@ def nulls(record: Record) -> Nulls:
     mismatched: dict[str, Draws] = {
         "depth-mlp-matching": [share_estimate(matches) for matches in first_layers] or [None]
     }
-    if (idle := _of_heads(deep).get("before-after-idle")) is not None:
-        mismatched["depth-before-after"] = [idle]
     if second is not None:
         mismatched |= _of_one_layer(list(arms.values()), second)
+        shallow = [part for part in arms.values() if int(part.n_layers) == 1]
+        others = [_of_tokens(part) for part in (*_beside_change(second), *shallow)]
+        mismatched |= {name: [other[name] for other in others] for name in others[0]}
     return {
         "permuted": permuted,
         "random": random,
@@ -158,8 +146,15 @@ def _of_one_layer(arms: list[xr.Dataset], second: xr.Dataset) -> dict[str, Draws
     return found
 
 
-def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator, within: bool) -> xr.Dataset:
-    """One size with prefix scores and eigenvalues shuffled among the heads of each model or layer.
+def _beside_change(part: xr.Dataset) -> list[xr.Dataset]:
+    """Members whose change is said to be the sixth of training before it, and that behind it."""
+    start, end, steps = part.jump_start, part.jump_end, part.step.values
+    before = part.assign(jump_start=(2 * start - end).clip(min=steps[0]), jump_end=start)
+    return [before, part.assign(jump_start=end, jump_end=(2 * end - start).clip(max=steps[-1]))]
+
+
+def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """One size with prefix scores and eigenvalues shuffled among the heads of each layer.
 
     Prefix scores go to heads behind the first layer alone, which can match prefixes.
     """
@@ -167,8 +162,7 @@ def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator, within: bool) ->
     for name, first in (("prefix", 1), ("eigenvalues", 0)):
         values = part[name].transpose("member", "layer", "head").values.copy()
         heads = values[:, first : int(part.n_layers)]
-        flat = heads if within else heads.reshape(len(heads), -1)
-        values[:, first : int(part.n_layers)] = rng.permuted(flat, axis=-1).reshape(heads.shape)
+        values[:, first : int(part.n_layers)] = rng.permuted(heads, axis=-1)
         changed[name] = (("member", "layer", "head"), values)
     return part.assign(changed)
 
@@ -234,9 +228,8 @@ def _places(parts: list[xr.Dataset]) -> dict[int, np.ndarray]:
     "depth-score-together",
 )
 def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
-    """Scores of single heads of deep models, as one number for each seed; one of all together."""
+    """Scores of single heads of deep models, as one number for each seed."""
     samples: dict[str, list[float]] = {}
-    products: list[tuple[float, float, float]] = []
 
     def add(name: str, value: float) -> None:
         if np.isfinite(value):
@@ -252,19 +245,13 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
             if not matches.any():
                 continue
             add("depth-score-together", _ranks_in_layers(prefix, copying))
-            x, y = _above_layers(prefix), _above_layers(qk_trace)
-            products.append((float(x @ y), float(x @ x), float(y @ y)))
+            add("depth-evaluator-matching", _ranks_in_layers(prefix, qk_trace))
             add("depth-evaluator-copying", _ranks_in_layers(every[1], every[3]))
             add("depth-before-after", along[matches].mean())
-            if idle.any():
-                add("before-after-idle", along[idle].mean())
             corner = np.minimum(eigenvalues, matching)
             add("depth-before-after-others", _lead_in_layers(along, matches, idle))
             add("depth-corner-alone", _lead_in_layers(corner, matches, idle))
-    found = {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
-    if len(products) > 1 and np.prod(np.sum(products, axis=0)[1:]) > 0:
-        found["depth-evaluator-matching"] = _correlation(np.array(products))
-    return found
+    return {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
 
 
 @measures("depth-matching-copies")
@@ -279,19 +266,6 @@ def _copies(parts: list[xr.Dataset]) -> dict[str, Estimate]:
     if len(shares) < 2:
         return {}
     return {"depth-matching-copies": mean_estimate(shares, bounds=(0, 1))}
-
-
-def _correlation(products: np.ndarray) -> Estimate:
-    """Correlation over the heads of all models, from sums of products of each, ``[model, 3]``.
-
-    ``sum x y / sqrt(sum x^2 sum y^2)``: above the means of their layers x and y have a mean of 0.
-    """
-
-    def over(chosen: np.ndarray) -> float:
-        both, first, second = products[chosen].sum(axis=0)
-        return float(both / np.sqrt(first * second)) if first * second > 0 else np.nan
-
-    return resampled_estimate(over, len(products))
 
 
 def _above_layers(values: np.ndarray) -> np.ndarray:

@@ -12,6 +12,10 @@ from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from experiments.induction.shared.phase_change import (
+    JUMP_WINDOW,
+    PRINTED_WINDOW,
+    SMALL_WINDOW,
+    falls_within,
     has_changed,
     jump_share,
     jumps,
@@ -23,6 +27,8 @@ from experiments.induction.shared.phase_change import (
 # earlier one; a bag of the words seen so far makes none.
 BUMP_NATS = 0.3
 BOTH = "2 layers, smeared"
+# Of a phase change: a sixth of training is wide enough to hold one time of all seeds.
+MIDDLE = (1 / 4, 3 / 4)
 
 
 def measure(record: Record) -> Measured:
@@ -33,25 +39,26 @@ def measure(record: Record) -> Measured:
     )
     enough, usual = record.notes["prefix_score"], last_score(two)
     end_of_one, end_of_two = one.isel(step=-1), two.isel(step=-1)
+    shares = [end.in_context / usual for end in (end_of_one, end_of_two)]
     one_beside, two_beside = side_by_side(record.data)
     measured = {
         "phase-two-layers": share_estimate(has_changed(two, usual)),
-        "phase-share": mean_estimate(jump_share(two)),
+        "phase-share": mean_estimate(least_share(two)),
         "phase-one-layer": share_estimate(jumps(one)),
         "phase-smeared": share_estimate(has_changed(smeared, usual)),
         "phase-smeared-earlier": difference_estimate(both.in_context_middle, two.in_context_middle),
         "prefix-two-layers": share_estimate(end_of_two.best_prefix >= enough),
         "prefix-one-layer": share_estimate(end_of_one.best_prefix >= enough),
-        "icl-depth": difference_estimate(end_of_one.in_context, end_of_two.in_context),
+        "icl-depth": difference_estimate(*shares),
         "bump-two-layers": share_estimate(two.bump >= BUMP_NATS),
         "bump-one-layer": share_estimate(one.bump >= BUMP_NATS),
-        "together-prefix": _inside(two, two.best_prefix_middle, usual),
+        "together-prefix": _inside(two, two.best_prefix_middle, usual, MIDDLE),
         "together-previous": _inside(two, two.best_previous_middle, usual),
         "previous-dissolves": mean_estimate(
             end_of_two.best_previous_new - end_of_two.best_previous_again
         ),
         "index-two-layers": steepening(two),
-        "index-one-layer": steepening(one),
+        "index-one-layer": mean_estimate(most_steepened(one)),
         "pairs-phase": pairs_alike(two, smeared, both),
         "pivot-two-layers": turns(two, two),
         "pivot-one-layer": turns(one_beside, two_beside),
@@ -71,6 +78,7 @@ def nulls(record: Record) -> Nulls:
     turned_one = turns(*side_by_side(record.data))
     enough, usual = record.notes["prefix_score"], last_score(two)
     start, end_of_one, end_of_two = two.isel(step=0), one.isel(step=-1), two.isel(step=-1)
+    shares = [end.in_context / usual for end in (end_of_one, end_of_two)]
     # A gain that is as large and forms as that of one layer, and one that forms at once.
     as_large = {
         name: [share_estimate(has_changed(of_size(one, last_score(part)), usual))]
@@ -78,28 +86,26 @@ def nulls(record: Record) -> Nulls:
     }
     late = one.step > one.step.mean()
     at_once = one.assign(in_context=end_of_one.in_context.drop_vars("step") * late)
-    middles = ("best_prefix_middle", "best_previous_middle")
+    shifts = range(1, two.sizes["member"])
     prefix, previous = (
-        [
-            _inside(two, two[name].roll(member=by, roll_coords=False), usual)
-            for by in range(1, two.sizes["member"])
-        ]
-        for name in middles
+        [two[name].roll(member=by, roll_coords=False) for by in shifts]
+        for name in ("best_prefix_middle", "best_previous_middle")
     )
+    prefix += [time + 0 * two.best_prefix_middle for time in two.best_prefix_middle.values]
     return {
         "untrained": {"prefix-two-layers": [share_estimate(start.best_prefix >= enough)]},
         "mismatched": {
-            "phase-share": [mean_estimate(jump_share(one))],
+            "phase-share": [mean_estimate(least_share(one))],
             # As many heads as one layer has: more would have more chances.
             "prefix-one-layer": [
                 share_estimate(end_of_two.prefix.isel(layer=1).max("head") >= enough)
             ],
             "bump-two-layers": [share_estimate(one.bump >= BUMP_NATS)],
             "bump-one-layer": [share_estimate(two.bump >= BUMP_NATS)],
-            "together-prefix": prefix or [None],
-            "together-previous": previous or [None],
+            "together-prefix": [_inside(two, times, usual, MIDDLE) for times in prefix],
+            "together-previous": [_inside(two, times, usual) for times in previous] or [None],
             "index-two-layers": [steepening(one)],
-            "index-one-layer": [steepening(two)],
+            "index-one-layer": [mean_estimate(most_steepened(two))],
             "ablation-induction": [mean_estimate(lost_without(end_of_two, "all others"))],
             "pairs-phase": [pairs_alike(one, smeared, both)],
             "pivot-two-layers": [turned_one],
@@ -109,7 +115,7 @@ def nulls(record: Record) -> Nulls:
         "false world": as_large | {"phase-one-layer": [share_estimate(jumps(at_once))]},
         "permuted": {
             "phase-smeared-earlier": regrouped(both.in_context_middle, two.in_context_middle),
-            "icl-depth": regrouped(end_of_one.in_context, end_of_two.in_context),
+            "icl-depth": regrouped(*shares),
         }
         | exchanged(
             {
@@ -121,10 +127,20 @@ def nulls(record: Record) -> Nulls:
     }
 
 
-def _inside(members: xr.Dataset, middle: xr.DataArray, usual: float) -> Estimate:
-    """Share of members for which a time lies within their phase change."""
-    within = (middle >= members.jump_start) & (middle <= members.jump_end)
+def _inside(
+    members: xr.Dataset, middle: xr.DataArray, usual: float, part: tuple[float, float] = (0, 1)
+) -> Estimate:
+    """Share of members for which a time lies within their phase change, or a part of it."""
+    place = (middle - members.jump_start) / (members.jump_end - members.jump_start)
+    within = (place >= part[0]) & (place <= part[1])
     return share_estimate(within & has_changed(members, usual))
+
+
+@measures("phase-share")
+def least_share(members: xr.Dataset) -> xr.DataArray:
+    """The lesser of each member's gains in context, over its score, in both printed windows."""
+    wide, narrow = (jump_share(members, window) for window in (PRINTED_WINDOW, SMALL_WINDOW))
+    return wide.where(wide < narrow, narrow)
 
 
 def lost_without(at_end: xr.Dataset, group: str) -> xr.DataArray:
@@ -160,20 +176,31 @@ def pairs_alike(*kinds: xr.Dataset) -> Estimate:
     return resampled_estimate(alike, *(len(score) for score in scores))
 
 
-@measures("index-*")
+@measures("index-two-layers")
 def steepening(members: xr.Dataset) -> Estimate:
-    """Mean change of a member's slope of the loss by ln(token index) through its phase change.
+    """Mean change of a member's slope of the loss by ln(token index) through its phase change."""
+    slope = _slopes(members)
+    return mean_estimate(_at(slope, members.jump_end) - _at(slope, members.jump_start))
 
-    The slope, in nats, is that of `circuits.losses.loss_slope` at the index by which every text
-    repeats; the record keeps it at the beginning of the change and at the end of training alone.
+
+@measures("index-one-layer")
+def most_steepened(members: xr.Dataset) -> xr.DataArray:
+    """Change of each member's slope in the sixth of training in which that slope falls most."""
+    return -falls_within(_slopes(members), JUMP_WINDOW).max("step")
+
+
+def _slopes(members: xr.Dataset) -> xr.DataArray:
+    """Slope of the loss by ln(token index) where every text repeats, in nats, ``[step, member]``.
+
+    That of `circuits.losses.loss_slope`, of which the record keeps single members at the beginning
+    of the change and at the end of training alone.
     """
     at = int(members.every_text_repeats) - 1
     index, place = np.log(members["index"].values), np.arange(members.sizes["position"])
     near = (np.abs(index - index[at]) <= np.log(2) / 2) | (np.abs(place - at) <= 1)
     losses = members.loss_by_position.isel(position=near).transpose("position", "step", "member")
     lines = np.polyfit(index[near], losses.values.reshape(near.sum(), -1), 1)[0]
-    slope = losses.isel(position=0, drop=True).copy(data=lines.reshape(losses.shape[1:]))
-    return mean_estimate(_at(slope, members.jump_end) - _at(slope, members.jump_start))
+    return losses.isel(position=0, drop=True).copy(data=lines.reshape(losses.shape[1:]))
 
 
 def side_by_side(data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:

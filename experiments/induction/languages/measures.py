@@ -14,7 +14,7 @@ from circuitax.records.shared_exam import over_seeds_only, widened
 from experiments.induction.languages.claims import CLAIMS
 from experiments.induction.shared.measures_term_worth import (
     even_attention,
-    offsets_exchanged,
+    nearness_alone,
     previous_preferred,
     term_worth,
     without_redundancy,
@@ -22,14 +22,14 @@ from experiments.induction.shared.measures_term_worth import (
 
 # Claims on a difference within each model; its sides are exchanged for their null.
 DIFFERENCES = (
-    *("one-layer", "two-layers", "copying-rise", "rejoin", "table-rows"),
+    *("one-layer", "two-layers", "copying-rise", "rejoin"),
     *("order-0", "order-1-above-0", "order-1-above-2", "layer-0-redundant", "layer-1-above-0"),
 )
 
 # What the held-out windows that all seeds share have of the variance, as measured on Python source
 # (docs/checks.md), of orders the most that was measured, and claims for which it was not.
 OF_WINDOWS = {
-    "one-layer": 0.92,
+    "one-layer": 0.93,
     "two-layers": 0.57,
     "previous-head": 0.26,
     "local": 0.04,
@@ -42,6 +42,7 @@ OF_WINDOWS = {
     0.9,
 )
 LEFT_OUT = ("zero-layers", "induction-head")
+COPIES = 0.25  # copying score that one random head in twenty has between trained embeddings
 
 
 def measure(record: Record) -> Measured:
@@ -67,7 +68,7 @@ def _estimates(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls on English: untrained heads, and offsets and sides exchanged."""
+    """Draws of the nulls on English: other heads, sides exchanged, and false worlds."""
     if "missing" in record.notes:
         return {}
     data = record.data.sel(language="english")
@@ -88,12 +89,12 @@ def nulls(record: Record) -> Nulls:
         },
         "permuted": exchanged(
             {f"english-{name}": found[name] for name in DIFFERENCES if name in found}
-        )
-        | {"english-local": offsets_exchanged(members)},
+        ),
         "false world": {
             "english-layer-0-nearly-redundant": without_redundancy(
                 worth.first_alone, worth.first_last
-            )
+            ),
+            "english-local": nearness_alone(members),
         },
     }
 
@@ -102,16 +103,14 @@ def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed of one language, by the claim whose mean it is."""
     none, one, two = (members.loss_of_depth.isel(model=i) for i in range(3))
     worth = term_worth(members)
-    # Above 95 % of the untrained heads of all seeds, one head in twenty passes by chance.
-    chance = float(members.ov_copying_at_init.quantile(0.95))
     found = {
         "zero-layers": none - members.bigram_loss,
-        "one-layer": none - one,
+        "one-layer": members.bigram_loss - one,
         "two-layers": one - two,
-        "most-copy": (members.ov_copying > chance).mean("cell"),
+        "most-copy": (members.ov_copying > COPIES).mean("cell"),
         "copying-rise": (members.ov_copying - members.ov_copying_at_init).median("cell"),
         "copying-top-5": members.ov_top_5.max("cell") / members.chance_5,
-        "order-0": worth.direct,
+        "order-0": members.unigram_loss - members.order_loss.isel(order=0),
         "order-1": worth.heads,
         "order-2": worth.virtual,
         "order-1-share": worth.heads / worth.of_all_orders,
@@ -129,7 +128,7 @@ def samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     # Of text that has no such words there is nothing to say.
     words = {
         "rejoin": _rejoined(members, "") - _rejoined(members, "_at_init"),
-        "table-rows": (members.table_row - members.table_row_at_init).mean("row"),
+        "table-rows": (members.table_row - members.table_row_at_init).min("row"),
     }
     return found | {name: x for name, x in words.items() if bool(np.isfinite(x).all())}
 

@@ -8,39 +8,45 @@ from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
-RANK = "the paper shows scatters that correlate well and gives no number; one would be 1"
+RANK = "the paper's scatters, of trained heads (O13), correlate well, and have no number"
 KNOWN = "a score that orders heads by their strength has 1"
-PAPER = ClaimSource(
-    "induction-heads paper, validation of head scores (O13)",
-    cites=(Paper.INDUCTION,),
+OURS = ClaimSource(
+    "circuitax",
     kind="relation",
     n=16,
     selection="all models; each its own random parts, order of strengths and texts",
-    why=RANK,
-    origin="published",
-    link=papers.INDUCTION,
+    why=KNOWN,
+    origin="ours",
 )
-OURS = ClaimSource(
-    "circuitax", kind="relation", n=16, selection=PAPER.selection, why=KNOWN, origin="ours"
-)
+BUILT = "both scores rise with the strength that was planted, so that this calibrates them"
 SHUFFLED = Null("permuted", "one of the two scores is shuffled among the heads of each model")
 
+
+def same_strength(score: str) -> Null:
+    """The null of a score of the weights that has nothing but the planted strength in it."""
+    return Null("mismatched", f"the {score} of another model's head planted with the same strength")
+
+
 CLAIMS = (
-    PAPER.claim(
+    OURS.claim(
         "planted-copying",
         "On heads of planted strength, copying on random tokens goes with OV eigenvalues: rank "
         "correlation over the heads of a model",
         at_least(0.8),
-        printed="copying scores correlate well with OV eigenvalues; no coefficient",
-        null=SHUFFLED,
+        RANK,
+        explanation=BUILT,
+        cites=(Paper.INDUCTION,),
+        null=same_strength("eigenvalues"),
     ),
-    PAPER.claim(
+    OURS.claim(
         "planted-matching",
         "On heads of planted strength, prefix matching goes with the trace of the QK circuit "
         "through previous-token heads: rank correlation over the heads of a model",
         at_least(0.8),
-        printed="prefix scores correlate well with QK traces; no coefficient",
-        null=SHUFFLED,
+        RANK,
+        explanation=BUILT,
+        cites=(Paper.INDUCTION,),
+        null=same_strength("trace"),
     ),
     OURS.claim(
         "planted-eigenvalues-known",

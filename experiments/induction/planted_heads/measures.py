@@ -11,6 +11,8 @@ from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 
 DRAWS = 200
+# What the weights say of a head, and the strength that it was planted with.
+PLANTED = {"eigenvalues": "planted_copying", "qk_trace": "planted_matching"}
 
 
 def measure(record: Record) -> Measured:
@@ -35,7 +37,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: one score of each pair shuffled among the heads of each model."""
+    """Draws of the nulls: scores shuffled among heads, and weights of other models' heads."""
     names = (
         "eigenvalues",
         "qk_trace",
@@ -49,7 +51,23 @@ def nulls(record: Record) -> Nulls:
             data = shuffled(data, [name], "head", rng, ["member"])
         return with_data(record, shuffled(data, ["at_offset"], "asked", rng, ["member"]))
 
-    return {"permuted": measured_again(measure, (altered() for _ in range(DRAWS)))}
+    others = range(1, max(record.data.sizes["member"], 2))
+    weights_of = (with_data(record, _same_strength(record.data, other)) for other in others)
+    return {
+        "permuted": measured_again(measure, (altered() for _ in range(DRAWS))),
+        "mismatched": measured_again(measure, weights_of),
+    }
+
+
+def _same_strength(data: xr.Dataset, other: int) -> xr.Dataset:
+    """The data with the weights' scores of the model so many on, strength by strength."""
+    changed = {}
+    for name, strength in PLANTED.items():
+        order, scores = data[strength].values.argsort(axis=1), data[name].values
+        moved = np.roll(np.take_along_axis(scores, order, axis=1), other, axis=0)
+        changed[name] = data[name].copy(data=np.empty_like(scores))
+        np.put_along_axis(changed[name].values, order, moved, axis=1)
+    return data.assign(changed)
 
 
 def _ranks(data: xr.Dataset, first: str, second: str, below: float = np.inf) -> np.ndarray:

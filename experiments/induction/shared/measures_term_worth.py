@@ -12,10 +12,17 @@ import xarray as xr
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.nulls import Null
 
+TINY = 1e-12
 # The null that `without_redundancy` draws.
 SAVINGS_ADD_UP = Null(
     "false world",
     "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
+)
+# The null that `nearness_alone` draws.
+NEARNESS = Null(
+    "false world",
+    "attention falls with distance alone: from the previous token to the next two as from the "
+    "second to the third in another head of the same seed, drawn at random",
 )
 
 
@@ -100,39 +107,36 @@ def even_attention(n_ctx: int) -> float:
     return float((1 / (1 + np.arange(n_ctx // 2, n_ctx))).mean())
 
 
-def nearest_preferred(members: xr.Dataset) -> xr.DataArray:
-    """Attention of first-layer heads to each of the three nearest tokens, less the most to another.
+def previous_preferred(members: xr.Dataset) -> xr.DataArray:
+    """Attention to the previous token, less the greater of that to the tokens beside it.
 
-    ``a_k - max over j != k of a_j`` of the present token, the previous one and the one before it,
-    ``[member, head, offset]``.
+    ``a_1 - max(a_0, a_2)``, mean over first-layer heads, ``[member]``.
 
     Args:
         members: With ``attention`` ``[member, layer, head, offset]``, from offset 0 on.
 
     Raises:
-        ValueError: If fewer than three offsets are on record.
+        ValueError: If fewer than four offsets are on record, which `nearness_alone` needs.
     """
-    if (n_offsets := members.sizes["offset"]) < 3:
-        raise ValueError(f"attention has {n_offsets} offsets, must have those of 0, 1 and 2 tokens")
-    near = members.attention.isel(layer=0, offset=slice(3))
-    others = [near.isel(offset=[i for i in range(3) if i != k]).max("offset") for k in range(3)]
-    return near - xr.concat(others, "offset")
+    if (n_offsets := members.sizes["offset"]) < 4:
+        raise ValueError(f"attention has {n_offsets} offsets, must have those of 0 to 3 tokens")
+    near = members.attention.isel(layer=0)
+    return (near.isel(offset=1) - near.isel(offset=[0, 2]).max("offset")).mean("head")
 
 
-def previous_preferred(members: xr.Dataset) -> xr.DataArray:
-    """`nearest_preferred` of the previous token, mean over first-layer heads, ``[member]``."""
-    return nearest_preferred(members).isel(offset=1, drop=True).mean("head")
+def nearness_alone(members: xr.Dataset, n_draws: int = 1000, seed: int = 0) -> list[Estimate]:
+    """Means of `previous_preferred` where attention falls with distance and prefers no offset.
 
-
-def offsets_exchanged(members: xr.Dataset, n_draws: int = 1000, seed: int = 0) -> list[Estimate]:
-    """Means of `previous_preferred` where any of the three tokens is the previous one of a head.
+    From the previous token on it falls as it does behind: ``a_1 = a_2 r`` with the ratio
+    ``r = a_2 / a_3`` of another head of the same seed; the present token keeps its attention.
 
     Args:
-        members: As for `nearest_preferred`.
+        members: As for `previous_preferred`.
         n_draws: Draws, at least 1.
-        seed: Seed of the choices.
+        seed: Seed of the permutations.
     """
-    each = nearest_preferred(members).transpose("member", "head", "offset").values
-    chosen = np.random.default_rng(seed).integers(3, size=(n_draws, *each.shape[:2], 1))
-    drawn = np.take_along_axis(each[None], chosen, axis=-1)[..., 0].mean(axis=-1)
-    return [mean_estimate(row) for row in drawn]
+    near, rng = members.attention.isel(layer=0), np.random.default_rng(seed)
+    present, _, second, third = near.transpose("offset", "member", "head").values[:4]
+    beside, ratio = np.maximum(present, second), second / np.maximum(third, TINY)
+    continued = (second * rng.permuted(ratio, axis=1) for _ in range(n_draws))
+    return [mean_estimate((previous - beside).mean(axis=1)) for previous in continued]

@@ -12,8 +12,9 @@ import xarray as xr
 BEFORE, AFTER = 0.15, 0.4  # nats, as printed
 PRINTED_STEP = (AFTER - BEFORE) / AFTER
 # Of training: 2.5 to 5 of 10 billion tokens, the window beside which the paper has these numbers.
-# Elsewhere it puts the change of small models at about 1 to 3 billion, a fifth.
 PRINTED_WINDOW = 1 / 4
+# The window of about 1 to 3 billion, to which it puts the change of small models elsewhere.
+SMALL_WINDOW = 1 / 5
 # Of its own final score a jumping model gains this much more in a sixth of training than in an
 # earlier one: the part that is there before, as printed.
 JUMP, JUMP_WINDOW = BEFORE / AFTER, 1 / 6
@@ -55,7 +56,7 @@ def jumps(members: xr.Dataset) -> xr.DataArray:
 
     Source: induction-heads paper, "the phase change ... in a narrow window"; the rule is ours.
     """
-    falls = _falls(members, JUMP_WINDOW)
+    falls = falls_within(members.in_context, JUMP_WINDOW)
     slowest = np.minimum.accumulate(falls.values, axis=falls.get_axis_num("step"))
     last = -members.in_context.isel(step=-1)
     return (last > 0) & ((falls - slowest).max("step") >= JUMP * last)
@@ -71,9 +72,10 @@ def of_size(members: xr.Dataset, score: float) -> xr.Dataset:
     return members.assign(in_context=members.in_context * (score / last_score(members)))
 
 
-def jump_share(members: xr.Dataset) -> xr.DataArray:
-    """Gain in context within each member's steepest quarter of training, over its final score."""
-    return -steepest_fall(members) / members.in_context.isel(step=-1)
+def jump_share(members: xr.Dataset, window: float = PRINTED_WINDOW) -> xr.DataArray:
+    """Gain in context within each member's steepest window of training, over its final score."""
+    falls = falls_within(members.in_context, window)
+    return -falls.max("step") / members.in_context.isel(step=-1)
 
 
 def steepest_fall(members: xr.Dataset) -> xr.DataArray:
@@ -83,15 +85,15 @@ def steepest_fall(members: xr.Dataset) -> xr.DataArray:
         members: With ``in_context`` ``[step, member]``, interpolated linearly; windows begin at a
             measurement, or end with the last one.
     """
-    return _falls(members, PRINTED_WINDOW).max("step")
+    return falls_within(members.in_context, PRINTED_WINDOW).max("step")
 
 
-def _falls(members: xr.Dataset, window: float) -> xr.DataArray:
+def falls_within(curve: xr.DataArray, window: float) -> xr.DataArray:
     """Falls in windows that are a share of training, by the measurement at which each begins."""
-    score, steps = members.in_context, members.step.values
+    steps = curve.step.values
     first, last = float(steps[0]), float(steps[-1])
     width = window * (last - first)
     starts = np.minimum(steps, last - width)
     ends = np.minimum(starts + width, last)  # rounding may go beyond the last measurement
-    before, after = (score.interp(step=at).assign_coords(step=steps) for at in (starts, ends))
+    before, after = (curve.interp(step=at).assign_coords(step=steps) for at in (starts, ends))
     return before - after

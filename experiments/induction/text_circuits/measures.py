@@ -14,7 +14,7 @@ from circuitax.records.shared_exam import over_seeds_only, widened
 from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE
 from experiments.induction.shared.measures_term_worth import (
     even_attention,
-    offsets_exchanged,
+    nearness_alone,
     previous_preferred,
     term_worth,
     without_redundancy,
@@ -51,7 +51,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: models before training, and offsets and sides exchanged."""
+    """Draws of the nulls: untrained or random models, sides exchanged, and false worlds."""
     members = members_where(record.data)
     if not members.sizes["member"]:
         return {}
@@ -65,10 +65,12 @@ def nulls(record: Record) -> Nulls:
             "text-previous-head": [even_attention(int(record.data.n_ctx))],
             "text-positional": _positional_at_random(members),
         },
-        "permuted": exchanged({name: samples[name] for name in DIFFERENCES})
-        | {"text-local": offsets_exchanged(members)},
+        "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
         "false world": {
-            "text-layer-0-nearly-redundant": without_redundancy(worth.first_alone, worth.first_last)
+            "text-layer-0-nearly-redundant": without_redundancy(
+                worth.first_alone, worth.first_last
+            ),
+            "text-local": nearness_alone(members),
         },
     }
 
@@ -110,6 +112,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     worth = term_worth(members)
     z = members.composition_z.sel(kind=["K", "V"])
+    copied = members.copying - members.copying_at_init
     raised = (members.ablated - members.ablated_preserving).isel(layer=0).mean("head")
     return {
         "text-order-0": worth.direct,
@@ -124,7 +127,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "text-layer-1-above-0": worth.second_last - worth.first_last,
         "text-layer-1-share": worth.second_last / worth.of_both_layers,
         "text-composition-below-null": z.mean(["kind", "writer", "reader"]),
-        "text-copying-rises": (members.copying - members.copying_at_init).mean(["layer", "head"]),
+        "text-copying-rises": copied.mean("head").min("layer"),
         "text-local": previous_preferred(members),
         "text-previous-head": members.attention.isel(layer=0, offset=1).max("head"),
         "text-positional": members.positional.mean("head"),

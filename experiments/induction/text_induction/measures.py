@@ -25,6 +25,9 @@ OF_WINDOWS = {
     "text-induction-ablation": 0.03,
 }
 
+# Mean attention to matches, which cannot leave 0 to 1.
+SCORES = ("text-induction-primed", "text-induction-plain", "text-induction-one-layer")
+
 
 def measure(record: Record) -> Measured:
     """Measured values of the claims; arms that do not end on plain text have no claims."""
@@ -32,7 +35,8 @@ def measure(record: Record) -> Measured:
     share = record.notes.get("repeated_share", 0.0)
     mixed = f"repeated_share={share}: no arm ends on plain text"
     not_run = {claim.id: mixed for claim in CLAIMS} if share else {}
-    return Measured(widened(estimates(record.data), OF_WINDOWS), {}, not_run)
+    found = widened(estimates(record.data), OF_WINDOWS)
+    return Measured(found | {name: _as_share(found[name]) for name in SCORES}, {}, not_run)
 
 
 @measures("text-*")
@@ -87,6 +91,12 @@ def nulls(record: Record) -> Nulls:
         "permuted": {"text-induction-repeats": regrouped(*repeated)}
         | exchanged({"text-induction-ablation": _margin(primed)}),
     }
+
+
+def _as_share(estimate: Estimate) -> Estimate:
+    """The same interval, cut where no share can be."""
+    low, high = max(estimate.low, 0.0), min(estimate.high, 1.0)
+    return estimate._replace(low=low, high=high, method=f"{estimate.method}, within 0 to 1")
 
 
 def _margin(members: xr.Dataset) -> np.ndarray:

@@ -160,8 +160,9 @@ CLAIMS = (
     ),
     HEADS.claim(
         "primed-stripes",
-        "and, trained on text, it has stripes on random tokens, repeated: share of "
-        "value-weighted attention on the match, minus the best head of the first layer (F13)",
+        "heads of its layer, trained on text, have stripes on random tokens, repeated: share of "
+        "value-weighted attention on the match of the second-layer head that the score, taken on "
+        "the same tokens, did not choose, minus the best head of the first layer (F13)",
         at_least(0.2),
         PILOT,
         section="random tokens, repeated (F13)",

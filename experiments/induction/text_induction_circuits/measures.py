@@ -93,6 +93,9 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     raised = (members.ablated - members.ablated_preserving).isel(first_head)
     on_text, on_random = (members.sel(where=where) for where in ("text", "random"))
     in_layer_0 = on_random.stripes.isel(layer=0).max("head")
+    # The score that chooses the induction head is on the same tokens: it judges the others.
+    second = on_random.stripes.isel(layer=1)
+    unchosen = second.where(second["head"] != induction).mean("head")
 
     def of_induction(part: xr.Dataset, name: str) -> xr.DataArray:
         return part[name].isel(layer=1, head=induction)
@@ -109,7 +112,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "primed-matching-by-writer": through_previous - matching.isel(writer=least),
         "primed-attends": of_induction(on_text, "top_is_match"),
         "primed-raises": of_induction(on_text, "raises") - on_text.raises.isel(layer=0).max("head"),
-        "primed-stripes": of_induction(on_random, "stripes") - in_layer_0,
+        "primed-stripes": unchosen - in_layer_0,
         "primed-order-1-above-2": worth.heads - worth.virtual,
         "primed-layer-0-redundant": worth.first_alone - worth.first_last,
         "primed-layer-0-nearly-redundant": worth.first_last / worth.first_alone,

@@ -22,11 +22,11 @@ from experiments.induction.two_layer_circuits.claims import CLAIMS
 
 # A head with an OV eigenvalue score below this erases, as in `stream_use`.
 ERASES = -0.5
+CORNER = 0.7  # of both scores, from which a head lies in the corner
 # Claims on a difference within each model; its sides are exchanged for their null.
 DIFFERENCES = (
     *("composition-overall", "composition-some", "composition-avoided"),
-    *("induction-raises", "induction-stripes", "order-1-above-2"),
-    *("k-above-v", "k-composition-pays", "previous-through-patterns"),
+    *("induction-raises", "k-above-v", "k-composition-pays", "previous-through-patterns"),
 )
 
 
@@ -40,6 +40,7 @@ def measure(record: Record) -> Measured:
         why = f"only {n} of {data.sizes['member']} seeds have an induction head"
         return Measured(measured, unmet_rest(CLAIMS, measured, why))
     measured |= mean_estimates(_samples(members))
+    measured["copying-corner"] = mean_estimate(_share_in_corner(members), bounds=(0, 1))
     measured["k-composition-first"] = share_estimate(_largest_joins(members))
     by_writer = np.sort(members.composition_z.sel(kind="K").max("reader").values, axis=1)
     measured["k-composition-second"] = share_estimate(by_writer[:, -2] > 3)
@@ -70,6 +71,7 @@ def nulls(record: Record) -> Nulls:
         "untrained": measured_again(measure, [with_data(record, start)]),
         "mismatched": {
             "induction-attends": [mean_estimate(first_layer.top_is_match.max("head"))],
+            "induction-stripes": [mean_estimate(first_layer.stripes.max("head"))],
         },
         "permuted": exchanged({name: samples[name] for name in DIFFERENCES})
         | {
@@ -80,8 +82,36 @@ def nulls(record: Record) -> Nulls:
         "false world": {
             "layer-0-redundant": [mean_estimate(layer_1 / direct)],
             "layer-1-alone": [mean_estimate(1 - samples["layer-0-alone"])],
+            "order-1-above-2": [mean_estimate(_second_order(_equal_leads(members)))],
         },
     }
+
+
+def _equal_leads(members: xr.Dataset) -> xr.DataArray:
+    """Losses by order where both add as much to the right token's lead, the same in the end.
+
+    A token that leads all others by ``a`` has the loss ``log(1 + (d_vocab - 1) e^-a)``.
+    """
+    others = np.exp(members.uniform) - 1
+    ends = members.order_loss.isel(order=[0, 2])
+    lead = -np.log(np.expm1(ends) / others).mean("order")
+    middle = np.log1p(others * np.exp(-lead))
+    return xr.concat([ends.isel(order=0), middle, ends.isel(order=1)], "order")
+
+
+def _second_order(losses: xr.DataArray) -> xr.DataArray:
+    """What paths of order 2 gain over what those of order 1 do."""
+    gains = -losses.diff("order")
+    return gains.isel(order=1) / gains.isel(order=0)
+
+
+@measures("copying-corner")
+def _share_in_corner(members: xr.Dataset) -> xr.DataArray:
+    """Share of the second layer's induction heads that copy and match, by seed."""
+    matching = members.matching.isel(writer=members.previous_head).rename(reader="head")
+    corner = np.minimum(members.copying.isel(layer=1), matching) >= CORNER
+    inductive = members.prefix.isel(layer=1) > PREFIX_SCORE
+    return (corner & inductive).sum("head") / inductive.sum("head")
 
 
 def _costs_shuffled(members: xr.Dataset) -> list[Estimate | None]:
@@ -104,7 +134,6 @@ def _costs_shuffled(members: xr.Dataset) -> list[Estimate | None]:
     "composition-*",
     "induction-*",
     "layer-*",
-    "copying-corner",
     "k-above-v",
     "k-composition-pays",
     "k-composition-z",
@@ -120,7 +149,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     k_above_v = into_induction.sel(kind="K") - into_induction.sel(kind="V")
     others = k_above_v.where(members.writer != previous)
     composed = composition_rise(members)
-    order, first, scores = members.order_loss, members.first_order_loss, members.score_loss
+    first, scores = members.first_order_loss, members.score_loss
     direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
     raised = (members.ablated - members.ablated_preserving).isel(layer=0, head=previous)
 
@@ -130,15 +159,14 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     return {
         "k-composition-z": z.sel(kind="K"),
         "k-above-v": k_above_v.isel(writer=previous) - others.mean("writer"),
-        "copying-corner": of_induction("copying"),
         "matching-corner": members.matching.isel(writer=previous, reader=induction),
         "composition-overall": composed["mean"],
         "composition-some": composed["above"],
         "composition-avoided": composed["below"],
         "induction-attends": of_induction("top_is_match"),
         "induction-raises": of_induction("raises") - members.raises.isel(layer=0).max("head"),
-        "induction-stripes": of_induction("stripes") - members.stripes.isel(layer=0).max("head"),
-        "order-1-above-2": order.isel(order=0) - 2 * order.isel(order=1) + order.isel(order=2),
+        "induction-stripes": of_induction("stripes"),
+        "order-1-above-2": _second_order(members.order_loss),
         "layer-0-redundant": (layer_1 - both) / (direct - layer_0),
         "layer-1-alone": (direct - layer_1) / (direct - both),
         "layer-0-alone": (direct - layer_0) / (direct - both),

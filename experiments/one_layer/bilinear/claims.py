@@ -39,7 +39,8 @@ DEPTHS = {1: "one layer", 2: "two layers"}
 
 RATE = (
     "The rate of all models, 3e-2, suits GELU least: one seed trained anew at 2e-2 ends 0.047 "
-    "lower with GELU and 0.026 with bilinear MLPs, 0.008 apart where it is 0.028 apart here."
+    "lower with GELU and 0.026 with bilinear MLPs, 0.008 apart where it is 0.028 apart here. The "
+    "record has no smaller rate of GELU; were all seeds lower by 0.047, the gap would be -0.001."
 )
 
 CLAIMS = (

@@ -1,6 +1,7 @@
 """Measured values of the claims on the path explosion, from a record."""
 
 import numpy as np
+import xarray as xr
 
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import exact, mean_estimate, share_estimate
@@ -15,13 +16,13 @@ def measure(record: Record) -> Measured:
     """The measured value of every claim, over members that stayed finite."""
     data = record.data
     one, two, deepest = (members_where(data.isel(depth=i)) for i in (0, 1, -1))
-    loss, last = two.loss.values, deepest.loss.values
+    last = deepest.loss.values
     late = (last[:, 2] - last[:, -1]) / (float(data.guess) - last[:, -1])
     of_one, of_two = one.loss_by_steps, two.loss_by_steps
     measured = {
         "paths-count": exact(np.abs(data["count"] - data.enumerated).max()),
         "paths-close": exact(data.remainder.where(data.alive).max()),
-        "order-2-below-1": mean_estimate((loss[:, 0] - loss[:, 1]) - (loss[:, 1] - loss[:, 2])),
+        "order-2-below-1": mean_estimate(first_above_second(two)),
         "most-paths-least-loss": mean_estimate(late),
         "depth-pays": difference_estimate(one.loss.isel(order=1), deepest.loss.isel(order=-1)),
         "second-step-needs-depth": mean_estimate(of_one.sel(steps=2) - of_one.sel(steps=1)),
@@ -40,10 +41,9 @@ def nulls(record: Record) -> Nulls:
     one, two, deepest = (members_where(data.isel(depth=i)) for i in (0, 1, -1))
     if not min(part.sizes["member"] for part in (one, two, deepest)):
         return {}
-    loss, of_one, of_two = two.loss, one.loss_by_steps, two.loss_by_steps
-    first, second = (loss.isel(order=k) - loss.isel(order=k + 1) for k in (0, 1))
+    of_one, of_two = one.loss_by_steps, two.loss_by_steps
     differences = {
-        "order-2-below-1": first - second,
+        "order-2-below-1": first_above_second(two),
         "second-step-needs-depth": of_one.sel(steps=2) - of_one.sel(steps=1),
         "third-step-needs-depth": of_two.sel(steps=3) - of_two.sel(steps=2),
     }
@@ -61,3 +61,12 @@ def nulls(record: Record) -> Nulls:
             ],
         },
     }
+
+
+def first_above_second(members: xr.Dataset) -> xr.DataArray:
+    """What paths of order 1 save minus what those of order 2 save, nats, of each member.
+
+    Order 1 is counted from a guess where the direct path is worse than one: undoing it is no gain.
+    """
+    direct, first, second = (members.loss.isel(order=k) for k in range(3))
+    return (np.minimum(direct, members.guess) - first) - (first - second)

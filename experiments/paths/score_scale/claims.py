@@ -43,12 +43,17 @@ CLAIMS = (
     ),
     PAPERS.claim(
         "scale-saturates",
-        "At the widest head the softmax's Jacobian without the scale is less than half of "
-        "that with it, at initialisation: ratio of mean norms",
-        at_most(0.5),
-        "the sources say near zero; a half is far from both",
+        "Without the scale the softmax's Jacobian falls towards zero as heads widen: slope of its "
+        "log norm over log d_k at initialisation, less the slope with the scale",
+        at_most(-0.25),
+        "half of -1/2: of scores with a deviation of √d_k two share the attention only if they lie "
+        "about one apart",
+        explanation="at the widest head, d_k = 256, 0.19 of it is left, which is not yet near zero",
         printed="without it the softmax saturates, with gradients near zero; no number",
-        null=LABELS,
+        null=Null(
+            "false world",
+            "it falls as measured up to the second width, 16, and levels off there",
+        ),
     ),
     PAPERS.claim(
         "scale-trains",

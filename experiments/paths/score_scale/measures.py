@@ -3,9 +3,9 @@
 import numpy as np
 import xarray as xr
 
-from circuitax.records.difference import difference_estimate, ratio_estimate
+from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.measured import Measured
+from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_samples import regrouped
 from circuitax.records.nulls import Nulls
@@ -20,28 +20,43 @@ def measure(record: Record) -> Measured:
     """The measured value of every claim."""
     scaled, raw = (record.data.sel(scale=name) for name in ("1/sqrt(d_k)", "1"))
     widest = [part.isel(width=-1) for part in (raw, scaled)]
-    without, with_scale = (part.jacobian.sel(time="initial") for part in widest)
     losses = [members_where(part).loss.sel(time="trained") for part in widest]
     measured = {
-        "scale-growth": _growth(raw),
-        "scale-constant": _growth(scaled),
-        "scale-saturates": ratio_estimate(without, with_scale),
+        "scale-growth": mean_estimate(_slopes(raw, "variance")),
+        "scale-constant": mean_estimate(_slopes(scaled, "variance")),
+        "scale-saturates": _saturation(raw, scaled),
         "scale-trains": difference_estimate(*losses),
     }
     return Measured(widened(measured, OF_TEXTS), {})
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: models shuffled between those with and without the scale."""
-    groups = [record.data.sel(scale=name).isel(width=-1) for name in ("1", "1/sqrt(d_k)")]
-    without, with_scale = (part.jacobian.sel(time="initial").values for part in groups)
-    losses = [members_where(part).loss.sel(time="trained").values for part in groups]
-    saturates = regrouped(without, with_scale, ratio_estimate)
+    """Draws of the nulls: models shuffled between the scales, and a fall that levels off."""
+    raw, scaled = (record.data.sel(scale=name) for name in ("1", "1/sqrt(d_k)"))
+    losses = [members_where(part.isel(width=-1)).loss.sel(time="trained") for part in (raw, scaled)]
     trains = regrouped(*losses) if min(map(len, losses)) else [None]
-    return {"permuted": {"scale-saturates": saturates, "scale-trains": trains}}
+    level = widened({"scale-saturates": _saturation(_levelled(raw, scaled), scaled)}, OF_TEXTS)
+    return {
+        "permuted": {"scale-trains": trains},
+        "false world": {name: [found] for name, found in level.items()},
+    }
 
 
-def _growth(part: xr.Dataset) -> Estimate:
-    """Slope of log variance over log d_k at initialisation, mean over members."""
-    log_variance = np.log(part.variance.sel(time="initial").transpose("width", "member").values)
-    return mean_estimate(np.polyfit(np.log(part.width.values), log_variance, 1)[0])
+@measures("scale-saturates")
+def _saturation(raw: xr.Dataset, scaled: xr.Dataset) -> Estimate:
+    """Slope of the log of the Jacobian without the scale, less that with it."""
+    return difference_estimate(_slopes(raw, "jacobian"), _slopes(scaled, "jacobian"))
+
+
+def _levelled(raw: xr.Dataset, scaled: xr.Dataset) -> xr.Dataset:
+    """Models without the scale whose mean ratio to those with it stays from the second width on."""
+    ratio = raw.jacobian.mean("member") / scaled.jacobian.mean("member")
+    stays = ratio.isel(width=1) / ratio
+    later = raw.width > raw.width[1]
+    return raw.assign(jacobian=raw.jacobian * xr.where(later, stays, 1))
+
+
+def _slopes(part: xr.Dataset, name: str) -> np.ndarray:
+    """Slope of the log of a quantity over log d_k at initialisation, by member."""
+    logs = np.log(part[name].sel(time="initial").transpose("width", "member").values)
+    return np.asarray(np.polyfit(np.log(part.width.values), logs, 1)[0])

@@ -14,6 +14,7 @@ from experiments.real_models.mlp_paths.measures import (
     first_layers,
     foreseen_falls,
     found_heads,
+    held_by_first,
 )
 from experiments.real_models.shared.model_facts import model_read
 
@@ -146,12 +147,12 @@ def maps(record: Record) -> Figure:
     named.tick_params(axis="y", labelsize=6)
     named.set(xlabel="layer", title="Layers whose map names the next token")
     letter_panels(axes[0])
-    rank, layers = float(data.rank_of.mean()), first_layers(data)
+    held, layers = float(held_by_first(data).mean()), first_layers(data)
     late = f", from {100 * layers.mean():.0f} % of the depth on" if layers.size else ""
     headline(
         figure,
-        f"{what}: stable rank {rank:.1f}; the next token named on {layers.size} of "
-        f"{len(prompts)} prompts{late}",
+        f"{what}: ten directions hold {100 * held:.0f} % of the squares; the next token named on "
+        f"{layers.size} of {len(prompts)} prompts{late}",
     )
     return figure
 
@@ -185,8 +186,8 @@ FIGURES = (
     FigureSpec(
         "maps",
         maps,
-        message="The linear map from a token to the output has few large directions, and in late "
-        "layers they name the next token.",
+        message="The linear map from a token to the output has few large directions and a long "
+        "tail; in late layers the first name the next token.",
         caption="Right: black where one of the three first singular vectors has the predicted "
         "token among its first ten, for the source token that carries most.",
         refuted="Refuted if the lines of the left panel stay near 1, or black ends on the left.",

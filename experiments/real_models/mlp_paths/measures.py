@@ -26,6 +26,7 @@ DRAWS = 200
 SOURCES = ("gradient", "relp")
 # Of the depth: late, and before the last layer alone.
 LATE = 0.5, 0.9
+DIRECTIONS = 10  # first singular vectors that may approximate a map
 # Of each list: what the claim and the count of evaluations add to their names.
 EVALUATED = {"": "n_evaluated", "-lead": "lead_evaluated", "-neurons": "neurons_evaluated"}
 
@@ -58,12 +59,13 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "paths-proven": share_estimate(data.complete.values),
         "paths-proven-lead": share_estimate(data.lead_complete.values),
         "paths-proven-neurons": share_estimate(data.neurons_complete.values),
-        "linear-map-rank": mean_estimate(data.rank_of.values.mean(axis=1)),
+        "linear-map-rank": mean_estimate(held_by_first(data), bounds=(0, 1)),
         "paths-removed-token": mean_estimate(token_falls(data)),
         "paths-removed-paths": mean_estimate(path_falls(data)),
         "paths-removed-foreseen": foreseen(*foreseen_falls(data)),
-        "linear-map-words": share_estimate(named_at_end(data, 0)),
     }
+    if (named := named_at_end(data, 0)).size:
+        found["linear-map-words"] = share_estimate(named)
     first = data.exact.values.argmax(axis=1)
     for score in SOURCES:
         same = data[score].values.argmax(axis=1) == first
@@ -114,8 +116,11 @@ def nulls(record: Record) -> Nulls:
             float(np.sort(sizes)[-100:].sum() / sizes.sum())
             for sizes in np.abs(rng.normal(size=(20, pairs)))
         ],
+        # No singular value is above the first: ten have at most ten over the stable rank.
         "linear-map-rank": [
-            mean_estimate(rank) for rank in data.rank_shuffled.values.mean(axis=1)[None]
+            mean_estimate(
+                np.minimum(1, DIRECTIONS / np.maximum(data.rank_shuffled.values, 1)).mean(axis=1)
+            )
         ],
     }
     random |= {f"paths-{score}-source": any_source(data.sizes["prompt"]) for score in SOURCES}
@@ -132,7 +137,8 @@ def nulls(record: Record) -> Nulls:
             "paths-by-mlps": [geometric_estimate(np.log(cancellation(data, "by_heads")))],
             "paths-half": [geometric_estimate(np.log(data.one_head_half.values))],
             "linear-map-words": [
-                share_estimate(named_at_end(data, shift)) for shift in range(1, data.sizes["map"])
+                share_estimate(named) if (named := named_at_end(data, shift)).size else None
+                for shift in range(1, data.sizes["map"])
             ],
         },
         "permuted": {
@@ -170,11 +176,25 @@ def copied_token(data: xr.Dataset, first: np.ndarray) -> np.ndarray:
     return np.asarray(data.ids.values[rows, first[rows]] == data.token.values[rows])
 
 
+def held_by_first(data: xr.Dataset) -> np.ndarray:
+    """Share of a map's squared singular values that the first have, mean over tokens, by prompt.
+
+    The record has the first values of each map, and the sum of all squares over the first one's.
+    """
+    squares = data.singular.values.astype(float) ** 2
+    sums = np.maximum(data.rank_of.values * squares[..., 0], np.finfo(float).tiny)
+    return np.minimum(squares[..., :DIRECTIONS].sum(axis=-1) / sums, 1).mean(axis=1)
+
+
 def named_at_end(data: xr.Dataset, shift: int) -> np.ndarray:
-    """Whether the map names the predicted token, or with a shift that of another prompt."""
+    """Whether the map names the predicted token, or with a shift that of another prompt.
+
+    Prompts whose largest source is the first token are left out: its map is nearly of rank one.
+    """
     n = data.sizes["map"]
+    source = data.exact.values[data.map_prompt.values].argmax(axis=1)
     named = data.named.isel(layer=-1).values
-    return np.asarray(named[np.arange(n), (np.arange(n) + shift) % n])
+    return np.asarray(named[np.arange(n), (np.arange(n) + shift) % n][source > 0])
 
 
 def first_layers(data: xr.Dataset, rng: np.random.Generator | None = None) -> np.ndarray:

@@ -16,7 +16,6 @@ from experiments.real_models.real_induction.measures import (
     of_top,
     prose_rises,
     rises,
-    unrelated,
 )
 from experiments.real_models.real_induction.pairs import READINGS, heads_of, places
 from experiments.real_models.real_induction.reference import INDUCTION_SCORE, SCORES, SEARCHES
@@ -222,7 +221,7 @@ def prose(record: Record) -> Figure:
     for name, colour in SETS.items():
         label = name if name == "intact" else f"without {n} {name}{'-token' * (name == 'previous')}"
         _curve(left, mean.sel(set=name), colour, label, 2 * BLOCK)
-    others = unrelated(data) or draws(data)
+    others = draws(data)
     random = mean.sel(set=others).mean("set")
     _curve(left, random, GREEN, f"without {n} random", 2 * BLOCK)
     left.set(xlabel="place of the predicted token", title="Loss along prose", ylim=(0, None))
@@ -302,9 +301,8 @@ FIGURES = (
         prose,
         message="Loss along prose, intact and without sets of five heads (left).",
         caption="Right: the cost of removing each set at the end of a repeated pair of tokens, at "
-        "a repeated token after another one, and at a new token; random sets have no head that "
-        "searches for prefixes and none of the previous-token heads. Induction heads have no "
-        "effect of their own in prose if their dots lie among the random.",
+        "a repeated token after another one, and at a new token. Induction heads have no effect of "
+        "their own in prose if their dots lie among the random.",
         where=_was_read,
     ),
     FigureSpec(

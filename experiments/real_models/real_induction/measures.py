@@ -12,18 +12,19 @@ from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from experiments.real_models.real_induction import nulls as null_draws
 from experiments.real_models.real_induction.claims import CLAIMS
-from experiments.real_models.real_induction.pairs import heads_of, of_pairs, places
+from experiments.real_models.real_induction.pairs import of_pairs, places
 from experiments.real_models.real_induction.reference import (
     INDUCTION_SCORE,
     ROWS,
     SCORES,
-    SEARCHES,
     TURN,
 )
 from experiments.real_models.real_induction.repeats import NEW, PAIR
 from experiments.real_models.shared.model_facts import not_smollm2
 
 CELLS = ("layer", "head")
+# Claims on keys before another way of reading.
+KEYS_OVER = {"real-k-composition": "V", "real-k-over-q": "Q"}
 
 
 def measure(record: Record) -> Measured:
@@ -35,9 +36,7 @@ def measure(record: Record) -> Measured:
     found = estimates(data)
     if notes["no_prose"]:
         return Measured(found, {}, unmet_rest(CLAIMS, found, f"no prose: {notes['no_prose']}"))
-    found |= prose_estimates(data)
-    none = "every random set has a head that searches for prefixes, or a previous-token head"
-    return Measured(found, unmet_rest(CLAIMS, found, none), {})
+    return Measured(found | prose_estimates(data), {})
 
 
 def _other_texts(record: Record) -> str:
@@ -60,7 +59,8 @@ def nulls(record: Record) -> Nulls:
         return {}
     random = null_draws.of_heads(data, n_matching) | null_draws.of_pairs(data)
     random["real-k-best"] = null_draws.shares_with_less(null_draws.of_other_writers(data))
-    random["real-k-over-q"] = null_draws.shares_with_less(null_draws.over_queries(data))
+    for name, other in KEYS_OVER.items():
+        random[name] = null_draws.shares_with_less(null_draws.keys_over(data, other))
     random["real-ablation"] = null_draws.of_sets(rises(data), draws(data))
     random["real-ablation-previous"] = random["real-ablation"]
     random |= null_draws.of_any_head(data)
@@ -78,14 +78,11 @@ def nulls(record: Record) -> Nulls:
     false: dict[str, Draws] = {"real-loss-rows": others, "real-copying": [_copying(data, alike)]}
     if notes["no_prose"]:
         return {"random": random, "permuted": turned, "false world": false}
-    pairs, falls, sets = prose_rises(data, PAIR), prose_falls(data), unrelated(data)
+    pairs, falls, sets = prose_rises(data, PAIR), prose_falls(data), draws(data)
     more, later = pairs - prose_rises(data, NEW), falls - falls.sel(set="intact")
-    compared: dict[str, Draws] = {
-        "real-prose-pairs": null_draws.of_sets(pairs, sets),
-        "real-prose-in-context-ablated": null_draws.of_sets(later, sets),
-        "real-prose-pairs-most": [mean_estimate(more.sel(set=name).values) for name in sets],
-    }
-    random |= {name: drawn if sets else [None] for name, drawn in compared.items()}
+    random["real-prose-pairs"] = null_draws.of_sets(pairs, sets)
+    random["real-prose-in-context-ablated"] = null_draws.of_sets(later, sets)
+    random["real-prose-pairs-most"] = [mean_estimate(more.sel(set=name).values) for name in sets]
     return {
         "random": random,
         "permuted": null_draws.of_chapters(falls) | turned,
@@ -163,11 +160,14 @@ def _composition(data: xr.Dataset) -> dict[str, Estimate]:
     place = places(data)
     keys = place.sel(reading="K")
     best = float(keys.max("writer").mean())
-    over = float((keys - place.sel(reading="Q")).mean())
-    return {
-        "real-k-composition": of_one_model(keys.values),
+    over = {
+        name: _share_below(
+            float((keys - place.sel(reading=other)).mean()), null_draws.keys_over(data, other)
+        )
+        for name, other in KEYS_OVER.items()
+    }
+    return over | {
         "real-k-best": _share_below(best, null_draws.of_other_writers(data)),
-        "real-k-over-q": _share_below(over, null_draws.over_queries(data)),
         "real-k-rotation": of_one_model(of_pairs(data, data.composition_z.sel(reading="K"))),
         "real-rotation-all": exact(data.beyond_rotations.sel(reading="K")),
     }
@@ -192,24 +192,21 @@ def of_one_model(values: ArrayLike) -> Estimate:
 
 @measures("real-prose-*")
 def prose_estimates(data: xr.Dataset) -> dict[str, Estimate]:
-    """Means over chapters; random sets, of `unrelated` ones, are averaged first."""
-    falls = prose_falls(data)
-    pairs = prose_rises(data, PAIR)
-    found = {
+    """Means over chapters; random sets are averaged first."""
+    falls, pairs = prose_falls(data), prose_rises(data, PAIR)
+    lost = {"pairs": pairs, "in-context-ablated": falls - falls.sel(set="intact")}
+    return {
         "real-prose-pairs-most": mean_estimate(
             (pairs - prose_rises(data, NEW)).sel(set="induction").values
         ),
         "real-prose-in-context": mean_estimate(falls.sel(set="intact").values),
-    }
-    if sets := unrelated(data):
-        lost = {"pairs": pairs, "in-context-ablated": falls - falls.sel(set="intact")}
-        found |= {
+        **{
             f"real-prose-{name}": mean_estimate(
-                (rise.sel(set="induction") - rise.sel(set=sets).mean("set")).values
+                (rise.sel(set="induction") - rise.sel(set=draws(data)).mean("set")).values
             )
             for name, rise in lost.items()
-        }
-    return found
+        },
+    }
 
 
 def prose_falls(data: xr.Dataset) -> xr.DataArray:
@@ -238,17 +235,6 @@ def rises(data: xr.Dataset) -> xr.DataArray:
 def draws(data: xr.Dataset) -> list[str]:
     """Names of the random sets."""
     return [str(name) for name in data["set"].values if str(name).startswith("random")]
-
-
-def unrelated(data: xr.Dataset) -> list[str]:
-    """Names of the random sets with no head that searches for prefixes and none of `previous`."""
-    searches, previous = best_mean(data) > SEARCHES, set(heads_of(data, "previous"))
-    return [
-        name
-        for name in draws(data)
-        if not previous.intersection(heads := heads_of(data, name))
-        and not any(searches.sel(layer=layer, head=head) for layer, head in heads)
-    ]
 
 
 def of_top(data: xr.Dataset, values: xr.DataArray) -> xr.DataArray:

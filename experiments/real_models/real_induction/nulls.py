@@ -14,7 +14,7 @@ from circuitax.records.nulls import Draws
 from experiments.real_models.real_induction.pairs import READINGS, heads_of
 
 DRAWS = 500
-Q, K = (READINGS.index(reading) for reading in "QK")
+K = READINGS.index("K")
 
 
 def of_heads(data: xr.Dataset, n_matching: int) -> dict[str, Draws]:
@@ -42,39 +42,29 @@ def of_heads(data: xr.Dataset, n_matching: int) -> dict[str, Draws]:
 
 
 def of_pairs(data: xr.Dataset) -> dict[str, Draws]:
-    """Shares of pairs that compose less, of random heads in the layers of the real ones."""
+    """Composition above random rotations, of random heads in the layers of the real ones."""
     rng = np.random.default_rng(0)
     readers, writers = heads_of(data, "induction"), heads_of(data, "previous")
     n_heads = data.sizes["head"]
-    ranks = {
-        (later, layer): _ranks(data, layer, later)
-        for later in {layer for layer, _ in readers}
-        for layer in {layer for layer, _ in writers if layer < later}
-    }
     z = data.composition_z.sel(reading="K")
     apart = {
         (later, layer): z.sel(layer=layer, reader_layer=later)
         .transpose("head", "reader_head")
         .values
-        for later, layer in ranks
+        for later in {layer for layer, _ in readers}
+        for layer in {layer for layer, _ in writers if layer < later}
     }
-    found: dict[str, list[float]] = {f"real-k-{name}": [] for name in ("composition", "rotation")}
+    found = list[float]()
     for _ in range(DRAWS):
-        keys = np.full((len(readers), len(writers)), np.nan)
         of_reader, of_writer = (rng.integers(n_heads, size=len(x)) for x in (readers, writers))
-        for i, (later, _) in enumerate(readers):
-            for j, (layer, _) in enumerate(writers):
-                if layer < later:
-                    keys[i, j] = ranks[later, layer][K, of_writer[j], of_reader[i]]
         above = [
             apart[later, layer][of_writer[j], of_reader[i]]
             for i, (later, _) in enumerate(readers)
             for j, (layer, _) in enumerate(writers)
             if layer < later
         ]
-        found["real-k-rotation"].append(float(np.mean(above)))
-        found["real-k-composition"].append(float(np.nanmean(keys)))
-    return dict(found)
+        found.append(float(np.mean(above)))
+    return {"real-k-rotation": found}
 
 
 def of_other_writers(data: xr.Dataset) -> np.ndarray:
@@ -86,9 +76,10 @@ def of_other_writers(data: xr.Dataset) -> np.ndarray:
     return np.array([np.nanmax(shares, axis=0).mean() for shares in chosen])
 
 
-def over_queries(data: xr.Dataset) -> np.ndarray:
-    """Share through keys less that through queries, of the same choices of other writers."""
-    chosen = itertools.product(*_other_writers(data, lambda ranks: ranks[K] - ranks[Q]))
+def keys_over(data: xr.Dataset, reading: str) -> np.ndarray:
+    """Share through keys less that through queries or values, of the same choices of writers."""
+    other = READINGS.index(reading)
+    chosen = itertools.product(*_other_writers(data, lambda ranks: ranks[K] - ranks[other]))
     return np.array([np.nanmean(differences) for differences in chosen])
 
 

@@ -14,9 +14,10 @@ from experiments.real_models.stream_use.claims import CLAIMS
 
 # Random directions of 576 dimensions have cosines with a deviation of 0.04.
 NEGATIVE = -0.3
+ERASES = -0.5  # cosine or eigenvalue score, below which a neuron or a head may erase
 LARGE = -0.9  # eigenvalue score, below which a head erases
 PRESENT = 1 / 2  # attention to the present token, from which a head attends primarily to it
-# Draws of the nulls, random heads that the least of all is drawn from, and random embeddings.
+# Draws of the nulls, random heads that those of a model are drawn from, and random embeddings.
 DRAWS, HEADS, SPECTRA = 500, 540, 20
 
 
@@ -27,12 +28,12 @@ def measure(record: Record) -> Measured:
     if why:
         return Measured({}, {}, unmet_rest(CLAIMS, {}, why))
     quarter = data.sizes["component"] // 4
-    least = data.least.sel(map="read").values
+    least, count = data.least.sel(map="read").values, data["count"].sel(map="read")
     found = {
         "stream-embedding": _of_the_model(data.variance.values[:quarter].sum()),
-        "stream-neuron-erases": _of_the_model(least.min()),
+        "stream-neuron-erases": _of_the_model(count[data.centre < ERASES].sum() / count.sum()),
         "stream-neuron-layers": _of_the_model((least < NEGATIVE).mean()),
-        "stream-head-erases": _of_the_model(data.eigenvalues.min()),
+        "stream-head-erases": _of_the_model((data.eigenvalues < ERASES).mean()),
     }
     erases, present = data.eigenvalues.values < LARGE, data.present.mean("text").values
     if erases.any():
@@ -46,12 +47,15 @@ def nulls(record: Record) -> Nulls:
     data, notes = record.data, record.notes
     if not_smollm2(notes):
         return {}
+    from scipy import stats
+
     rng = np.random.default_rng(0)
     d_model, d_head = data.sizes["component"], data.sizes["component"] // data.sizes["head"]
     n_directions = int(data["count"].sel(map="read").sum())
-    cosines = _least_cosines(rng, n_directions, d_model, DRAWS)
+    chance = stats.beta.cdf((1 + ERASES) / 2, (d_model - 1) / 2, (d_model - 1) / 2)
+    neurons = rng.binomial(n_directions, chance, DRAWS) / n_directions
     scores = [_random_score(rng, d_model, d_head) for _ in range(HEADS)]
-    heads = rng.choice(scores, (DRAWS, data.eigenvalues.size)).min(axis=1)
+    heads = (rng.choice(scores, (DRAWS, data.eigenvalues.size)) < ERASES).mean(axis=1)
     spectra = [_random_spectrum(rng, int(data.attrs["d_vocab"]), d_model) for _ in range(SPECTRA)]
     erases, present = data.eigenvalues.values.ravel() < LARGE, data.present.mean("text").values
     shuffled = (rng.permutation(erases).reshape(present.shape) for _ in range(DRAWS))
@@ -61,7 +65,7 @@ def nulls(record: Record) -> Nulls:
     return {
         "random": {
             "stream-embedding": np.array([share[: d_model // 4].sum() for share in spectra]),
-            "stream-neuron-erases": cosines,
+            "stream-neuron-erases": neurons,
             "stream-neuron-layers": (of_layers < NEGATIVE).mean(axis=1),
             "stream-head-erases": heads,
         },

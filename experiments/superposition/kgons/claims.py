@@ -78,6 +78,7 @@ CLAIMS = (
         "rounding in float64",
         kind="identity",
         printed="the regular k-gons are critical points of the potential",
+        null=Null("false world", "norm and bias of another k-gon of the five in the place of each"),
     ),
     PAPER.claim(
         "T9-curvatures",

@@ -10,7 +10,7 @@ from circuitax.records.record import Record
 from experiments.superposition.kgons.claims import LEFT_OUT, TABLE
 from experiments.superposition.kgons.plateaus import kgon_losses, nearest_kgon, plateaus
 
-# A curvature counts as 0 below this; the least others are above 0.02.
+# A curvature counts as 0 below this; the least of all others is 0.0027, of the 8-gon.
 LEVEL = 1e-6
 N_DRAWS = 40
 
@@ -46,6 +46,7 @@ def nulls(record: Record) -> Nulls:
             **{name: [value] for name, value in _misses(data, turned=1).items()},
             "T9-dead": [_left_out(data, turned=1)],
             "T9-curvatures": [float(_miscounted(data, turned=1))],
+            "T9-critical": [_other_slope(data)],
         },
         "random": {name: [draw[name] for draw in draws] for name in draws[0]},
     }
@@ -68,6 +69,34 @@ def _left_out(data: xr.Dataset, turned: int = 0) -> float:
     """Greatest distance from the printed losses with features left out, in turn as in `_misses`."""
     found = [data.potential.sel(k=k, n_features=c, positive=n) for k, c, n in LEFT_OUT]
     return float(np.abs(np.roll(found, turned) - list(LEFT_OUT.values())).max())
+
+
+def _other_slope(data: xr.Dataset) -> float:
+    """Largest entry of the gradient at polygons that have each other's norm and bias, in turn."""
+    others = data.isel(k=np.roll(np.arange(data.sizes["k"]), 1))
+    norms, biases = others.norm.values, others.bias.values
+    return max(kgon_slope(int(k), *at) for k, *at in zip(data.k.values, norms, biases, strict=True))
+
+
+def kgon_slope(k: int, norm: float, bias: float) -> float:
+    """Largest entry of the gradient of the loss at a regular k-gon of its own k features.
+
+    Source: `superposition.tasks.kgons.critical_point`, which needs JAX.
+    """
+    turn = 2 * np.pi * np.arange(k) / k
+    W = norm * np.stack([np.cos(turn), np.sin(turn)])
+    gram = W.T @ W
+    # Where an output opens: three Gauss nodes to either side integrate the pieces exactly.
+    opening = np.clip(-bias / np.where(gram == 0, 1, gram), 0, 1)[..., None]
+    nodes, weights = np.polynomial.legendre.leggauss(3)
+    share = (nodes + 1) / 2
+    x = np.concatenate([opening * share, opening + (1 - opening) * share], axis=-1)
+    weight = np.concatenate([opening * weights, (1 - opening) * weights], axis=-1) / 2
+    drive = gram[..., None] * x + bias
+    pull = 2 * (np.maximum(drive, 0) - x * np.eye(k)[..., None]) * (drive > 0) * weight / k
+    of_gram = (pull * x).sum(axis=-1)
+    of_W, of_bias = W @ (of_gram + of_gram.T), pull.sum(axis=(1, 2))
+    return float(max(np.abs(of_W).max(), np.abs(of_bias).max()))
 
 
 def _moved(data: xr.Dataset, n_features: int, rng: np.random.Generator) -> xr.Dataset:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import xarray as xr
-from scipy.stats import rankdata, zscore
+from scipy.stats import rankdata
 
 from circuitax.records.estimate import Estimate, exact, geometric_estimate, mean_estimate
 from circuitax.records.measured import Measured, measures
@@ -42,7 +42,7 @@ def nulls(record: Record) -> Nulls:
     densities = [_swept(shuffled(data, swept, "density", rng, ["seed"])) for rng in rngs]
     strengths = [_defended(shuffled(data, trained, "defence", rng, ["seed"])) for rng in rngs]
     kept = members_where(data, np.isfinite(data.loss).all("density"))
-    features = ["features_per_dimension"]
+    features = ["kept_per_dimension"]
     seeds = [_tracks(shuffled(kept, features, "seed", rng, ["density"])) for rng in rngs]
     without = data.defended_kept_per_dimension.isel(defence=int(np.argmin(data.defence.values)))
     return {
@@ -86,15 +86,18 @@ def _swept(data: xr.Dataset) -> dict[str, Estimate]:
 
 @measures("adversarial-tracks")
 def _tracks(data: xr.Dataset) -> Estimate:
-    """Rank correlation of vulnerability with features per dimension over seeds, mean of densities.
+    """Rank correlation of vulnerability with kept features over seeds, mean of densities.
 
-    A rank correlation is a mean over seeds, of the product of the standardised ranks of each.
+    A rank correlation is a mean over seeds, of the product of the standardised ranks of each. A
+    density whose seeds all keep as many counts as one without a correlation.
     """
-    attack, features = (
-        zscore(rankdata(data[name].transpose("density", "seed").values, axis=1), axis=1)
-        for name in ("analytic", "features_per_dimension")
-    )
-    return mean_estimate((attack * features).mean(axis=0))
+    standard = []
+    for name in ("analytic", "kept_per_dimension"):
+        ranks = rankdata(data[name].transpose("density", "seed").values, axis=1)
+        ranks -= ranks.mean(axis=1, keepdims=True)
+        spread = ranks.std(axis=1, keepdims=True)
+        standard.append(ranks / np.where(spread > 0, spread, 1))
+    return mean_estimate(np.prod(standard, axis=0).mean(axis=0))
 
 
 @measures("adversarial-training-*", "adversarial-training")

@@ -1,10 +1,17 @@
 """Measured values of the claims on dependent features, from a record."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, geometric_estimate, mean_estimate
+from circuitax.records.estimate import (
+    Estimate,
+    geometric_estimate,
+    mean_estimate,
+    share_estimate,
+)
 from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
 from circuitax.records.null_samples import DRAWS
@@ -15,6 +22,8 @@ from circuitax.superposition.tasks.dependence import feature_covariance
 from experiments.superposition.toy_constructive.claims import CLAIMS, DEPENDENT
 
 DECAYS = (0.0, 0.1, 0.3)
+# Correlation from which features lie on a circle.
+ON_CIRCLE = 0.95
 N_DRAWS = 100
 
 
@@ -25,12 +34,13 @@ def measure(record: Record) -> Measured:
     if _wanted(data):
         density = record.notes["density"]
         found = _losses(data) | _arrangements(data, density) | _of_decays(data, density)
+        found["constructive-circle"] = _on_circle(data)
     reason = "this run has other decays, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: shuffled decays and features, other features, exchanged sides."""
+    """Draws of the nulls: shuffled decays and features, other features, exchanged sides, clumps."""
     data = record.data
     if not _wanted(data):
         return {}
@@ -61,7 +71,19 @@ def nulls(record: Record) -> Nulls:
             for draws in (of_decays, of_places)
             for name in draws[0]
         },
+        "false world": {
+            "constructive-circle": [_on_circle(one) for one in (*_clumped(data), places[0])]
+        },
     }
+
+
+def _clumped(data: xr.Dataset) -> Iterator[xr.Dataset]:
+    """The data with features in six clumps on a circle, in four, three and two."""
+    n, W = data.sizes["feature"], data.W.transpose(..., "hidden", "feature").copy(deep=True)
+    for n_clumps in (6, 4, 3, 2):
+        turn = 2 * np.pi * (np.arange(n) * n_clumps // n) / n_clumps
+        W[..., 2:, :], W[..., :2, :] = 0, np.stack([np.cos(turn), np.sin(turn)])
+        yield data.assign(W=W.copy(deep=True))
 
 
 def feature_cosines(data: xr.Dataset) -> np.ndarray:
@@ -163,9 +185,9 @@ def _worst(ratios: np.ndarray) -> Estimate:
     return max(map(mean_estimate, ratios), key=lambda estimate: estimate.value)
 
 
-@measures("constructive-circle", "constructive-clusters", "constructive-interference-*")
+@measures("constructive-clusters", "constructive-interference-*")
 def _arrangements(data: xr.Dataset, density: float) -> dict[str, Estimate]:
-    """Circles and clusters at the middle decay, and interference without decay."""
+    """Clusters at the middle decay, and interference without decay."""
     middle = data.decay.values.tolist().index(DECAYS[1])
     helpful = interference(data, density)
     return {
@@ -173,19 +195,26 @@ def _arrangements(data: xr.Dataset, density: float) -> dict[str, Estimate]:
             f"constructive-interference-{kind}": mean_estimate(helpful.sel(kind=kind))
             for kind in DEPENDENT
         },
-        "constructive-circle": mean_estimate(circle(data)[:, middle]),
         "constructive-clusters": mean_estimate(clusters(data)[:, middle]),
     }
 
 
+@measures("constructive-circle")
+def _on_circle(data: xr.Dataset) -> Estimate:
+    """Share of seeds whose circular features lie on a circle at the middle decay."""
+    middle = data.decay.values.tolist().index(DECAYS[1])
+    return share_estimate(circle(data)[:, middle] >= ON_CIRCLE)
+
+
 @measures("constructive-decay-*", "constructive-circle-decay", "constructive-clusters-decay")
 def _of_decays(data: xr.Dataset, density: float) -> dict[str, Estimate]:
-    """Changes from no decay to the strongest one."""
+    """Changes from no decay to the strongest one, and the share of seeds that rise."""
     decays = data.decay.values.tolist()
     none, high = (decays.index(decay) for decay in (DECAYS[0], DECAYS[2]))
     change = interference(data, density, high) - interference(data, density, none)
     found = {
-        f"constructive-decay-{kind}": mean_estimate(change.sel(kind=kind)) for kind in DEPENDENT
+        f"constructive-decay-{kind}": share_estimate(change.sel(kind=kind) > 0)
+        for kind in DEPENDENT
     }
     for name, values in (("circle", circle(data)), ("clusters", clusters(data))):
         found[f"constructive-{name}-decay"] = mean_estimate(values[:, high] - values[:, none])

@@ -15,6 +15,7 @@ from experiments.superposition.toy_decomposition.claims import CLAIMS
 NAMES = {"small": "small", "small-id": "small ID", "large": "large", "large-id": "large ID"}
 N_DRAWS, N_CHANCE = 40, 1000
 PUBLISHED = {"small": [5, 2], "large": [40, 10]}
+APD_RATIO = 0.935  # of 40 features in 10 dimensions, as printed
 
 
 def measure(record: Record) -> Measured:
@@ -45,7 +46,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: scores before training, and features that turn on any subcomponent."""
+    """Draws of the nulls: scores before training or of others, and chance."""
     data, sizes = record.data, record.notes["sizes"]
     untrained: dict[str, Draws] = {}
     for name, target in NAMES.items():
@@ -60,6 +61,8 @@ def nulls(record: Record) -> Nulls:
             untrained[f"decomposition-whole-{size}"] = [_mean(cell.start_rank_one)]
             mismatched[f"decomposition-whole-null-{size}"] = [_mean(cell.start_cosine)]
             mismatched[f"decomposition-null-{other}"] = [_mean(cell.start_cosine)]
+    if "large" in data.target.values:
+        mismatched |= _in_place_of_large(data)
     random: dict[str, Draws] = {}
     for name, alive, wanted, components in _alive(record):
         chance = float(alive.mean()) / components
@@ -79,6 +82,16 @@ def nulls(record: Record) -> Nulls:
         "mismatched": mismatched,
         "random": random,
         "false world": {"decomposition-faithful": [1.0], "decomposition-sufficient": [1.0]},
+    }
+
+
+def _in_place_of_large(data: xr.Dataset) -> dict[str, Draws]:
+    """Norm ratios of what stands in the place of the trained subcomponents of the large target."""
+    start = data.sel(target="large").start_norm_ratio
+    others = [data.norm_ratio.sel(target=name) for name in data.target.values if name == "large ID"]
+    return {
+        "spd-ratio-large": [_mean(ratio) for ratio in (*others, start)],
+        "spd-shrinks-less-large": [1 - APD_RATIO, _mean(abs(start - 1))],
     }
 
 

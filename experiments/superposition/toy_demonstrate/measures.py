@@ -2,21 +2,31 @@
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.null_draws import shuffled
+from circuitax.records.null_samples import DRAWS
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from circuitax.superposition.geometry.phases import Phase, phases
 from circuitax.superposition.geometry.solution_class import polytopes
 from experiments.superposition.shared.random_weights import normal_weights
-from experiments.superposition.toy_demonstrate.claims import CLAIMS, COUNTS, NOTEBOOK_COUNTS
+from experiments.superposition.toy_demonstrate.claims import (
+    APART,
+    CLAIMS,
+    COUNTS,
+    NOTEBOOK_COUNTS,
+    RANGES,
+)
 
 # A feature is represented when its norm is above this.
 REPRESENTED = 0.5
+# A bias is negative, and interference positive, when it is this far from 0.
+LEAST = 0.01
 N_DRAWS = 100
 SIZES = (20, 5, 80, 20, 100, 20)
 
@@ -42,35 +52,21 @@ def nulls(record: Record) -> Nulls:
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     starts = [_at_start(record, rng) for rng in rngs]
     found = [_linear(one) | _counts(one) | _notebook(one) for one in starts]
-    ordered = ["relu_W", "relu_interference"]
-    orders = [_later(shuffled(data, ordered, "feature", rng, ["seed", "density"])) for rng in rngs]
     several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
     best = max(int(data.relu_best.sel(density=0.001)), 0)
-    denser = [_interference(data, p) for p in data.density.values if p >= 0.1]
-    beside = [
-        _notebook(data.assign(notebook_norm=data.notebook_norm.roll(notebook_density=shift)))
-        for shift in (-1, 1)
-    ]
+    denser = [_interference(data, p) for p in data.density.values if p >= 0.03]
     elsewhere = [
         _counts(data.assign(relu_W=data.relu_W.roll(density=shift)))
         for shift in range(1, data.sizes["density"])
     ]
     return {
         "untrained": several,
-        "permuted": {
-            "demonstrate-less-important-first": [
-                one.get("demonstrate-less-important-first") for one in orders
-            ]
-        },
+        "permuted": {"demonstrate-less-important-first": _reordered(data)},
         "mismatched": {
             "demonstrate-tail": [float(_in_tail(data.relu_W.sel(density=0.001).isel(seed=best)))],
             **{name: [draw[name] for draw in denser] for name in denser[0]},
             **{name: [draw[name] for draw in elsewhere] for name in elsewhere[0]},
-            **{
-                name: [draw[name] for draw in beside]
-                for name in beside[0]
-                if name.endswith(("-p0.53", "-p0.21"))
-            },
+            **_beside(data),
             "T7-dense-relu": [_unlike_linear(data, p) for p in data.density.values if p < 1],
             "demonstrate-rescaled": [
                 _rescaled(data.assign(scaled_norm=data.scaled_norm.roll(density=-shift)))
@@ -106,6 +102,29 @@ def _at_start(record: Record, rng: np.random.Generator) -> xr.Dataset:
     return data.assign({name: (data[name].dims, value) for name, value in arrays.items()})
 
 
+def _reordered(data: xr.Dataset) -> Draws:
+    """Differences in importance where the most important features are shuffled among themselves."""
+    name, few = "demonstrate-less-important-first", {"feature": slice(data.sizes["hidden"])}
+    if 0.3 not in data.density.values:
+        return [None]
+    top, arrays = data.sel(density=[0.3]).isel(few), ["relu_W", "relu_interference"]
+    rng = np.random.default_rng(0)
+    drawn = (shuffled(top, arrays, "feature", rng, ["seed", "density"]) for _ in range(DRAWS))
+    return [_later(one).get(name) for one in drawn]
+
+
+def _beside(data: xr.Dataset) -> dict[str, Draws]:
+    """Numbers of the notebook's model where a density has the networks of one beside it."""
+    norm, less, more = data.notebook_norm, slice(None, -1), slice(1, None)
+    drawn = []
+    for here, there in ((less, more), (more, less)):
+        theirs = (norm.dims, norm.isel(notebook_density=there).values)
+        drawn.append(_notebook(data.isel(notebook_density=here).assign(notebook_norm=theirs)))
+    return {
+        name: [draw[name] for draw in drawn if name in draw] or [None] for name in _notebook(data)
+    }
+
+
 def best_weights(data: xr.Dataset, name: str = "relu") -> np.ndarray:
     """Weights of the network with the lowest exact loss at every density."""
     best = np.maximum(data[f"{name}_best"].values, 0)
@@ -117,18 +136,22 @@ def represented(data: xr.Dataset) -> np.ndarray:
     return (np.linalg.norm(data.relu_W.values, axis=2) > REPRESENTED).sum(axis=-1)
 
 
-@measures("T7-bias", "T7-gram")
+@measures("T7-bias", "T7-gram", "linear-bias-sparse")
 def _linear(data: xr.Dataset) -> dict[str, Estimate]:
     """The linear model is principal components: the most important features, whatever p is."""
     n, m = data.sizes["feature"], data.sizes["hidden"]
     miss = np.abs(_grams(data.linear_W) - np.diag(np.arange(n) < m)).max(axis=(-2, -1))
-    ignored = np.arange(n) >= m
-    ratio = data.linear_b.values[..., ignored] / (data.density.values[None, :, None] / 2)
+    p, ignored = data.density.values, np.arange(n) >= m
+    off = np.abs(data.linear_b.values / (p[:, None] / 2) - ignored)
+    each = off[..., ignored].mean(axis=-1)
     found = {
         "T7-gram": mean_estimate(miss.max(axis=1)),
-        "T7-bias": mean_estimate(np.abs(ratio - 1).mean(axis=(1, 2))),
+        "linear-bias-sparse": resampled_estimate(
+            lambda seeds: float(each[seeds].mean(axis=0).max()), len(each)
+        ),
     }
-    if 1 in data.density.values:
+    if 1 in p:
+        found["T7-bias"] = mean_estimate(off[:, p == 1].mean(axis=(1, 2)))
         found["T7-dense-relu"] = _unlike_linear(data, 1.0)
     return found
 
@@ -149,11 +172,11 @@ def _unlike_linear(data: xr.Dataset, density: float) -> Estimate:
 
 @measures("demonstrate-count-*", "demonstrate-digons-p0.03")
 def _counts(data: xr.Dataset) -> dict[str, Estimate]:
-    """Represented features of the ReLU model's networks, and the share that are five digons."""
+    """Differences of represented features from the printed count, and the share of five digons."""
     found, kept = {}, represented(data)
     for i, p in enumerate(data.density.values):
         if p in COUNTS:
-            found[f"demonstrate-count-p{p:g}"] = mean_estimate(kept[:, i])
+            found[f"demonstrate-count-p{p:g}"] = mean_estimate(np.abs(kept[:, i] - COUNTS[p]))
     if 0.03 in data.density.values:
         digons = [_digons(W) == 5 for W in data.relu_W.sel(density=0.03).values]
         found["demonstrate-digons-p0.03"] = share_estimate(digons)
@@ -167,13 +190,16 @@ def _digons(W: np.ndarray) -> int:
 
 @measures("demonstrate-less-important-first")
 def _later(data: xr.Dataset) -> dict[str, Estimate]:
-    """Places in importance by which superposed features stand behind dedicated ones."""
+    """Places in importance by which superposed features stand behind dedicated ones.
+
+    Of the most important alone: what lies beyond the dimensions has to share one.
+    """
     if 0.3 not in data.density.values:
         return {}
-    cell = data.sel(density=0.3)
+    cell = data.sel(density=0.3).isel(feature=slice(data.sizes["hidden"]))
     norm = np.linalg.norm(cell.relu_W.values, axis=1)
     shares = phases(norm, cell.relu_interference.values)
-    rank = np.arange(data.sizes["feature"])
+    rank = np.arange(cell.sizes["feature"])
     difference = np.array(
         [
             rank[s == Phase.superposed].mean() - rank[s == Phase.dedicated].mean()
@@ -188,18 +214,25 @@ def _later(data: xr.Dataset) -> dict[str, Estimate]:
 
 @measures("demonstrate-negative-bias", "demonstrate-positive-interference")
 def _interference(data: xr.Dataset, density: float) -> dict[str, Estimate]:
-    """Biases of the represented features at a density, and positive interference among them."""
+    """Shares of the represented features that have a negative bias, and positive interference."""
     cell = data.sel(density=density)
     bias, positive = [], []
     for W, b in zip(cell.relu_W.values, cell.relu_b.values, strict=True):
         kept = np.linalg.norm(W, axis=0) > REPRESENTED
         gram = W[:, kept].T @ W[:, kept]
-        bias.append(b[kept].mean())
-        positive.append((np.maximum(gram - np.diag(np.diag(gram)), 0) ** 2).sum(axis=0).mean())
+        bias.append((b[kept] <= -LEAST).mean())
+        squares = np.maximum(gram - np.diag(np.diag(gram)), 0) ** 2
+        positive.append((squares.sum(axis=0) >= LEAST).mean())
     return {
-        "demonstrate-negative-bias": mean_estimate(bias),
-        "demonstrate-positive-interference": mean_estimate(positive),
+        "demonstrate-negative-bias": _bounded(bias),
+        "demonstrate-positive-interference": _bounded(positive),
     }
+
+
+def _bounded(samples: ArrayLike) -> Estimate:
+    """Mean of the seeds, whose interval stays within the range of the samples."""
+    of_seed = np.asarray(samples)
+    return resampled_estimate(lambda seeds: float(of_seed[seeds].mean()), of_seed.size)
 
 
 @measures("demonstrate-optimum-below", "demonstrate-tail")
@@ -235,14 +268,19 @@ def _rescaled(data: xr.Dataset) -> Estimate:
 
 @measures("demonstrate-notebook-*")
 def _notebook(data: xr.Dataset) -> dict[str, Estimate]:
-    """Counts and squared norms of the notebook's model."""
+    """Counts and squared norms of the notebook's model, or their distance from two runs."""
     found = {}
     norms = data.notebook_norm.values
+    numbers = {"count": (norms > REPRESENTED).sum(axis=-1), "frobenius": (norms**2).sum(axis=-1)}
     for i, p in enumerate(data.notebook_density.values):
-        for name in NOTEBOOK_COUNTS:
-            if abs(p / name - 1) < 0.02:
-                kept = (norms[:, i] > REPRESENTED).sum(axis=-1)
-                found[f"demonstrate-notebook-count-p{name:g}"] = mean_estimate(kept)
-                squares = (norms[:, i] ** 2).sum(axis=-1)
-                found[f"demonstrate-notebook-frobenius-p{name:g}"] = mean_estimate(squares)
+        for density in NOTEBOOK_COUNTS:
+            if abs(p / density - 1) >= 0.02:
+                continue
+            for what, of_all in numbers.items():
+                of_seed, quantity = of_all[:, i], f"demonstrate-notebook-{what}-p{density:g}"
+                if density == APART:
+                    beyond = np.abs(of_seed - np.clip(of_seed, *RANGES[what]))
+                    found[quantity] = _bounded(beyond)
+                else:
+                    found[quantity] = mean_estimate(of_seed)
     return found

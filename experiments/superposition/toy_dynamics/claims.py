@@ -14,6 +14,17 @@ from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
 START = Null("untrained", "as many networks at their start")
+PARALLEL = Null(
+    "false world",
+    "one of the six digons of each seed is a parallel pair instead, with the loss that this costs",
+)
+DRIFT = Null(
+    "false world",
+    "every D_i drifts evenly from its first value to its last, until its seed's last crossing",
+)
+ALIGNED = Null(
+    "mismatched", "each seed has the kinks of the next, or of a later one, aligned as the others"
+)
 OTHER_SEED = Null("mismatched", "each seed has the kinks of the next, or of a later one")
 SMOOTH = Null(
     "false world",
@@ -47,20 +58,25 @@ CLAIMS = (
     LEVELS.claim(
         "dynamics-digons",
         "Equal features end as digons or without a direction (share of seeds in which every D_i is "
-        "within 0.05 of 0 or 1/2)",
+        "within 0.05 of 0 or 1/2, and the loss at most 1.03 of the optimum of six digons and eight "
+        "features without a direction)",
         at_least(0.5),
-        MOST,
+        "most seeds: the paper shows one network and says that others differ; one parallel pair in "
+        "the place of a digon, which has D_i = 1/2 too, costs 5.4 % of the loss",
         printed="the one model shown ends with every feature in a digon; no share",
-        null=START,
+        null=PARALLEL,
     ),
     LEVELS.claim(
         "dynamics-levels",
-        "In the second half of training features are on a level (share of features and steps with "
-        "D_i within 0.1 of 0 or 1/2)",
+        "Between changes of level features are on a level (share of features and measurements with "
+        "D_i within 0.1 of 0 or 1/2, from a tenth of training to its seed's last crossing of 1/4)",
         at_least(0.9),
         "jumps and noise",
         printed="dimensionalities sit on discrete levels between jumps; no share",
-        null=START,
+        selection="all seeds with a crossing after a tenth of training",
+        null=DRIFT,
+        explanation="Features drift from one to the other. In the second half of training, which "
+        "has no crossing, 99.8 % are on a level.",
     ),
     OURS.claim(
         "dynamics-levels-middle",
@@ -141,8 +157,8 @@ CLAIMS = (
     ),
     PLANE.claim(
         "dynamics-plane",
-        "A linear-like phase separates the sets: two separated sets in a plane, for a twentieth of "
-        "training without a break (share of seeds)",
+        "A linear-like phase separates the sets: two separated sets in a plane, at 75 to 105 "
+        "degrees, for a twentieth of training without a break (share of seeds)",
         at_least(0.5),
         MOST,
     ),
@@ -164,11 +180,13 @@ CLAIMS = (
         explanation="A few coincidences make the mean: the median is 1.24, and in 31 % of seeds "
         "their own kink is nearer",
     ),
-    replace(KINKS, n=8).claim(
+    replace(KINKS, n=8, null=ALIGNED).claim(
         "dynamics-kink-opening-fine",
-        "The same with kinks of pieces within 0.5 % of the range (distance to the nearest kink of "
-        "its own loss over that to those of other networks, geometric mean of seeds)",
+        "A kink of the loss, of pieces within 0.5 % of the range, marks where sets begin to open "
+        "(distance to the nearest kink of its own loss over that to those of other networks, "
+        "aligned where log loss has half fallen, geometric mean of seeds)",
         at_most(1),
-        NEARER,
+        "a relation: networks open at about the same time after their loss has half fallen, so "
+        "that kinks of others, once aligned, are near too",
     ),
 )

@@ -12,9 +12,6 @@ from experiments.superposition.toy_dynamics.measures import (
     LEVEL_WIDTH,
     LEVELS,
     drop_correlation,
-    farthest,
-    inside,
-    is_octahedron,
     loss_kinks,
     on_level,
     onset,
@@ -22,6 +19,7 @@ from experiments.superposition.toy_dynamics.measures import (
     regimes,
     sudden,
 )
+from experiments.superposition.toy_dynamics.sets import farthest, inside, is_octahedron
 
 SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
 ROWS = 16  # seeds of the panel with a row for each: the first ones

@@ -1,4 +1,4 @@
-"""Kinks of a curve: where pieces of straight lines meet. It uses no JAX, as records do not."""
+"""Kinks of a curve, and a curve without any. It uses no JAX, as records do not."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +52,18 @@ def kinks(x: ArrayLike, y: ArrayLike, *, tolerance: float = 0.02, most: int = 12
         found.append(at)
     inner = sorted({int(i) for i in found} - {0, last})
     return places[inner]
+
+
+def smooth_fall(x: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """An exponential fall from the first to the last loss that is halfway when this one is.
+
+    Args:
+        x: Increasing numbers.
+        loss: A number for each; its last is below its first.
+    """
+    halfway = int((loss <= (loss[0] + loss[-1]) / 2).argmax())
+    found: np.ndarray = loss[-1] + (loss[0] - loss[-1]) * 0.5 ** ((x - x[0]) / (x[halfway] - x[0]))
+    return found
 
 
 def _errors(x: np.ndarray, y: np.ndarray) -> np.ndarray:

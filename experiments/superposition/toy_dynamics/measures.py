@@ -14,20 +14,29 @@ from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
 from experiments.superposition.toy_dynamics.claims import CLAIMS
-from experiments.superposition.toy_dynamics.kinks import kinks
+from experiments.superposition.toy_dynamics.kinks import kinks, smooth_fall
+from experiments.superposition.toy_dynamics.sets import (
+    across,
+    in_antipodal_pairs,
+    inside,
+    is_octahedron,
+)
 
 STEPS = (6000, 6000)  # of both trainings at the scale that the claims are about
-SIZE = 3  # features of a set
+DENSITY = 1 / 3  # of equal features, for which the next losses are
+# Least exact loss of a digon, of a parallel pair, and of a feature without a direction.
+DIGON, PARALLEL, DROPPED = 0.035977, 1 / 12, 1 / 12
+ABOVE = 1.03  # final loss over that of digons
 LEVELS = (0.0, 0.5)
 LEVEL_WIDTH = 0.1
 DIGON_WIDTH = 0.05
 FIRST = 0.1  # share of training that is left out, in which everything moves
 WINDOW = 0.05  # share of training in which a jump should happen
 SEPARATED, OPENED = 0.8, 0.5  # mean cosine inside a set
-ANTIPODE, UPRIGHT = -0.9, 0.3  # cosines of an octahedron
 COARSE, FINE = 0.02, 0.005  # allowed error of the straight pieces over the range of log loss
 N_DRAWS = 20
 PLANE = 0.25  # a singular value over the first, below which W lacks its direction
+APART = 15  # degrees by which two sets may miss a right angle
 PHASE = 0.05  # share of training that is a phase
 
 
@@ -43,19 +52,20 @@ def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle, and why it cannot the others."""
     data = record.data
     found: dict[str, Estimate] = {}
-    if _wanted(data):
+    if _wanted(record):
         found = _levels(data) | _octahedron(data)
+        found["dynamics-digons"] = _digons(data, record.notes["n_hidden"])
         found["dynamics-drops"] = mean_estimate(drop_correlation(data))
         reason = "no feature changes level, no two losses have a kink, or there is no octahedron"
         return Measured(found, unmet_rest(CLAIMS, found, reason))
-    reason = "this run has another length, or networks that diverged"
+    reason = "this run has another length or density, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: starts, other seeds' kinks, smooth falls, staying features, times."""
-    data = record.data
-    if not _wanted(data):
+    """Draws of the nulls: starts, other seeds' kinks, smooth falls, drifts, staying features."""
+    data, m = record.data, record.notes["n_hidden"]
+    if not _wanted(record):
         return {}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     even = xr.zeros_like(data.dimensionality) + data.dimensionality.isel(step=[0, -1]).interp(
@@ -66,9 +76,11 @@ def nulls(record: Record) -> Nulls:
         return shuffled(data, ["set_W"], "set_feature", rng, ["seed"])
 
     return {
-        "untrained": _untrained(data, record.notes["n_hidden"], rngs),
+        "untrained": _untrained(data, m, rngs),
         "mismatched": _mismatched(data),
         "false world": {
+            "dynamics-digons": [_digons(data.assign(loss=data.loss + PARALLEL - DIGON), m)],
+            "dynamics-levels": [*_between(data, drifts=True).values()],
             "dynamics-sudden": [*_sudden(data.assign(dimensionality=even)).values()],
             "dynamics-drops": [mean_estimate(drop_correlation(data, staying=True))],
             **{name: [value] for name, value in _of_smooth_falls(data).items()},
@@ -81,18 +93,6 @@ def nulls(record: Record) -> Nulls:
             "dynamics-across": [_across(mixed(rng)).get("dynamics-across") for rng in rngs],
         },
     }
-
-
-def smooth_fall(x: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """An exponential fall from the first to the last loss that is halfway when this one is.
-
-    Args:
-        x: Increasing numbers.
-        loss: A number for each; its last is below its first.
-    """
-    halfway = int((loss <= (loss[0] + loss[-1]) / 2).argmax())
-    found: np.ndarray = loss[-1] + (loss[0] - loss[-1]) * 0.5 ** ((x - x[0]) / (x[halfway] - x[0]))
-    return found
 
 
 def on_level(dimensionality: np.ndarray, width: float = LEVEL_WIDTH) -> np.ndarray:
@@ -157,52 +157,11 @@ def drop_correlation(data: xr.Dataset, staying: bool = False) -> list[float]:
     return [float(np.corrcoef(a, b)[0, 1]) for a, b in zip(moved.T, fell.T, strict=True)]
 
 
-def feature_cosines(W: np.ndarray) -> np.ndarray:
-    """Cosines between all features, ``[..., feature, feature]``."""
-    unit = W / np.maximum(np.linalg.norm(W, axis=-2, keepdims=True), 1e-12)
-    return np.swapaxes(unit, -1, -2) @ unit
-
-
-def inside(W: np.ndarray) -> np.ndarray:
-    """Mean cosine between two features of one set, ``[...]``: 1 as one direction, 0 at the end."""
-    cosine = feature_cosines(W)
-    pairs = ~np.eye(SIZE, dtype=bool)
-    blocks = (cosine[..., :SIZE, :SIZE], cosine[..., SIZE:, SIZE:])
-    return np.mean([block[..., pairs].mean(axis=-1) for block in blocks], axis=0)
-
-
-def farthest(W: np.ndarray) -> np.ndarray:
-    """Cosine to the farthest feature of the other set, mean of features, ``[...]``."""
-    across = feature_cosines(W)[..., :SIZE, SIZE:]
-    return 0.5 * (across.min(axis=-1).mean(axis=-1) + across.min(axis=-2).mean(axis=-1))
-
-
-def in_antipodal_pairs(W: np.ndarray) -> np.ndarray:
-    """Whether each feature has an antipode in either set and is upright on the rest, ``[...]``.
-
-    Two antipodes of one feature would not be upright on each other.
-    """
-    cosine = feature_cosines(W)
-    rest = np.where((cosine <= ANTIPODE) | np.eye(2 * SIZE, dtype=bool), 0, np.abs(cosine))
-    found: np.ndarray = (cosine.min(axis=-1) <= ANTIPODE).all(-1)
-    return found & (rest.max(axis=(-1, -2)) <= UPRIGHT)
-
-
-def is_octahedron(W: np.ndarray) -> np.ndarray:
-    """Whether each feature has an antipode in the other set and is upright on the rest, ``[...]``.
-
-    Antipodes of a set's three features, all in the other set, are all of that set.
-    """
-    across = feature_cosines(W)[..., :SIZE, SIZE:]
-    return in_antipodal_pairs(W) & (across.min(axis=-1) <= ANTIPODE).all(-1)
-
-
 def regimes(data: xr.Dataset) -> Regimes:
     """First steps of the regimes of sets: one direction each, then open, then an octahedron."""
     W, steps = data.set_W.values, data.set_step.values
     mean = inside(W)
-    across = feature_cosines(W)[..., :SIZE, SIZE:].mean(axis=(-1, -2))
-    separated = _first(steps, (mean >= SEPARATED) & (across <= OPENED))
+    separated = _first(steps, (mean >= SEPARATED) & (across(W).mean(axis=(-1, -2)) <= OPENED))
     after = steps[:, None] > separated
     opened = _first(steps, (mean <= OPENED) & after)
     return Regimes(separated, opened, _first(steps, is_octahedron(W)))
@@ -239,23 +198,51 @@ def _first(steps: np.ndarray, true: np.ndarray) -> np.ndarray:
     return np.where(true.any(axis=0), steps[true.argmax(axis=0)].astype(float), np.nan)
 
 
-def _wanted(data: xr.Dataset) -> bool:
-    """Whether a run has the length that the claims are about, and no network diverged."""
+def _wanted(record: Record) -> bool:
+    """Whether a run has the length and density of the claims, and no network diverged."""
+    data = record.data
+    if not np.isclose(record.notes["density"], DENSITY):
+        return False
     last = (int(data.step.values[-1]), int(data.set_step.values[-1]))
     return last == STEPS and bool(data.alive.all()) and bool(data.set_alive.all())
 
 
-@measures("dynamics-digons", "dynamics-levels", "dynamics-levels-middle")
+@measures("dynamics-digons")
+def _digons(data: xr.Dataset, m: int) -> Estimate:
+    """Share of seeds that end on `LEVELS` with the loss of ``m`` digons."""
+    ends = on_level(data.dimensionality.values[-1], DIGON_WIDTH).all(axis=-1)
+    best = m * DIGON + (data.sizes["feature"] - 2 * m) * DROPPED
+    return share_estimate(ends & (data.loss.values[-1] <= ABOVE * best))
+
+
+@measures("dynamics-levels")
+def _between(data: xr.Dataset, drifts: bool = False) -> dict[str, Estimate]:
+    """Share on a level from `FIRST` to a seed's last crossing of 1/4, of seeds with one after it.
+
+    With ``drifts`` each D_i goes evenly from its first value to its last until then.
+    """
+    d, steps = data.dimensionality.values, np.arange(data.sizes["step"])[:, None]
+    crossed = np.diff(d > np.mean(LEVELS), axis=0).any(axis=-1)
+    last = np.where(crossed.any(axis=0), len(crossed) - crossed[::-1].argmax(axis=0), 0)
+    first = FIRST * (len(d) - 1)
+    if drifts:
+        d = d[0] + (d[-1] - d[0]) * np.minimum(1, steps / np.maximum(last, 1))[..., None]
+    window = ((steps >= first) & (steps <= last))[:, last > first]
+    shares = np.average(on_level(d).mean(axis=-1)[:, last > first], axis=0, weights=window)
+    return {"dynamics-levels": mean_estimate(shares, bounds=(0, 1))} if shares.size else {}
+
+
+@measures("dynamics-levels", "dynamics-levels-middle")
 def _levels(data: xr.Dataset) -> dict[str, Estimate]:
     """Levels of the equal features."""
     d = data.dimensionality.values
-    late = data.step.values >= 0.5 * data.step.values[-1]
-    middle = (data.step.values >= FIRST * data.step.values[-1]) & ~late
+    share = data.step.values / data.step.values[-1]
+    middle = (share >= FIRST) & (share < 0.5)
     return {
-        "dynamics-digons": share_estimate(on_level(d[-1], DIGON_WIDTH).all(axis=-1)),
-        "dynamics-levels": mean_estimate(on_level(d[late]).mean(axis=(0, 2))),
         "dynamics-levels-middle": mean_estimate(on_level(d[middle]).mean(axis=(0, 2))),
-    } | _sudden(data)
+        **_between(data),
+        **_sudden(data),
+    }
 
 
 def sudden(dimensionality: np.ndarray) -> list[float]:
@@ -328,6 +315,7 @@ def _plane(data: xr.Dataset) -> Estimate:
     W = data.set_W.values
     first, second, third = np.moveaxis(np.linalg.svd(W, compute_uv=False), -1, 0)
     there = (third <= PLANE * first) & (PLANE * first < second) & (inside(W) >= SEPARATED)
+    there &= np.abs(across(W).mean(axis=(-1, -2))) <= np.sin(np.radians(APART))
     long = round(PHASE * (len(there) - 1))
     runs = np.lib.stride_tricks.sliding_window_view(there, long, axis=0).all(axis=-1)
     return share_estimate(runs.any(axis=0))
@@ -338,7 +326,10 @@ def _openings(
     data: xr.Dataset, coarse: list[np.ndarray], fine: list[np.ndarray], shift: int = 0
 ) -> dict[str, Estimate]:
     """Distance of kinks to an opening, where each seed has the kinks of one ``shift`` later."""
-    near = {"": _near_opening(data, coarse, shift), "-fine": _near_opening(data, fine, shift)}
+    near = {
+        "": _near_opening(data, coarse, shift),
+        "-fine": _near_opening(data, fine, shift, half_fallen(data)),
+    }
     return {
         f"dynamics-kink-opening{grain}": geometric_estimate(rows)
         for grain, rows in near.items()
@@ -367,17 +358,31 @@ def _untrained(
         d = dimensionalities(normal_weights(rng, 1, *shape[1:]))
         start = np.broadcast_to(d, (shape[0], *d.shape))
         draws.append(_levels(data.assign(dimensionality=(data.dimensionality.dims, start))))
-    names = ("dynamics-digons", "dynamics-levels", "dynamics-levels-middle")
-    found: dict[str, Draws] = {name: [draw[name] for draw in draws] for name in names}
-    return found | {"dynamics-octahedron": [share_estimate(is_octahedron(data.set_W.values[0]))]}
+    return {
+        "dynamics-levels-middle": [draw["dynamics-levels-middle"] for draw in draws],
+        "dynamics-octahedron": [share_estimate(is_octahedron(data.set_W.values[0]))],
+    }
 
 
-def _near_opening(data: xr.Dataset, found: list[np.ndarray], shift: int) -> np.ndarray:
-    """Log of the distance from `onset` to a kink over those to others' kinks, one a seed."""
-    steps, opens = data.set_step.values, onset(data)
+def half_fallen(data: xr.Dataset) -> np.ndarray:
+    """Step at which the logarithm of a loss has half fallen, ``[seed]``."""
+    log = np.log(data.set_loss.values)
+    return _first(data.set_step.values, log <= (log[0] + log[-1]) / 2)
+
+
+def _near_opening(
+    data: xr.Dataset, found: list[np.ndarray], shift: int, since: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """Log of the distance from `onset` to a kink over those to others' kinks, one a seed.
+
+    Times of each seed are counted from its own in ``since``.
+    """
+    steps, zeros = data.set_step.values, since + np.zeros(len(found))
+    opens = onset(data) - zeros
     # A distance below half a measurement is not known.
     least = 0.5 * (steps[1] - steps[0])
-    nearest = [np.abs(opens[:, None] - row).min(axis=1, initial=np.inf) for row in found]
+    rows = (row - zero for row, zero in zip(found, zeros, strict=True))
+    nearest = [np.abs(opens[:, None] - row).min(axis=1, initial=np.inf) for row in rows]
     log = np.log(np.maximum(nearest, least)).T  # of each opening, to each seed's kinks
     own = np.roll(np.eye(len(log), dtype=bool), shift, axis=1)
     others = np.isfinite(log) & ~own & ~np.eye(len(log), dtype=bool)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
@@ -54,17 +55,29 @@ def nulls(record: Record) -> Nulls:
     for i in range(N_DRAWS):
         start = _at_start(record, np.random.default_rng(i))
         found.append(_star(start) | _each(start, m) | _labels(start))
-    smooth = _star(data.assign(dimensions_per_feature=_power_law(data)))
+    x, flat = data.inverse_density.values, plateau(data)
+    beside = x[x < PLATEAU[0]].max(), x[x > PLATEAU[1]].min()
+    smooth, bridge = (
+        _star(data.assign(dimensions_per_feature=_power_law(data, *ends)))
+        for ends in ((x.min(), x.max()), beside)
+    )
+    windows = _other_windows(data, flat)
     held = _star(data.assign(dimensions_per_feature=_half_then_power_law(data)))
     return {
         "untrained": {name: [draw[name] for draw in found] for name in found[0]},
         "false world": {
-            "T5-plateau": [smooth["T5-plateau"]],
+            "T5-plateau": [smooth["T5-plateau"], bridge["T5-plateau"]],
             "T5-values": [smooth["T5-values"], held["T5-values"]],
         },
         "mismatched": {
             "geometry-mixture": _other_densities(data),
-            "T6-half": _other_windows(data),
+            "T5-decrease": [_decrease(one) for one in _other_windows(data, _after(data))],
+            "T6-half": [mean_estimate(_from_half(one).mean(axis=1)) for one in windows],
+            "geometry-digons": [
+                _digons(one)
+                for one in windows
+                if not np.isin(one.inverse_density, flat.inverse_density).any()
+            ],
         },
         "random": {
             f"geometry-{name.replace(' ', '-')}": _in_label(
@@ -101,16 +114,21 @@ def _other_densities(data: xr.Dataset) -> list[Estimate | None]:
     others = _mixed(data.isel(inverse_density=data.inverse_density.values != 4.13))
     mixed, rng = others.transpose("seed", ...).values, np.random.default_rng(0)
     drawn = rng.integers(mixed.shape[1], size=(N_OTHERS, len(mixed)))
-    return [share_estimate(mixed[np.arange(len(mixed)), row]) for row in drawn]
+    return [_share_of_mixtures(mixed[np.arange(len(mixed)), row]) for row in drawn]
 
 
-def _other_windows(data: xr.Dataset) -> list[Estimate | None]:
-    """Median distances from 1/2 in all other windows of as many densities as the plateau has."""
-    data = data.sortby("inverse_density")
-    size = plateau(data).sizes["inverse_density"]
-    windows = np.lib.stride_tricks.sliding_window_view(_from_half(data), size, axis=1).mean(axis=-1)
-    first = int((data.inverse_density < PLATEAU[0]).sum())
-    return [mean_estimate(one) for i, one in enumerate(windows.T) if i != first]
+def _share_of_mixtures(mixed: ArrayLike) -> Estimate:
+    """Share of seeds with the exact interval, since few of few seeds are so."""
+    return share_estimate(mixed, method="exact")
+
+
+def _other_windows(data: xr.Dataset, window: xr.Dataset) -> list[xr.Dataset]:
+    """All other windows of as many densities beside each other as one has."""
+    ordered, size = data.sortby("inverse_density"), window.sizes["inverse_density"]
+    starts = range(ordered.sizes["inverse_density"] - size + 1)
+    every = (ordered.isel(inverse_density=slice(i, i + size)) for i in starts)
+    first = float(window.inverse_density.min())
+    return [one for one in every if float(one.inverse_density[0]) != first]
 
 
 def _from_half(data: xr.Dataset) -> np.ndarray:
@@ -120,13 +138,11 @@ def _from_half(data: xr.Dataset) -> np.ndarray:
     return np.asarray(median.transpose("seed", "inverse_density"))
 
 
-def _power_law(data: xr.Dataset) -> xr.DataArray:
-    """D* that falls as a power of 1/p from that at the densest to that at the sparsest."""
-    star, x = data.dimensions_per_feature, np.log(data.inverse_density)
-    dense, sparse = (
-        np.log(star.isel(inverse_density=i)) for i in (x.values.argmin(), x.values.argmax())
-    )
-    return np.exp(dense + (sparse - dense) * (x - x.min()) / (x.max() - x.min()))
+def _power_law(data: xr.Dataset, low: float, high: float) -> xr.DataArray:
+    """D* that is a power of 1/p through that of two densities, given as 1/p."""
+    star, x = data.dimensions_per_feature, data.inverse_density
+    dense, sparse = (np.log(star.sel(inverse_density=end)) for end in (low, high))
+    return np.exp(dense + (sparse - dense) * np.log(x / low) / np.log(high / low))
 
 
 def _half_then_power_law(data: xr.Dataset) -> xr.DataArray:
@@ -153,11 +169,15 @@ def plateau(data: xr.Dataset) -> xr.Dataset:
     return data.isel(inverse_density=(x > PLATEAU[0]) & (x < PLATEAU[1]))
 
 
-@measures("T5-*")
+def _after(data: xr.Dataset) -> xr.Dataset:
+    """The densities from the last of the plateau on."""
+    return data.isel(inverse_density=data.inverse_density.values > AFTER)
+
+
+@measures("T5-dense", "T5-plateau", "T5-values")
 def _star(data: xr.Dataset) -> dict[str, Estimate]:
     """D* of all seeds."""
     star = data.dimensions_per_feature
-    after = star.transpose("seed", ...).values[:, data.inverse_density.values > AFTER]
     named = [x for x in data.inverse_density.values if x in NOTEBOOK_STAR and x > PLATEAU[0]]
     notebook = np.array([NOTEBOOK_STAR[x] for x in named])
     ratio = star.sel(inverse_density=named).transpose("seed", ...).values / notebook
@@ -168,13 +188,20 @@ def _star(data: xr.Dataset) -> dict[str, Estimate]:
         "T5-plateau": resampled_estimate(
             lambda seeds: float(np.abs(flat[seeds].mean(axis=0) - 0.5).max()), n
         ),
-        "T5-decrease": resampled_estimate(
-            lambda seeds: float(np.diff(after[seeds].mean(axis=0)).max()), n
-        ),
+        "T5-decrease": _decrease(_after(data)),
         "T5-values": resampled_estimate(
             lambda seeds: float(np.abs(ratio[seeds].mean(axis=0) - 1).max()), n
         ),
     }
+
+
+@measures("T5-decrease")
+def _decrease(data: xr.Dataset) -> Estimate:
+    """Greatest step of D* from one density to the next sparser one."""
+    star = data.sortby("inverse_density").dimensions_per_feature.transpose("seed", ...).values
+    return resampled_estimate(
+        lambda seeds: float(np.diff(star[seeds].mean(axis=0)).max()), data.sizes["seed"]
+    )
 
 
 @measures("T6-*")
@@ -199,8 +226,16 @@ def _mixed(data: xr.Dataset) -> xr.DataArray:
     return (half + fifths >= MOST) & (half >= LEAST_KIND) & (fifths >= LEAST_KIND)
 
 
+@measures("geometry-digons")
+def _digons(data: xr.Dataset) -> Estimate:
+    """Share of digons among a seed's represented features, whose interval ends at 1 at most."""
+    labelled = data.polytope.transpose("seed", ...).values.reshape(data.sizes["seed"], -1)
+    digons = (labelled == data.name.values.tolist().index("digon")).sum(axis=1)
+    shares = digons / np.maximum((labelled >= 0).sum(axis=1), 1)
+    return resampled_estimate(lambda seeds: float(shares[seeds].mean()), shares.size)
+
+
 @measures(
-    "geometry-digons",
     "geometry-mixture",
     "geometry-mixture-digons",
     "geometry-pentagon",
@@ -210,17 +245,13 @@ def _mixed(data: xr.Dataset) -> xr.DataArray:
 )
 def _labels(data: xr.Dataset) -> dict[str, Estimate]:
     """Names of the polytopes in the code."""
-    names = [str(name) for name in data.name.values]
-    flat = plateau(data).polytope.values
-    kept = (flat >= 0).sum(axis=(1, 2))
-    digons = (flat == names.index("digon")).sum(axis=(1, 2))
     cell = data.sel(inverse_density=4.13)
     some = cell.dimensionality > LEAST_DIMENSIONALITY
     half = (abs(cell.dimensionality - 1 / 2) < 0.03) & some
     found = {
-        "geometry-digons": mean_estimate(digons / kept),
+        "geometry-digons": _digons(plateau(data)),
         "geometry-mixture-digons": mean_estimate(half.sum("feature") / some.sum("feature")),
-        "geometry-mixture": share_estimate(_mixed(cell)),
+        "geometry-mixture": _share_of_mixtures(_mixed(cell)),
     }
     for name in LINES:
         k, rank = LINES[name]

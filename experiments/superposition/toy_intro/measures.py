@@ -126,9 +126,11 @@ def _dense(cell: xr.Dataset) -> dict[str, Estimate]:
     if len(W) < 2:
         return {}
     norms = np.linalg.norm(W, axis=1)
+    misses = np.abs(norms[:, :2] - 1).mean(axis=1)
     cosine = np.sum(W[:, :, 0] * W[:, :, 1], axis=1) / norms[:, :2].prod(axis=1)
     return {
-        "T1-norms": mean_estimate(np.abs(norms[:, :2] - 1).mean(axis=1)),
+        # A few networks miss by much: around a mean of distances an even interval reaches below 0.
+        "T1-norms": resampled_estimate(lambda seeds: float(misses[seeds].mean()), len(misses)),
         "T1-others": mean_estimate(norms[:, 2:].max(axis=1)),
         "T1-bias": mean_estimate(b[:, 2:].mean(axis=1)),
         "T1-angle": mean_estimate(np.abs(np.degrees(np.arccos(cosine)) - 90)),

@@ -12,12 +12,18 @@ from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
 from circuitax.superposition.geometry.directions import gaps
-from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
+from experiments.superposition.shared.random_weights import (
+    dimensionalities,
+    normal_weights,
+    same_norms,
+)
 from experiments.superposition.toy_memorization.claims import CLAIMS
 
 FEW = (5, 8)
 TOLERANCE = 0.25
 CORNERS = 5
+MORE_CORNERS = (6, 7, 8)  # of polygons that are no pentagon
+GAIN = 0.25  # share of the final gain on 1 from which on a model generalises
 N_DRAWS = 40
 
 
@@ -36,17 +42,14 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: starts, random directions, sizes or decays exchanged, false worlds."""
+    """Draws of the nulls: starts, random directions and onsets, decays exchanged, false worlds."""
     data, density = record.data, record.notes["density"]
     if not _wanted(data):
         return {}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
-    of_sizes = ["test_loss", "feature_dimension"]
-    sizes = [shuffled(data, of_sizes, "points", rng, ["dataset"]) for rng in rngs]
-    permuted: dict[str, Draws] = {
-        "memorization-no-features": [mean_estimate(_fifth_gained(one)) for one in sizes],
-        "memorization-onset": [density * _onset_or_later(one) for one in sizes],
-    }
+    sizes = [shuffled(data, ["feature_dimension"], "points", rng, ["dataset"]) for rng in rngs]
+    no_pentagons = [*(_polygons(data, corners) for corners in MORE_CORNERS), *sizes]
+    permuted: dict[str, Draws] = {}
     if data.sizes["decay"] > 1:
         decays = [shuffled(data, ["test_loss"], "decay", rng, ["dataset"]) for rng in rngs]
         permuted["memorization-decay"] = [_removed(one) for one in decays]
@@ -59,13 +62,14 @@ def nulls(record: Record) -> Nulls:
             ],
         },
         "false world": {
+            "memorization-no-features": [mean_estimate(_set_apart(one)) for one in no_pentagons],
             "memorization-feature-dimension": [_of_five(data, alone=True)],
             "memorization-bump-low": [down["memorization-bump-low"]],
             "memorization-bump-high": [up["memorization-bump-high"]],
             "memorization-norm-peak": [one["memorization-norm-peak"] for one in (down, up)],
         },
         "untrained": _untrained(data, record.notes["init_std"], rngs),
-        "random": _random(data, rngs),
+        "random": _random(data, density, rngs),
     }
 
 
@@ -105,7 +109,9 @@ def at_peak(values: xr.DataArray) -> xr.DataArray:
 
 
 def onset(data: xr.Dataset, decay: int = 0) -> float:
-    """The first T from which on the mean test loss keeps half of its final gain on 1.
+    """The T from which on the mean test loss keeps `GAIN` of its final gain on 1.
+
+    Between two sizes the loss is a straight line over log T.
 
     Args:
         data: ``test_loss [decay, dataset, points]``, sizes in order.
@@ -115,9 +121,15 @@ def onset(data: xr.Dataset, decay: int = 0) -> float:
         The number of points; NaN where the loss at the largest T is 1 or more.
     """
     mean = data.test_loss.isel(decay=decay).mean("dataset").values
-    above = mean >= (1 + mean[-1]) / 2
-    first = int(np.flatnonzero(above)[-1]) + 1 if above.any() else 0
-    return float(data.points[first]) if first < above.size else float("nan")
+    points, kept = data.points.values, 1 - GAIN * (1 - mean[-1])
+    above = np.flatnonzero(mean >= kept)
+    if not above.size:
+        return float(points[0])
+    last = int(above[-1])
+    if last + 1 == mean.size:
+        return float("nan")
+    share = (mean[last] - kept) / (mean[last] - mean[last + 1])
+    return float(points[last] * (points[last + 1] / points[last]) ** share)
 
 
 def _wanted(data: xr.Dataset) -> bool:
@@ -134,14 +146,19 @@ def _samples(data: xr.Dataset) -> dict[str, Estimate]:
     for size in FEW:
         vectors = data.hidden_vectors.sel(points=size).values[..., :size]
         found[f"memorization-tgon-{size}"] = share_estimate([regular(one) for one in vectors])
-    first = data.isel(decay=0)
-    few = first.sample_dimension.sel(points=list(FEW))
-    misses = np.abs(few * few.points / 2 - 1)
-    found["memorization-sample-dimension"] = mean_estimate(misses.mean("points"))
+    few = [data.hidden_vectors.sel(points=size).values[..., :size] for size in FEW]
+    found["memorization-sample-dimension"] = _uneven(few)
     norm = np.linalg.norm(vectors, axis=1).mean(axis=1)
     least = float(data.least_norm.sel(points=FEW[-1]))
     found["memorization-least-norm"] = mean_estimate(norm / least)
     return found
+
+
+@measures("memorization-sample-dimension")
+def _uneven(few: list[np.ndarray]) -> Estimate:
+    """By what share dimensions of samples miss an even part of two, of ``[set, 2, T]`` each."""
+    misses = [np.abs(dimensionalities(one) * one.shape[-1] / 2 - 1).mean(axis=-1) for one in few]
+    return mean_estimate(np.mean(misses, axis=0))
 
 
 @measures(
@@ -155,7 +172,7 @@ def _features(data: xr.Dataset) -> dict[str, Estimate]:
     """Dimensions of features, and the pentagon."""
     first, most = data.isel(decay=0), data.points.values[-1]
     found = {
-        "memorization-no-features": mean_estimate(_fifth_gained(data)),
+        "memorization-no-features": mean_estimate(_set_apart(data)),
         "memorization-pentagon": share_estimate(pentagons(data)),
         "memorization-sample-share": mean_estimate(first.sample_dimension.sel(points=most)),
         "memorization-norm-plateau": mean_estimate(first.W_norm.sel(points=most)),
@@ -180,11 +197,28 @@ def _of_five(data: xr.Dataset, alone: bool = False) -> Estimate | None:
     return mean_estimate(dimensions[has_five][kept[has_five]].reshape(-1, CORNERS).mean(axis=1))
 
 
-def _fifth_gained(data: xr.Dataset) -> np.ndarray:
-    """Fifth largest D_f at the largest T less that at the larger of the few, ``[dataset]``."""
+def _set_apart(data: xr.Dataset) -> np.ndarray:
+    """Fifth less sixth largest D_f, at the largest T less at the larger of the few, ``[dataset]``.
+
+    Of six, seven or eight features with dimensions the fifth and the sixth are alike.
+    """
     at = data.isel(decay=0).sel(points=[FEW[-1], data.points.values[-1]]).feature_dimension
-    few, most = np.sort(at.transpose("points", "dataset", "feature").values)[..., -CORNERS]
-    return most - few
+    ordered = np.sort(at.transpose("points", "dataset", "feature").values)
+    few, most = ordered[..., -CORNERS] - ordered[..., -CORNERS - 1]
+    return np.asarray(most - few)
+
+
+def _polygons(data: xr.Dataset, corners: int) -> xr.Dataset:
+    """The data where the longest features at the largest T are a regular polygon in each set."""
+    most = data.points.values[-1]
+    W = data.W.sel(points=most).transpose("dataset", "hidden", "feature").values.copy()
+    norm = np.linalg.norm(W, axis=1)
+    longest = np.argsort(-norm, axis=-1)[:, None, :corners]
+    radius = np.sort(norm)[:, None, -CORNERS:].mean(axis=-1, keepdims=True)
+    angle = 2 * np.pi * np.arange(corners) / corners
+    np.put_along_axis(W, longest, radius * np.stack([np.cos(angle), np.sin(angle)]), axis=-1)
+    changed = xr.DataArray(dimensionalities(W), dims=("dataset", "feature"))
+    return data.assign(feature_dimension=data.feature_dimension.where(data.points < most, changed))
 
 
 def is_pentagon(W: np.ndarray) -> bool:
@@ -221,13 +255,14 @@ def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
 def _bump(data: xr.Dataset) -> dict[str, Estimate]:
     """The peaks of test loss and of norms between the fewest and the most points."""
     first = data.isel(decay=0)
-    test, norm = first.test_loss, first.W_norm
-    top, ends = at_peak(test), norm.isel(points=[0, -1]).max("points")
+    test, norms = first.test_loss, (first.W_norm, first.b_norm)
+    top = at_peak(test)
+    rise = [at_peak(norm) / norm.isel(points=[0, -1]).max("points") for norm in norms]
     return {
         "memorization-bump-low": mean_estimate(top - test.isel(points=0)),
         "memorization-bump-height": mean_estimate(top),
         "memorization-bump-high": mean_estimate(top - test.isel(points=-1)),
-        "memorization-norm-peak": mean_estimate(at_peak(norm) / ends),
+        "memorization-norm-peak": mean_estimate(np.minimum(*rise)),
     }
 
 
@@ -264,7 +299,7 @@ def _removed(data: xr.Dataset) -> Estimate:
 def _monotone(data: xr.Dataset, falls: bool) -> xr.Dataset:
     """Test losses and norms of each set in order, so that no curve has a peak between its ends."""
     changed = {}
-    for name in ("test_loss", "W_norm"):
+    for name in ("test_loss", "W_norm", "b_norm"):
         rows = np.sort(data[name].transpose(..., "points").values, axis=-1)
         dims = data[name].transpose(..., "points").dims
         changed[name] = (dims, rows[..., ::-1] if falls else rows)
@@ -279,8 +314,8 @@ def _untrained(data: xr.Dataset, std: float, rngs: list[np.random.Generator]) ->
     return {"memorization-pentagon": draws}
 
 
-def _random(data: xr.Dataset, rngs: list[np.random.Generator]) -> dict[str, Draws]:
-    """Draws of hidden vectors in random directions, for the claims on samples."""
+def _random(data: xr.Dataset, density: float, rngs: list[np.random.Generator]) -> dict[str, Draws]:
+    """Draws of hidden vectors in random directions, and of onsets after the bump."""
     sets, most = data.sizes["dataset"], int(data.points[-1])
     found: dict[str, Draws] = {
         f"memorization-tgon-{size}": [
@@ -293,4 +328,9 @@ def _random(data: xr.Dataset, rngs: list[np.random.Generator]) -> dict[str, Draw
         mean_estimate(dimensionalities(normal_weights(rng, 1, sets, 2, most)).mean(axis=-1))
         for rng in rngs
     ]
+    found["memorization-sample-dimension"] = [
+        _uneven([same_norms(rng, np.ones((sets, 2, size))) for size in FEW]) for rng in rngs
+    ]
+    ends = np.log([bump(data), most])
+    found["memorization-onset"] = [density * np.exp(rng.uniform(*ends)) for rng in rngs]
     return found

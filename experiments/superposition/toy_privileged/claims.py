@@ -54,19 +54,26 @@ CLAIMS = (
     ),
     PAPER.claim(
         "privileged-code",
-        "p = 0.35: the features that are not alone in a neuron use two neurons (polysemantic "
-        "neurons)",
-        near(2, 0),
+        "p = 0.35: three features as a binary code on two neurons (1 where the represented "
+        "features that are alone in no neuron are three with the signs (+, +), (+, -) and (-, +) "
+        "in the two shared neurons, the lesser weight at least half of the greater, else 0)",
+        near(1, 0),
+        "a code is there or not; of random directions 0.7 % have the signs and such weights",
         printed="three features as a binary code on two neurons",
+        n=1,
+        null=Null("random", "the three features in random directions of the two neurons"),
     ),
     PAPER.claim(
         "privileged-pairs",
-        "p = 0.03: every feature is a pair of neurons (share of features with two neurons)",
-        at_least(0.8),
-        "one or two of ten features may be below the threshold of a weight",
+        "p = 0.03: every feature is a pair of neurons (different pairs over features; in a pair "
+        "the second weight of a feature is at least half of its greatest, the third below a "
+        "quarter)",
+        at_least(0.9),
+        "nine of ten: one feature may miss a threshold, or share its pair with another",
         kind="relation",
-        explanation="the best restart has pairs for all features, and so has the next, 5 % behind "
-        "it; the first with pairs for half of its features, 9, is 8 % behind",
+        explanation="The weights of the best restart alone are on record. The next, 5 % behind it, "
+        "has two neurons for each feature too; the first with two for half of its features, 9, is "
+        "8 % behind.",
         printed="density 0.04 and below: each of 10 features is a pair of 5 neurons",
     ),
     OURS.claim(

@@ -6,13 +6,13 @@ import numpy as np
 import xarray as xr
 
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
 from circuitax.records.shared_exam import over_seeds_only
-from experiments.superposition.shared.random_weights import normal_weights
+from experiments.superposition.shared.random_weights import normal_weights, same_norms
 from experiments.superposition.toy_privileged.claims import CLAIMS, MONOSEMANTIC, REPRESENTED
 
 # A restart has found the best solution when its loss is at most 1 % above it.
@@ -22,7 +22,12 @@ RANKED_ALIKE = 0.05
 # Thresholds by which the record's neurons are classified: least norm, purity, and share of the
 # greatest weight.
 LEAST_NORM, LEAST_PURITY, LEAST_SHARE = 0.1, 0.9, 0.25
-N_STARTS, N_DRAWS = 1000, 40
+# Three features as a binary code: which of their weights in two neurons are positive.
+CODE = {(True, True), (True, False), (False, True)}
+# Of the greatest weight of a feature: what others of its code or pair have at least, and what
+# those of other neurons stay below.
+LEAST_OTHER, MOST_THIRD = 0.5, 0.25
+N_STARTS, N_DRAWS, N_CODES = 1000, 40, 1000
 
 
 def measure(record: Record) -> Measured:
@@ -34,9 +39,9 @@ def measure(record: Record) -> Measured:
     for p, cell in _named(data, REPRESENTED):
         found[f"privileged-features-p{p:g}"] = _printed_best(p, cell)
     for _, cell in _named(data, (0.35,)):
-        found["privileged-code"] = _of_best(cell, "polysemantic")
+        found["privileged-code"] = exact(is_code(shared_weights(cell)))
     for _, cell in _named(data, (0.03,)):
-        found["privileged-pairs"] = _of_those_ranked_alike(cell, "paired")
+        found["privileged-pairs"] = _of_pairs(cell)
     sparse = data.isel(density=data.density.values <= 0.15)
     if sparse.sizes["density"]:
         found["privileged-best-is-rare"] = _rare(sparse)
@@ -50,7 +55,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: the best of other densities, networks at their start, normal losses."""
+    """Draws of the nulls: other densities, networks at their start, random codes and losses."""
     data = record.data
     rng = np.random.default_rng(0)
     shape = (N_STARTS, data.sizes["neuron"], data.sizes["feature"])
@@ -66,17 +71,19 @@ def nulls(record: Record) -> Nulls:
             for p in REPRESENTED
         },
     }
+    random: dict[str, Draws] = {}
     sparse = data.isel(density=data.density.values <= 0.15)
-    if not sparse.sizes["density"]:
-        return {"untrained": untrained, "mismatched": _of_others(data)}
-    mean, std = sparse.loss.mean("restart"), sparse.loss.std("restart")
-    normal = [sparse.loss.copy(data=rng.standard_normal(sparse.loss.shape)) for _ in range(N_DRAWS)]
-    rare = [_rare(sparse.assign(loss=mean + std * one)) for one in normal]
-    return {
-        "untrained": untrained,
-        "mismatched": _of_others(data),
-        "random": {"privileged-best-is-rare": rare},
-    }
+    if sparse.sizes["density"]:
+        mean, std = sparse.loss.mean("restart"), sparse.loss.std("restart")
+        drawn = [
+            sparse.loss.copy(data=rng.standard_normal(sparse.loss.shape)) for _ in range(N_DRAWS)
+        ]
+        rare = [_rare(sparse.assign(loss=mean + std * one)) for one in drawn]
+        random["privileged-best-is-rare"] = rare
+    for _, cell in _named(data, (0.35,)):
+        W = shared_weights(cell)
+        random["privileged-code"] = [is_code(same_norms(rng, W)) for _ in range(N_CODES)]
+    return {"untrained": untrained, "mismatched": _of_others(data), "random": random}
 
 
 def _of_others(data: xr.Dataset) -> dict[str, Draws]:
@@ -86,10 +93,8 @@ def _of_others(data: xr.Dataset) -> dict[str, Draws]:
         others = [cell for _, cell in _named(data, MONOSEMANTIC.keys() - {p})]
         found[f"privileged-mono-p{p:g}"] = [_of_best(cell, "monosemantic") for cell in others]
         found[f"privileged-features-p{p:g}"] = [_printed_best(p, cell) for cell in others]
-        if p == 0.35:
-            found["privileged-code"] = [_of_best(cell, "polysemantic") for cell in others]
         if p == 0.03:
-            found["privileged-pairs"] = [_of_best(cell, "paired") for cell in others]
+            found["privileged-pairs"] = [different_pairs(cell.best_W.values) for cell in others]
     return {name: draws or [None] for name, draws in found.items()}
 
 
@@ -110,6 +115,36 @@ def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
         "represented": (np.linalg.norm(W, axis=-2) > represented).sum(axis=-1, dtype=float),
         "paired": (on == 2).mean(axis=-1),
     }
+
+
+def shared_weights(cell: xr.Dataset) -> np.ndarray:
+    """Weights of the best network's represented features that are alone in no neuron.
+
+    Returns:
+        ``[neuron, feature]``, of its neurons of several features.
+    """
+    W = cell.best_W.values
+    alone = np.abs(W[cell.best_monosemantic.values]).argmax(axis=1)
+    left = cell.best_represented.values & ~np.isin(np.arange(W.shape[1]), alone)
+    return W[np.ix_(cell.best_polysemantic.values, left)]
+
+
+def is_code(W: np.ndarray) -> float:
+    """1 where weights ``[neuron, feature]`` are three features as a code on two neurons, else 0."""
+    if W.shape != (2, 3):
+        return 0.0
+    size = np.abs(W)
+    large = (size.min(axis=0) >= LEAST_OTHER * size.max(axis=0)).all()
+    return float(large and {(first > 0, second > 0) for first, second in W.T.tolist()} == CODE)
+
+
+def different_pairs(W: np.ndarray) -> float:
+    """Different pairs of neurons that features ``[neuron, feature]`` are, over features."""
+    order = np.argsort(-W, axis=0)
+    ranked = np.take_along_axis(W, order, axis=0)
+    both, others = ranked[:2] >= LEAST_OTHER * ranked[0], ranked[2:] < MOST_THIRD * ranked[0]
+    pairs = np.sort(order[:2, both.all(axis=0) & others.all(axis=0)], axis=0)
+    return len({*map(tuple, pairs.T.tolist())}) / W.shape[1]
 
 
 def reached(data: xr.Dataset) -> xr.DataArray:
@@ -140,13 +175,17 @@ def _of_best(cell: xr.Dataset, count: str) -> Estimate:
     return best_estimate(cell.loss.values, cell[count].values)
 
 
-def _of_those_ranked_alike(cell: xr.Dataset, count: str) -> Estimate:
-    """A number of the best restart, between those of all that other inputs may rank first."""
-    best = _of_best(cell, count)
-    alike = cell[count].values[cell.loss.values <= (1 + RANKED_ALIKE) * cell.loss.min().item()]
+@measures("privileged-pairs")
+def _of_pairs(cell: xr.Dataset) -> Estimate:
+    """Different pairs of the best restart, beside features with two neurons of other restarts.
+
+    The record has no weights of the others; those count that other inputs may rank first.
+    """
+    best, own = _of_best(cell, "paired"), different_pairs(cell.best_W.values)
+    alike = cell.paired.values[cell.loss.values <= (1 + RANKED_ALIKE) * cell.loss.min().item()]
     method = f"{best.method}, and the restarts up to {RANKED_ALIKE:.0%} behind the best"
-    ends = np.append(alike, (best.low, best.high))
-    return best._replace(low=float(ends.min()), high=float(ends.max()), method=method)
+    ends = np.append(alike, (best.low, best.high, own))
+    return Estimate(own, float(ends.min()), float(ends.max()), best.n, method)
 
 
 def _named(data: xr.Dataset, densities: Iterable[float]) -> Iterator[tuple[float, xr.Dataset]]:

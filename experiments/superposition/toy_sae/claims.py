@@ -46,10 +46,13 @@ CLAIMS = (
         "sae-large-relu",
         "40 features in 10 dimensions: a ReLU autoencoder finds the true directions "
         "(mean max cosine)",
-        at_least(0.9),
-        "near 1 in a band of penalties",
+        at_least(0.97),
+        "near 1: three lost directions of 40 leave 0.97",
         printed="mean max cosine near 1 in a band of penalties, 512 features in 256 dimensions",
-        null=Null("random", "as many random directions beside as many others"),
+        null=Null(
+            "mismatched",
+            "JumpReLU in the place of ReLU, and the best of 40 sets of random directions",
+        ),
         explanation="The penalties of evening scale were chosen on root key 0, where 0.1 and less "
         "gave 0.691 and failed; this is the first run of key 41.",
     ),
@@ -85,6 +88,8 @@ CLAIMS = (
             "of codes is penalised in either",
         ),
         printed="shrinkage is visible, with five latents for five features; no number",
+        explanation="ARENA takes the mean of the squared error over two dimensions, where ours is "
+        "the sum: its penalty of 0.2 is our 0.4, the largest.",
     ),
     JUMP.claim(
         "sae-jump-shrinks-less",

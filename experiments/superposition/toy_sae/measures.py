@@ -61,9 +61,10 @@ def nulls(record: Record) -> Nulls:
         for kind, strength in (("topk", 0), ("jumprelu", -1))
     )
     without = [_mean(kept) if np.isfinite(kept).any() else None for kept in others]
+    chance = [_mean(_random_cosines(rng, of_seeds, 40, 10)) for rng in rngs]
+    jump = _mean(best.cosine.sel(target="large", kind="jumprelu"))
     return {
         "random": {
-            "sae-large-relu": [_mean(_random_cosines(rng, of_seeds, 40, 10)) for rng in rngs],
             "sae-small-best": [
                 _mean(_best_method(_random_cosines(rng, every, 5, 2))) for rng in rngs
             ],
@@ -78,7 +79,10 @@ def nulls(record: Record) -> Nulls:
             "sae-jump-shrinks-less": _exchanged(strongest.sel(target="large")),
             "sae-jump-regret": _exchanged(-error, np.exp),
         },
-        "mismatched": {"sae-shrinkage": without},
+        "mismatched": {
+            "sae-shrinkage": without,
+            "sae-large-relu": [jump, max(chance, key=lambda estimate: estimate.value)],
+        },
         "false world": {"sae-no-hedging": [_mean(wider)]},
     }
 

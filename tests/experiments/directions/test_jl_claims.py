@@ -7,6 +7,7 @@ from scipy import stats
 
 from circuitax.projection.laws import ratio_cdf
 from circuitax.records.record import Record
+from experiments.directions.jl_distortion.claims import _largest_over_gaussian
 from experiments.directions.jl_theorem.claims import measure as theorem
 from experiments.directions.jl_threshold.claims import CLAIMS
 from experiments.directions.jl_threshold.claims import measure as threshold
@@ -99,3 +100,13 @@ def test_rates_and_fit_of_one_pair() -> None:
         assert found[name].value == value, name
     fit = stats.kstest(gaussian, lambda ratio: ratio_cdf(ratio, 32)).pvalue
     assert found["jl-gaussian-law"].value == pytest.approx(fit, rel=1e-10)
+
+
+def test_a_family_is_compared_where_it_is_worst() -> None:
+    worst = np.ones((1, 2, 8, 3))
+    worst[0, 1] = [0.8, 1.3, 0.9]
+    data = xr.Dataset(
+        {"worst": (("cloud", "family", "map", "dim_out"), worst)},
+        {"cloud": ["one_hot"], "family": ["gaussian", "lecun"], "dim_out": [8, 16, 24]},
+    )
+    assert _largest_over_gaussian(Record(data), "lecun").value == pytest.approx(1.3)

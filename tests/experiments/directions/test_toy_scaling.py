@@ -65,21 +65,6 @@ def test_polygons_and_represented_features_are_told_by_hand() -> None:
     np.testing.assert_array_equal(memorization_measures.represented(W), near)
 
 
-def test_generalisation_begins_where_half_of_the_gain_is_kept() -> None:
-    test = np.array([[0.9, 1.2, 0.95, 1.05, 0.85, 0.8]])
-    data = xr.Dataset(
-        {"test_loss": (("dataset", "points", "decay"), test[..., None])},
-        {"points": [3, 5, 8, 20, 50, 100]},
-    )
-    assert memorization_measures.bump(data) == 5
-    assert memorization_measures.onset(data) == 50
-    # A loss of 0.95 is below one, but of a gain of 0.2 only a quarter.
-    later = data.copy(deep=True)
-    later.test_loss[{"points": 4}] = 0.95
-    assert memorization_measures.onset(later) == 100
-    assert np.isnan(memorization_measures.onset(data.isel(points=slice(0, 4))))
-
-
 def test_a_peak_is_read_where_the_other_half_of_the_sets_has_it() -> None:
     rows = np.array([[1.0, 3, 9, 2], [1, 8, 4, 2], [1, 3, 7, 2], [1, 6, 5, 2]])
     values = xr.DataArray(rows, dims=("dataset", "points"))
@@ -160,6 +145,17 @@ def test_norms_are_bimodal_where_few_lie_between_two_modes() -> None:
     # A flat tail from 0.3 to 1 has three sevenths of its features between the modes.
     drawn = scaling_measures.nulls(record)["random"]["scaling-bimodal-weak"]
     assert [draw.value for draw in drawn] == pytest.approx([3 / 4] * len(drawn), rel=0.2)
+
+
+def test_decay_without_data_moves_the_share_as_it_does_with_data() -> None:
+    record = accepted("toy_scaling")
+    draws = scaling_measures.nulls(record)["untrained"]["scaling-lever"]
+    assert [one.value for one in draws] == pytest.approx([1] * len(draws))
+    norm = record.data.norm.copy(data=np.full(record.data.norm.shape, 1.4))
+    ends = scaling_measures._decayed(record.data, norm).isel(seed=0, width=0, feature=0)
+    wanted = {-1.0: 1, -0.3: 1 + 0.4 * np.exp(-0.3 * 13.07), 0.0: 1.4, 0.5: 0}
+    for end, decay in zip(ends.values, record.data.decay.values, strict=True):
+        assert end == pytest.approx(wanted[float(decay)], abs=0.003)
 
 
 def test_the_norm_of_exact_polygons_is_drawn_beside_trained_norms() -> None:

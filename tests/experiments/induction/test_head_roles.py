@@ -242,6 +242,8 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     assert measured["norm-absorbed"].value == pytest.approx(0.3 / (5 - 3))
     assert measured["memory-writes-against"].value == pytest.approx(-0.2)
     assert measured["zero-above-mean"].value == pytest.approx(0.4 - 0.1)
+    # The other head of the first layer writes nothing, and wins back no lead to have a way.
+    assert nulls(Record(dataset(known, 0.9)))["mismatched"]["previous-through-keys"] == [None]
     drawn = nulls(Record(dataset(known, 0.9)))["permuted"]["norm-absorbed"]
     lost = dataset(known, 0.9).nats_lost.sel(replaced=["mean", "resample"]).mean("full_member")
     np.testing.assert_allclose([one.value for one in drawn], lost.values.ravel() / (5 - 3))
@@ -250,3 +252,18 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     assert "only 0 seeds have an induction head" in unmet["edge-largest"]
     diverged = [unmet[claim.id] for claim in CLAIMS if claim.selection == FULL]
     assert set(diverged) == {"every full transformer has diverged"}
+
+
+def test_what_other_heads_and_places_win_back_counts(known: dict[str, np.ndarray]) -> None:
+    data = dataset(known, 0.9)
+    # The other head of every second seed wins back half of the lead, a fifth of that by keys.
+    for route, share in (("all", 0.5), ("K", 0.1), ("V", 0.4)):
+        data.routes.loc[{"route": route}][::2, 1] = share
+    drawn = nulls(Record(data))["mismatched"]["previous-through-keys"]
+    np.testing.assert_allclose(drawn, [0.2] * 4, rtol=1e-6)
+    # As much is lost at a place that has nothing to do with the swap as is won back behind it.
+    before = data.stream.sel(place="into layer 1")
+    place = data.place.values.tolist().index("into layer 1")
+    data.stream[:, place, -1] = -np.abs(before).sum("position").values
+    found = measure(Record(data)).estimates["patching-moves"].value
+    assert found == pytest.approx(0.5, abs=0.02)

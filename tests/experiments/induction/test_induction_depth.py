@@ -162,14 +162,30 @@ def test_models_without_a_head_say_nothing_of_what_models_with_one_end_with() ->
     assert measure(made).estimates["depth-score-alike"].value == 0
 
 
-def test_a_correlation_over_heads_of_all_models_is_that_of_their_deviations() -> None:
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(2, 5, 3, 4)) + 9 * rng.normal(size=(2, 5, 3, 1))
-    x, y = (np.array([measures._above_layers(model) for model in each]) for each in values)
-    products = [(a @ b, a @ a, b @ b) for a, b in zip(x, y, strict=True)]
-    found = measures._correlation(np.array(products))
-    assert found.value == pytest.approx(np.corrcoef(x.ravel(), y.ravel())[0, 1]) and found.n == 5
-    np.testing.assert_allclose(x[0].reshape(3, 4).mean(axis=1), 0, atol=1e-12)
+def test_tokens_that_change_beside_the_change_pass_as_those_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measures, "DRAWS", 2)
+    made = record()
+    drawn = nulls(made)["mismatched"]
+    for name in ("depth-gain", "depth-loss"):
+        assert [draw.value for draw in drawn[name]] == pytest.approx([0, 0]), name
+    # A loss that rises evenly does so before the change and behind it as in it.
+    made.data["on_break"][1] = (3 + 0.04 * STEPS)[:, None]
+    both = nulls(made)["mismatched"]["depth-loss"]
+    assert [draw.value for draw in both] == pytest.approx([4, 4])
+
+
+def test_heads_whose_removal_costs_alike_undo_a_change_by_whatever_is_shuffled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measures, "DRAWS", 20)
+    made, name = record(), "depth-before-after"
+    drawn = [draw.value for draw in nulls(made)["permuted"][name]]
+    assert max(drawn) > -1 > measure(made).estimates[name].value
+    made.data["before_after"][3] = -3
+    drawn = [draw.value for draw in nulls(made)["permuted"][name]]
+    assert drawn == pytest.approx([measure(made).estimates[name].value] * len(drawn))
 
 
 def test_heads_of_deeper_models_copy_or_not_as_well() -> None:
@@ -244,11 +260,13 @@ def test_models_of_one_layer_are_the_null_of_a_change_and_settle_nothing() -> No
     with_mlps.in_context[0] = falling([0.1, 0.1], [0.2, 0.2])
     both = Record(data=xr.concat([one, data, with_mlps], "arm", data_vars="minimal"))
     assert measure(both).estimates == measure(larger()).estimates
-    drawn = {name: draws for name, draws in nulls(both)["mismatched"].items() if "change" in name}
-    shares = {name: draws[0].value for name, draws in drawn.items()}
+    drawn = nulls(both)["mismatched"]
+    shares = {name: draws[0].value for name, draws in drawn.items() if "change" in name}
     # The step is 1.25 nats, five eighths of what two layers end with; one member of two has it.
     assert shares == {"depth-change": 0.5, "depth-change-deeper": 0.5, "depth-mlp-change": 0.0}
-    mismatched = {name: draws[0].value for name, draws in nulls(both)["mismatched"].items()}
+    mismatched = {name: draws[0].value for name, draws in drawn.items()}
+    # The sixths before the change and behind it, and both models of one layer.
+    assert len(drawn["depth-gain"]) == 4
     assert mismatched["depth-share-3"] == pytest.approx((0.2 / 0.25 + 1.5 / 1.6) / 2)
     assert mismatched["depth-score-alike"] == pytest.approx((0.25 + 1.6) / 2 / 2)
     assert "depth-share-3" not in nulls(larger())["mismatched"], "it has no models of one layer"

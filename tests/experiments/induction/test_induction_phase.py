@@ -29,6 +29,8 @@ from experiments.induction.induction_phase.claims import CLAIMS
 from experiments.induction.induction_phase.experiment import in_context, looking_back, without_heads
 from experiments.induction.induction_phase.figure import mean_slope
 from experiments.induction.induction_phase.measures import (
+    least_share,
+    most_steepened,
     pair_scores,
     pairs_alike,
     side_by_side,
@@ -210,6 +212,23 @@ def test_slopes_change_through_the_change_as_the_library_has_them() -> None:
     )
 
 
+def test_a_slope_is_read_where_it_falls_most_whatever_the_score_does() -> None:
+    data = members(np.arange(0, 121, 5))
+    # Losses fall by ln(index) of position times a rise of 2 from step 80 to 100, a sixth.
+    steep = 2 * np.clip((data.step.values - 80) / 20, 0, 1)
+    losses = 3 - steep[:, None, None] * np.log(np.arange(1, 7)) * np.array([1, 2])[None, :, None]
+    data = data.assign(loss_by_position=(("step", "member", "position"), losses))
+    np.testing.assert_allclose(most_steepened(data), [-2, -4], atol=1e-6)
+    assert steepening(data).value == pytest.approx(0), "its change is from step 40 to 55"
+
+
+def test_the_lesser_share_is_that_of_the_smaller_window() -> None:
+    steps = np.arange(0.0, 101.0, 5.0)
+    score = -2 * np.clip((steps - 40) / 25, 0, 1)
+    data = xr.Dataset({"in_context": (("step", "member"), score[:, None])}, {"step": steps})
+    np.testing.assert_allclose(least_share(data), [4 / 5])
+
+
 def test_one_layer_stands_beside_two_of_the_same_texts() -> None:
     alive = np.ones((2, 4), bool)
     alive[0, 1] = alive[1, 2] = False
@@ -299,4 +318,8 @@ def test_nulls_are_one_layer_and_the_times_of_others(monkeypatch: pytest.MonkeyP
     assert (found["phase-one-layer"], all_change["phase-one-layer"]) == (HOLDS, FAILS)
     # Where all seeds change at one time, the time of another seed lies in the change too.
     assert (found["together-prefix"], same_time["together-prefix"]) == (HOLDS, WOULD_HOLD)
+    # At its end, 15 of 40 steps behind its middle, is not within its middle half.
+    late = curves(spread, two)
+    late.data["best_prefix_middle"] += 15
+    assert verdicts(late)["together-prefix"] == FAILS
     assert (found["icl-depth"], all_change["icl-depth"]) == (HOLDS, FAILS)

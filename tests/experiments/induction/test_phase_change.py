@@ -47,6 +47,7 @@ def test_a_window_lies_between_measurements_and_ends_with_the_last_one() -> None
     # The first falls by 3 in the last ten of 100 steps; the second by 4 in ten, then by 1 in 80.
     # A window is 25 steps.
     np.testing.assert_allclose(steepest_fall(members), [3.0, 4 + 15 / 80])
+    np.testing.assert_allclose(jump_share(members, 1 / 10), [3 / 4, 4 / 5])
 
 
 def test_context_that_saves_nothing_has_no_step() -> None:

@@ -7,9 +7,12 @@ import pytest
 import xarray as xr
 
 from circuitax.circuits.known.planted_heads import Strengths, planted_model
+from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
 from circuitax.records.record import Record
+from experiments.induction.planted_heads import measures
+from experiments.induction.planted_heads.claims import CLAIMS
 from experiments.induction.planted_heads.experiment import qk_trace
-from experiments.induction.planted_heads.measures import measure
+from experiments.induction.planted_heads.measures import measure, nulls
 
 
 def test_the_trace_is_that_of_dense_circuits_weighted_by_previous_scores() -> None:
@@ -54,3 +57,26 @@ def test_claims_are_rank_correlations_over_the_heads_of_a_model() -> None:
     assert value["planted-erasing-seen"] == pytest.approx(1)
     assert value["planted-erasing-unseen"] == pytest.approx(-1)  # all the same: orders none
     assert value["planted-offsets"] == pytest.approx(0.5)
+
+
+def test_weights_of_other_models_tell_whether_scores_share_more_than_their_strength(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measures, "DRAWS", 2)
+    rng, n = np.random.default_rng(0), 16
+    strength = np.stack([rng.permutation(np.linspace(-1, 1, 8)) for _ in range(n)])
+    own = rng.normal(size=strength.shape)
+
+    def verdicts(seen: np.ndarray) -> set[str]:
+        names = ("eigenvalues", "raised", "cosine", "qk_trace", "prefix", "previous")
+        planted = {f"planted_{name}": strength for name in ("copying", "matching", "previous")}
+        rows = dict.fromkeys(names, seen) | planted
+        data = xr.Dataset({name: (("member", "head"), row.copy()) for name, row in rows.items()})
+        data["at_offset"] = (("member", "asked", "offset"), np.stack([np.eye(3)] * n))
+        record = Record(data=data)
+        found = settle(CLAIMS, *measure(record), nulls=nulls(record))
+        asked = ("planted-copying", "planted-matching")
+        return {row.verdict for row in found if row.claim.id in asked}
+
+    assert verdicts(strength**3) == {WOULD_HOLD}
+    assert verdicts(own) == {HOLDS}

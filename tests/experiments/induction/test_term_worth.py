@@ -5,8 +5,7 @@ import pytest
 import xarray as xr
 
 from experiments.induction.shared.measures_term_worth import (
-    nearest_preferred,
-    offsets_exchanged,
+    nearness_alone,
     previous_preferred,
     term_worth,
     without_redundancy,
@@ -40,24 +39,23 @@ def attending(rows: list[list[float]]) -> xr.Dataset:
     return xr.Dataset({"attention": attention})
 
 
-def test_nearness_alone_is_no_preference_for_an_offset() -> None:
+def test_the_previous_token_is_preferred_to_those_beside_it() -> None:
     falling, previous = [0.4, 0.3, 0.2, 0.1], [0.1, 0.6, 0.2, 0.9]
-    found = nearest_preferred(attending([falling, previous])).transpose("member", "head", "offset")
-    expected = [[0.1, -0.1, -0.2], [-0.5, 0.4, -0.4]]
-    np.testing.assert_allclose(found, [expected, expected], atol=1e-12)
     np.testing.assert_allclose(previous_preferred(attending([falling])), [-0.1, -0.1])
     np.testing.assert_allclose(previous_preferred(attending([falling, previous])), [0.15, 0.15])
-    with pytest.raises(ValueError, match="attention has 2 offsets, must have those of 0, 1 and 2"):
-        nearest_preferred(attending([falling]).isel(offset=[0, 1]))
+    with pytest.raises(ValueError, match="attention has 3 offsets, must have those of 0 to 3"):
+        previous_preferred(attending([falling]).isel(offset=[0, 1, 2]))
 
 
-def test_offsets_are_exchanged_in_each_head() -> None:
-    drawn = offsets_exchanged(attending([[0.1, 0.6, 0.2, 0.9]]).isel(member=[0]), n_draws=300)
+def test_nearness_alone_continues_the_fall_of_another_head() -> None:
+    members = attending([[0.1, 0.9, 0.2, 0.1], [0.0, 0.9, 0.3, 0.3]]).isel(member=[0])
+    drawn = nearness_alone(members, n_draws=100)
     values, counts = np.unique(np.round([draw.value for draw in drawn], 6), return_counts=True)
-    assert values.tolist() == [-0.5, -0.4, 0.4] and counts.min() > 70
-    # Of four heads in six members each has its own, so that means are hardly alike.
-    many = attending([[0.1, 0.6, 0.2, 0.9]] * 4).isel(member=[0, 1] * 3)
-    assert len({round(draw.value, 6) for draw in offsets_exchanged(many, n_draws=50)}) > 10
+    # Ratios 2 and 1: each head with its own, or both with the other's.
+    own, other = (0.4 - 0.2 + 0.3 - 0.3) / 2, (0.2 - 0.2 + 0.6 - 0.3) / 2
+    assert values.tolist() == pytest.approx([own, other]) and counts.min() > 30
+    # What is on record of the previous token does not count, and stays as it is.
+    assert float(members.attention.isel(layer=0, offset=1).min()) == 0.9
 
 
 def test_without_redundancy_savings_add_up() -> None:

@@ -12,7 +12,7 @@ from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab
-from circuitax.records.claims import ABSENT, HOLDS, SettledClaim, settle
+from circuitax.records.claims import ABSENT, FAILS, HOLDS, SettledClaim, settle
 from circuitax.records.record import Record
 from experiments.induction.shared.two_layers import n_ctx_for
 from experiments.induction.shared.window_readings import order_losses, window_readings
@@ -75,7 +75,8 @@ def dataset(previous: float, prefix: float) -> xr.Dataset:
     """Eight seeds of a made-up model with these scores of its best heads."""
     members, rng = 8, np.random.default_rng(0)
     noise = 0.01 * rng.normal(size=members)
-    attention = np.zeros((members, 2, 2, 4))
+    attention = np.full((members, 2, 2, 4), 0.1)
+    attention[..., 0] = 0.2
     attention[:, 0, 0, 1] = previous
     prefixes = np.zeros((members, 2, 2))
     prefixes[:, 1, 1] = prefix
@@ -135,6 +136,15 @@ def test_draws_of_the_null_lose_what_is_claimed() -> None:
     for name in ("text-copying-rises", "text-local"):
         outcome = verdicts[name].null
         assert outcome is not None and outcome.n == 1000 and verdicts[name].verdict == HOLDS, name
+
+
+def test_heads_of_both_layers_must_copy() -> None:
+    data = dataset(0.9, 0.9)
+    data.copying[::2, 0] = -0.3
+    data.copying[1::2, 1] = -0.2
+    (found,) = (v for v in settled(data) if v.claim.id == "text-copying-rises")
+    assert found.verdict == FAILS and found.estimate is not None
+    assert found.estimate.value == pytest.approx(-0.25)
 
 
 def test_claims_about_heads_need_the_heads() -> None:

@@ -62,6 +62,12 @@ def test_values_of_each_claim(data: xr.Dataset) -> None:
     assert {claim.quantity for claim in CLAIMS} <= set(measured)
 
 
+def test_no_interval_of_a_score_goes_below_zero(data: xr.Dataset) -> None:
+    data.prefix[2, -1, 0] = 0
+    score = found(data)["text-induction-one-layer"]
+    assert score.value == pytest.approx(0.005) and score.low == 0 and score.high > 0.05
+
+
 def test_a_head_that_other_tokens_need_more_makes_the_margin_negative(data: xr.Dataset) -> None:
     data.ablated_loss_new[1, :, 1, 1] += 2.0
     assert found(data)["text-induction-ablation"].value == pytest.approx(-0.6)

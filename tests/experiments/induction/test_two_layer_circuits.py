@@ -11,7 +11,7 @@ import xarray as xr
 from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
+from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
 from circuitax.records.null_samples import exchanged
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
@@ -62,13 +62,17 @@ def known() -> dict[str, np.ndarray]:
     return {name: np.asarray(x) for name, x in (found | weight_readings(model)).items()}
 
 
+MEMBERS = 40  # as many that agree have a lower end above 0.9
+
+
 def members(prefix: float, known: dict[str, np.ndarray]) -> xr.Dataset:
-    """The known model eight times over, its induction score overwritten."""
+    """The known model many times over, its induction score overwritten."""
     data = xr.Dataset(
-        {name: (AXES[name], np.stack([values] * 8)) for name, values in known.items()},
+        {name: (AXES[name], np.stack([values] * MEMBERS)) for name, values in known.items()},
         coords={"kind": list("QKV")},
     )
-    data["alive"] = ("member", np.ones(8, bool))
+    data["alive"] = ("member", np.ones(MEMBERS, bool))
+    data["uniform"] = np.log(12)
     data["composition_z_at_init"] = 0 * data.composition_z
     data.prefix[:, 1, 0] = prefix
     return roles(data)
@@ -78,7 +82,7 @@ def test_preconditions(known: dict[str, np.ndarray]) -> None:
     measured, unmet, _ = measure(Record(members(0.1, known)))
     assert set(measured) == {"ablation-identity"}
     assert set(unmet) == {claim.id for claim in CLAIMS} - {"ablation-identity"}
-    assert "only 0 of 8 seeds" in unmet["k-composition-z"]
+    assert f"only 0 of {MEMBERS} seeds" in unmet["k-composition-z"]
     measured, unmet, _ = measure(Record(members(0.9, known)))
     assert set(measured) == {claim.id for claim in CLAIMS} and not unmet
     assert measured["k-composition-first"].value == 1
@@ -97,10 +101,16 @@ def test_nulls_tell_a_circuit_from_one_that_was_there_before(
     of_weights = ("composition_z", "copying", "matching")
     nothing = {f"{name}_at_init": 0 * data[name] for name in of_weights}
     before = {f"{name}_at_init": data[name] for name in of_weights}
+
     # What one head is worth, both layers, and two heads one behind the other, in nats.
-    orders = {"order_loss": (("member", "order"), np.tile([5.0, 3.0, 2.5], (8, 1)))}
-    alike = {"order_loss": (("member", "order"), np.tile([5.0, 4.0, 3.0], (8, 1)))}
-    first = {"first_order_loss": (("member", "selection"), np.tile([5, 4, 3, 2.95, 2.5], (8, 1)))}
+    def losses(*by_order: float) -> dict[str, tuple[tuple[str, str], np.ndarray]]:
+        return {"order_loss": (("member", "order"), np.tile(by_order, (MEMBERS, 1)))}
+
+    orders, more = losses(5.0, 3.0, 2.9), losses(5.0, 3.0, 2.5)
+    # Near no loss at all the second half of the lead saves little, whatever adds it.
+    alike = losses(5.0, 0.1, 0.0001)
+    by_layer = np.tile([5, 4, 3, 2.95, 2.5], (MEMBERS, 1))
+    first = {"first_order_loss": (("member", "selection"), by_layer)}
     attends = {"top_is_match": data.top_is_match * (data.layer == 1)}
 
     def verdicts(*changes: dict) -> dict[str, str]:
@@ -114,5 +124,27 @@ def test_nulls_tell_a_circuit_from_one_that_was_there_before(
     assert {found[name] for name in names} == {HOLDS}
     assert {none[name] for name in names} == {WOULD_HOLD}
     assert (found["order-1-above-2"], none["order-1-above-2"]) == (HOLDS, WOULD_HOLD)
+    assert verdicts(nothing, more, first, attends)["order-1-above-2"] == FAILS
     # 0.05 of 1 is left of the first layer, which would be all of it if savings added up.
     assert found["layer-0-redundant"] == HOLDS
+
+
+def test_all_induction_heads_count_for_the_corner(known: dict[str, np.ndarray]) -> None:
+    data = members(0.9, known)
+    data.prefix[:, 1, 1] = 0.5  # a second induction head, which copies in half of the seeds
+    data["copying"] = data.copying.copy(data=np.full(data.copying.shape, 0.8))
+    data.copying[::2, 1, 1] = 0.6
+    data["matching"] = data.matching.copy(data=np.full(data.matching.shape, 0.9))
+    assert measure(Record(roles(data))).estimates["copying-corner"].value == 0.75
+    data.matching[:, :, 1] = 0.6
+    assert measure(Record(roles(data))).estimates["copying-corner"].value == 0.5
+
+
+def test_two_orders_that_add_as_much_to_a_lead_share_it(known: dict[str, np.ndarray]) -> None:
+    data = members(0.9, known)
+    leads = np.array([0.0, 2.0, 4.0])
+    losses = np.log(1 + 11 * np.exp(-leads))
+    data["order_loss"] = (("member", "order"), np.tile(losses, (MEMBERS, 1)))
+    np.testing.assert_allclose(measures._equal_leads(data).isel(member=0), losses, rtol=1e-6)
+    own = measure(Record(data)).estimates["order-1-above-2"]
+    assert own.value == pytest.approx((losses[1] - losses[2]) / (losses[0] - losses[1]))

@@ -16,6 +16,7 @@ from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
 from experiments.paths.path_explosion.experiment import Spec, measure
 from experiments.paths.path_explosion.figure import depth
+from experiments.paths.path_explosion.measures import first_above_second
 from experiments.paths.path_explosion.path_ledger import rank, ranks
 
 
@@ -64,6 +65,12 @@ def test_losses_are_those_on_the_answers_of_each_kind_of_question(x64):
     np.testing.assert_allclose(found["shapley"].sum(), np.mean(alone) - whole, rtol=1e-8)
     np.testing.assert_allclose(found["size"][0], np.mean(sizes_of_logits) ** 0.5, rtol=1e-10)
     assert found["remainder"] < 1e-12
+
+
+def test_undoing_a_direct_path_worse_than_a_guess_is_no_gain():
+    losses = [[3.0, 1.0, 0.8], [1.5, 1.0, 0.8], [3.0, 1.9, 0.5]]
+    data = xr.Dataset({"loss": (("member", "order"), losses), "guess": 2.0})
+    np.testing.assert_allclose(first_above_second(data), [1 - 0.2, 0.5 - 0.2, 0.1 - 1.4])
 
 
 def test_the_loss_of_every_kind_of_question_is_drawn_against_depth():

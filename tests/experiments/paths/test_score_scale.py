@@ -1,13 +1,21 @@
 """The spread that `score_scale` reports is that of the model's own scores."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
+from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
+from circuitax.records.null_samples import regrouped
+from circuitax.records.record import Record
+from experiments.paths.score_scale import measures
+from experiments.paths.score_scale.claims import CLAIMS
 from experiments.paths.score_scale.experiment import measure
 
 
@@ -29,3 +37,32 @@ def test_variance_counts_positions_norms_and_what_the_mask_leaves(options: dict)
         scores = (x @ heads.W_Q[head]) @ (x @ heads.W_K[head]).swapaxes(1, 2) / 2
         spread.append(scores[:, seen].var())
     np.testing.assert_allclose(found, np.mean(spread), rtol=1e-5)
+
+
+def saturates(*without: float) -> str:
+    """The verdict on a Jacobian without the scale of these means by width; with it, it is 1."""
+    noise = 1 + 0.01 * np.random.default_rng(0).normal(size=(2, 4, 2, 8))
+    axes = ("scale", "width", "time", "member")
+    means = np.stack([np.ones(4), np.array(without)])[:, :, None, None]
+    data = xr.Dataset(
+        {
+            "jacobian": (axes, means * noise),
+            "variance": (axes, noise),
+            "loss": (axes, noise),
+            "alive": (("scale", "width", "member"), np.ones((2, 4, 8), bool)),
+        },
+        {"scale": ["1/sqrt(d_k)", "1"], "width": [4, 16, 64, 256], "time": ["initial", "trained"]},
+    )
+    record = Record(data)
+    found = settle(CLAIMS, *measures.measure(record), nulls=measures.nulls(record))
+    return next(row.verdict for row in found if row.claim.id == "scale-saturates")
+
+
+def test_a_softmax_saturates_where_its_gradient_goes_on_falling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measures, "regrouped", partial(regrouped, n_draws=2))
+    assert saturates(0.95, 0.6, 0.35, 0.2) == HOLDS
+    assert saturates(0.95, 0.6, 0.6, 0.6) == FAILS
+    # One step that alone has the whole fall shows nothing of the widths after it.
+    assert saturates(0.95, 0.1, 0.09, 0.08) == WOULD_HOLD

@@ -27,7 +27,13 @@ from experiments.real_models.mlp_paths.linear_maps import (
     output_maps,
     stable_rank,
 )
-from experiments.real_models.mlp_paths.measures import estimates, measure, nulls, share_late
+from experiments.real_models.mlp_paths.measures import (
+    estimates,
+    held_by_first,
+    measure,
+    nulls,
+    share_late,
+)
 from experiments.real_models.mlp_paths.orders import mlp_order_streams, two_head_paths
 from experiments.real_models.mlp_paths.removals import without_paths, without_tokens
 from experiments.real_models.mlp_paths.split import read, split
@@ -186,6 +192,7 @@ def planted(good: bool) -> xr.Dataset:
     even = even + 0.05 * rng.normal(size=even.shape)
     if not good:
         exact = even * (logit / even.sum(axis=1))[:, None] + 0.5
+    first = (np.arange(20) < 3) * 1.0 if good else np.ones(20)
     return xr.Dataset(
         {
             "logit": ("prompt", logit),
@@ -212,10 +219,12 @@ def planted(good: bool) -> xr.Dataset:
             "half": ("list", (5000.0 if good else 50.0) * spread[:, 0]),
             "one_head_half": ("list", [31, 40, 52, 44]),
             "rank_of": (("map", "source"), np.full((few, size), 3.0 if good else 40.0) * spread),
+            "singular": (("map", "source", "place"), np.tile(first, (few, size, 1))),
             "named": (("map", "layer", "token"), named),
             "rank_shuffled": (("shuffled", "source"), np.full((2, size), 60.0) * spread[:2]),
         },
         coords={
+            "map_prompt": ("map", np.arange(few)),
             "score": ["gradient", "relp", "direct", "plain"],
             "largest": [1, 3, 10, 30, 100, 300, 1000, 3000, 10_000],
         },
@@ -231,6 +240,9 @@ def test_claims_hold_on_planted_paths() -> None:
     np.testing.assert_allclose(found["paths-by-heads"].value, 1.0)
     np.testing.assert_allclose(found["linear-map-layer"].value, 1.0)
     np.testing.assert_allclose(found["paths-copied-token"].value, 1.0)
+    # Of squares that add up to 0.99 to 1.02 times the three that are there.
+    expected = np.minimum(1 / np.array([0.99, 1.0, 1.01, 1.02]), 1).mean()
+    np.testing.assert_allclose(found["linear-map-rank"].value, expected)
     verdicts = settle(CLAIMS, *measure(record), nulls=nulls(record))
     # Four of four do not show nine in ten, nor a majority.
     open_by_few = {"linear-map-words", *PROVEN_LISTS}
@@ -260,3 +272,23 @@ def test_claims_fail_on_the_opposite() -> None:
     assert wrong <= {"dressed-paths-close", "paths-proven", "linear-map-words", "linear-map-layer"}
     assert estimates(record.data)["paths-proven-lead"].value == 0.0
     assert estimates(record.data)["linear-map-layer"].value == 0.0
+
+
+def test_ten_directions_have_at_most_ten_over_the_stable_rank() -> None:
+    data = planted(False)
+    np.testing.assert_allclose(held_by_first(data), 10 / 40 / np.array([0.99, 1.0, 1.01, 1.02]))
+    (drawn,) = nulls(Record(data, NOTES))["random"]["linear-map-rank"]
+    np.testing.assert_allclose(drawn.value, (10 / 60 / np.array([0.99, 1.0])).mean())
+
+
+def test_words_are_asked_where_another_token_than_the_first_carries_most() -> None:
+    data = planted(True)
+    data.exact[:3, 0] = 50.0
+    found = estimates(data)["linear-map-words"]
+    assert (found.value, found.n) == (1.0, 1)
+    data.named[3] = False
+    assert estimates(data)["linear-map-words"].value == 0.0
+    data.exact[3, 0] = 50.0
+    record = Record(data, NOTES)
+    assert "linear-map-words" in measure(record).not_run or measure(record).unmet
+    assert nulls(record)["mismatched"]["linear-map-words"] == [None] * 3

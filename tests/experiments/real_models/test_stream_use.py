@@ -20,7 +20,7 @@ from experiments.real_models.stream_use.experiment import (
     neuron_cosines,
     variances,
 )
-from experiments.real_models.stream_use.measures import _least_cosines, measure
+from experiments.real_models.stream_use.measures import _least_cosines, measure, nulls
 
 
 def test_weights_are_read_as_numpy_reads_them() -> None:
@@ -82,13 +82,14 @@ def record(**notes: str) -> Record:
         {
             "variance": ("component", np.array([0.4, 0.3, 0.1, 0.1, 0.04, 0.03, 0.02, 0.01])),
             "least": (("map", "layer"), np.array([[-0.5, -0.2], [-0.6, -0.7]])),
-            "eigenvalues": (("layer", "head"), np.array([[-0.95, 0.9], [-0.7, -0.97]])),
+            "count": (("map", "bin"), np.array([[2, 3, 10, 5], [9, 9, 1, 1]])),
+            "eigenvalues": (("layer", "head"), np.array([[-0.95, 0.9], [-0.4, -0.97]])),
             "present": (
                 ("text", "layer", "head"),
                 np.array([[[0.5, 0.8], [0.9, 0.2]], [[0.6, 0.8], [0.9, 0.4]]]),
             ),
         },
-        {"map": ["read", "gate"]},
+        {"map": ["read", "gate"], "centre": ("bin", [-0.75, -0.25, 0.25, 0.75])},
     )
     return Record(data=data, notes={"missing": "", "weights": "smollm2"} | notes)
 
@@ -97,12 +98,21 @@ def test_claims_are_settled_by_the_numbers_that_they_name() -> None:
     value = {name: found.value for name, found in measure(record()).estimates.items()}
     assert value == {
         "stream-embedding": pytest.approx(0.7),
-        "stream-neuron-erases": pytest.approx(-0.5),
+        "stream-neuron-erases": pytest.approx(2 / 20),
         "stream-neuron-layers": pytest.approx(0.5),
-        "stream-head-erases": pytest.approx(-0.97),
+        "stream-head-erases": pytest.approx(2 / 4),
         # Of two heads below -0.9 one gives the present token 0.55 of its attention, and one 0.3.
         "stream-head-present": pytest.approx(1 / 2),
     }
+
+
+def test_random_neurons_and_heads_do_not_erase() -> None:
+    wide = record()
+    wide.data["variance"] = ("component", np.full(64, 1 / 64))
+    wide.data.attrs["d_vocab"] = 100
+    drawn = nulls(wide)["random"]
+    for name in ("stream-neuron-erases", "stream-head-erases"):
+        assert drawn[name].shape == (500,) and (drawn[name] == 0).mean() > 0.9
 
 
 def test_least_cosines_of_random_directions_are_as_many_as_a_layer_has() -> None:

@@ -8,7 +8,12 @@ import pytest
 import xarray as xr
 
 from circuitax.records.record import Record
-from circuitax.superposition.tasks.kgons import kgon_weights, one_hot_loss, optimal_kgon
+from circuitax.superposition.tasks.kgons import (
+    critical_point,
+    kgon_weights,
+    one_hot_loss,
+    optimal_kgon,
+)
 from experiments.superposition.kgons import measures
 from experiments.superposition.kgons.plateaus import kgon_losses, nearest_kgon, plateaus
 
@@ -38,6 +43,19 @@ def test_the_losses_of_k_gons_are_the_exact_ones() -> None:
         assert nearest_kgon(exact * 1.015, losses) == k
     assert nearest_kgon(0.08, losses) == -1
     assert kgon_losses(data, 5).sizes["vertices"] == 6
+
+
+def test_a_polygon_with_the_norm_and_bias_of_another_is_no_critical_point() -> None:
+    record = Record.load(Path(__file__).parents[3] / "results" / "kgons" / "accepted")
+    gons = (record.data.sel(k=k) for k in record.data.k)
+    at = {int(gon.k): (float(gon.norm), float(gon.bias)) for gon in gons}
+    for k, other in ((5, 6), (6, 5), (4, 8), (7, 4)):
+        exact = critical_point(kgon_weights(k, k, *at[other])).slope
+        assert measures.kgon_slope(k, *at[other]) == pytest.approx(exact, rel=1e-5)
+        assert exact > 0.03
+    assert max(measures.kgon_slope(k, *own) for k, own in at.items()) < 1e-9
+    (drawn,) = measures.nulls(record)["false world"]["T9-critical"]
+    assert isinstance(drawn, float) and drawn > 0.1
 
 
 def test_a_rest_on_the_way_is_told_from_the_end_of_training() -> None:

@@ -1,5 +1,6 @@
 """Nulls of toy models on small made-up records: they tell an effect from what needs none."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from experiments.superposition.toy_demonstrate import measures as toy_demonstrat
 from experiments.superposition.toy_geometry import measures as toy_geometry
 from experiments.superposition.toy_geometry.claims import NOTEBOOK_STAR
 from experiments.superposition.toy_memorization.claims import BEST_CONSTANT
+from experiments.superposition.toy_privileged import measures as toy_privileged
 
 ENTRIES = discover()
 # Three pairs as a hexagon, members of a pair side by side; and pairs that are collapsed.
 HEXAGON = np.radians([0, 60, 120, 180, 240, 300])
 ONE_WAY = np.radians([0, 0, 120, 120, 240, 240])
+# Ten features, each a pair of five neurons.
+PAIRS = np.array([[float(k in pair) for pair in combinations(range(5), 2)] for k in range(5)])
 
 
 def verdicts(name: str, data: xr.Dataset, **notes: Any) -> dict[str, str]:
@@ -42,8 +46,8 @@ def test_counts_of_privileged_neurons_are_held_against_networks_at_their_start(
     loss = np.random.default_rng(0).uniform(1, 2, (n, 1))
     counts = {"monosemantic": 0, "represented": 10, "polysemantic": 5, "paired": 1.0}
     arrays = {name: (cells, np.full((n, 1), float(x))) for name, x in counts.items()}
-    W = (("neuron", "feature"), np.zeros((5, 10)))
-    data = xr.Dataset({"loss": (cells, loss), **arrays, "W": W}, {"density": [0.03]})
+    W = (("density", "neuron", "feature"), PAIRS[None].copy())
+    data = xr.Dataset({"loss": (cells, loss), **arrays, "best_W": W}, {"density": [0.03]})
     found = verdicts("toy_privileged", data, init_std=init_std, represented=0.5)
     assert found["privileged-features-p0.03"] == verdict
     assert found["privileged-pairs"] == HOLDS
@@ -56,16 +60,60 @@ def test_a_restart_that_other_inputs_may_rank_first_leaves_pairs_undecided() -> 
     cells, loss = ("restart", "density"), np.linspace(1, 2, 100)[:, None]
     names = ("monosemantic", "represented", "polysemantic", "paired")
     arrays = {name: (cells, np.ones((100, 1))) for name in names}
-    W = (("neuron", "feature"), np.zeros((5, 10)))
-    data = xr.Dataset({"loss": (cells, loss), **arrays, "W": W}, {"density": [0.03]})
+    W = (("density", "neuron", "feature"), PAIRS[None].copy())
+    data = xr.Dataset({"loss": (cells, loss), **arrays, "best_W": W}, {"density": [0.03]})
     found = []
     for behind in (4, 20):  # in percent, nearly
         data["paired"] = xr.where(data.restart == behind, 0.5, 1.0) * xr.ones_like(data.loss)
         found.append(verdicts("toy_privileged", data, **NOTES)["privileged-pairs"])
     assert found == [UNDECIDED, HOLDS]
+    # Two neurons for every feature are not enough where two features have the same two.
+    data["best_W"][0, :, :2] = data.best_W[0, :, 2:4]
+    assert verdicts("toy_privileged", data, **NOTES)["privileged-pairs"] == UNDECIDED
 
 
-NOTES = {"init_std": 1e-3, "represented": 0.5}
+def test_pairs_of_neurons_count_once_and_only_where_two_weights_stand_out() -> None:
+    same, small, third = PAIRS.copy(), PAIRS.copy(), PAIRS.copy()
+    same[:, 1] = 2 * same[:, 0]
+    small[1, 0], third[2, 0] = 0.4, 0.3
+    found = [toy_privileged.different_pairs(W) for W in (PAIRS, same, small, third, 0 * PAIRS)]
+    assert found == [1, 0.9, 0.9, 0.9, 0]
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        ([[1, 1, -1], [1, -1, 1]], HOLDS),
+        ([[1, 1, 1], [1, -1, 1]], FAILS),  # two features alike
+        ([[1, -1, -1], [1, -1, 1]], FAILS),  # a feature that no ReLU lets through
+        ([[1, 1, -0.3], [1, -1, 1]], FAILS),
+        ([[1, 1, 0.1], [1, -1, 0.1]], FAILS),  # only two features are represented
+    ],
+)
+def test_three_features_are_a_code_of_two_neurons(code: list[list[float]], verdict: str) -> None:
+    W = np.zeros((5, 10))
+    W[0, 9], W[2, 0], W[4, 4] = 1, 1, 1
+    W[1::2, 5:8] = code
+    pure = np.array([True, False, True, False, True])
+    cells, n = ("restart", "density"), 20
+    names = ("monosemantic", "represented", "polysemantic", "paired")
+    data = xr.Dataset(
+        {name: (cells, np.ones((n, 1))) for name in names}
+        | {
+            "loss": (cells, np.linspace(1, 2, n)[:, None]),
+            "best_W": (("density", "neuron", "feature"), W[None]),
+            "best_monosemantic": (("density", "neuron"), pure[None]),
+            "best_polysemantic": (("density", "neuron"), ~pure[None]),
+            "best_represented": (("density", "feature"), np.linalg.norm(W, axis=0)[None] > 0.5),
+        },
+        {"density": [0.35]},
+    )
+    assert verdicts("toy_privileged", data, **NOTES)["privileged-code"] == verdict
+    draws = toy_privileged.nulls(Record(data, NOTES))["random"]["privileged-code"]
+    assert len(draws) == toy_privileged.N_CODES and np.mean(draws) < 0.02
+
+
+NOTES: dict[str, Any] = {"init_std": 1e-3, "represented": 0.5}
 
 
 def of_pairs(W: np.ndarray, trained: np.ndarray) -> xr.Dataset:
@@ -116,14 +164,42 @@ def test_features_without_a_direction_are_seen_in_the_worse_basis() -> None:
     data = of_pairs(polar(np.zeros(4)), np.ones((8, 1, 1, 1), bool))
     W = np.zeros(data.basis_W.shape)
     W[..., :10], W[..., 10:] = np.eye(10), np.eye(10)
+    whole = data.basis_W.copy(data=W.copy())
     W[..., 3] = 0  # one of ten: sqrt(1 / 10) of the norm of the identity
     found = toy_correlated._basis(data.assign(basis_W=data.basis_W.copy(data=W)))
     assert found["correlated-local-bases"].value == pytest.approx(10**-0.5)
-    two, ten, shuffled = toy_correlated._without_bases(data)
-    for one, dropped in ((two, 2), (ten, 10)):
-        gone = (np.linalg.norm(one.basis_W.values, axis=-2) == 0).sum(axis=-1)
-        assert (gone >= dropped).all() and not one.basis_W.equals(data.basis_W)
+    *worlds, shuffled = toy_correlated._without_bases(data.assign(basis_W=whole))
+    for one, (dropped, of) in zip(worlds, [(1, 8), (1, 4), (2, 8), (10, 8)], strict=True):
+        gone = (np.linalg.norm(one.basis_W.values, axis=-2) == 0).sum(axis=(-1, -2))
+        assert gone.tolist() == [dropped] * of + [0] * (8 - of)
     assert shuffled.basis_W.shape == data.basis_W.shape
+
+
+def test_features_without_a_length_have_no_angle_that_counts() -> None:
+    data = of_pairs(polar(np.radians([0, 90, 180, 270])), np.ones((8, 1, 1, 1), bool))
+    data.correlated_W[0, ..., 0] *= 0.4
+    data.crowded_W[:3, 0, :, 5] *= 0.4
+    found = toy_correlated._seeds(data) | toy_correlated._neighbours(data)
+    assert found["T8-correlated-seeds"].value == pytest.approx(7 / 8)
+    assert (found["correlated-adjacent"].value, found["correlated-adjacent"].n) == (1, 5)
+
+
+def test_as_many_collapsed_pairs_as_printed_are_held_against_other_densities(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("N_ALONE", "N_DRAWS", "N_PARTNERS"):
+        monkeypatch.setattr(toy_correlated, name, 1)
+    members = {"members": {"correlated": {"diverged": 0}}}
+    data = of_pairs(polar(np.zeros(4)), np.ones((8, 1, 1, 1), bool))
+    three, everywhere = data.copy(deep=True), data.copy(deep=True)
+    three.crowded_W.loc[{"crowded_density": [0.1, 0.17]}] = polar(HEXAGON)
+    everywhere.crowded_W[:] = polar(HEXAGON)
+    names = ("correlated-collapsed-p0.4", "correlated-hexagon")
+    found = []
+    for one in (three, data, everywhere):
+        verdict = verdicts("toy_correlated", one, **members)
+        found.append(tuple(verdict[name] for name in names))
+    assert found == [(HOLDS, WOULD_HOLD), (WOULD_HOLD, HOLDS), (FAILS, WOULD_HOLD)]
 
 
 def test_pairs_that_collapse_alike_at_all_densities_do_not_rise(
@@ -249,6 +325,7 @@ def of_samples(few: float, many: float) -> xr.Dataset:
             "theory_loss": (("size", "scale"), [[1e-9, 1e-3]]),
             "test_loss": (cells, loss),
             "W_norm": (cells, 2 + noise),
+            "b_norm": (cells, 2 + noise),
             "sample_dimension": (cells, half),
             "feature_dimension": ((*cells, "feature"), half[..., None] + np.zeros(20)),
             "least_norm": ("points", np.ones(6)),
@@ -304,29 +381,75 @@ def test_five_features_alone_have_two_fifths_each() -> None:
 
 def test_five_features_have_dimensions_with_many_samples_and_not_with_few() -> None:
     data, found = of_samples(2.0, 0.5), []
-    for n_features, fewest in ((5, 100), (4, 100), (5, 3)):
+    for n_features, fewest in ((5, 100), (4, 100), (6, 100), (5, 3)):
         share = np.where(np.arange(20) < n_features, 0.3, 0.05)
         many = (data.points >= fewest) & xr.ones_like(data.test_loss, bool)
         D = many * xr.DataArray(share, dims="feature") + 0.05 * ~many
         record = Record(data.assign(feature_dimension=D), {"density": 0.05})
         one = ENTRIES["toy_memorization"].load_measure()(record).estimates
         found.append(one["memorization-no-features"].value)
-    assert found == pytest.approx([0.25, 0, 0])
+    assert found == pytest.approx([0.25, 0, 0, 0])
 
 
-def test_generalisation_begins_where_half_of_the_gain_is_kept() -> None:
+def test_five_features_are_held_against_more_of_them() -> None:
+    entry, record = ENTRIES["toy_memorization"], Record(of_samples(2.0, 0.5), {"density": 0.05})
+    notes = {**record.notes, "init_std": 0.1}
+    draws = entry.load_nulls()(Record(record.data, notes))["false world"][
+        "memorization-no-features"
+    ]
+    assert [draw.value for draw in draws[:3]] == pytest.approx([0, 0, 0])
+
+
+def test_samples_that_share_unevenly_are_no_polygon() -> None:
+    data, notes = of_samples(2.0, 0.5), {"density": 0.05, "init_std": 0.1}
+    name = "memorization-sample-dimension"
+    assert verdicts("toy_memorization", data, **notes)[name] == HOLDS
+    # Two samples that hold a dimension each, and the others none, have the mean of a polygon.
+    data.hidden_vectors[:] = np.eye(2, data.sizes["sample"])
+    assert verdicts("toy_memorization", data, **notes)[name] == FAILS
+    found = ENTRIES["toy_memorization"].load_measure()(Record(data, notes)).estimates[name]
+    assert found.value == pytest.approx((1.2 + 1.5) / 2)
+
+
+def test_norms_of_weights_and_of_biases_peak() -> None:
+    data, notes = of_samples(2.0, 0.5), {"density": 0.05, "init_std": 0.1}
+    inner = data.points == 20
+    both = data.assign({name: data[name] * (1 + 2 * inner) for name in ("W_norm", "b_norm")})
+    found = [
+        verdicts("toy_memorization", one, **notes)
+        for one in (both, both.assign(b_norm=data.b_norm))
+    ]
+    assert [one["memorization-norm-peak"] for one in found] == [HOLDS, FAILS]
+
+
+def test_generalisation_begins_where_a_quarter_of_the_gain_is_kept() -> None:
     data, found = of_samples(2.0, 0.5).isel(decay=[0, 0]), []
-    weak = [1.2, 0.6, 1.3, 1.1, 0.65, 0.4]  # good at T = 5 by chance, and not from there on
-    low = [0.99, 0.99, 0.99, 0.98, 0.97, 0.9]  # below 1 everywhere: strong decay puts out little
+    weak = [1.2, 0.6, 1.3, 1.05, 0.65, 0.4]  # good at T = 5 by chance, and not from there on
+    low = [0.99, 0.99, 0.98, 0.97, 0.96, 0.9]  # below 1 everywhere: strong decay puts out little
     never = [1.2, 1.2, 1.2, 1.2, 1.2, 1.1]
     for strong in (low, weak, never):
         both = np.broadcast_to(np.array([weak, strong])[:, None], data.test_loss.shape)
         loss = data.test_loss.copy(data=both)
         record = Record(data.assign(test_loss=loss), {"density": 0.05})
         one = ENTRIES["toy_memorization"].load_measure()(record).estimates
-        assert one["memorization-onset"].value == pytest.approx(50 * 0.05)
+        between = np.sqrt(20 * 50)  # halfway from 1.05 to 0.65
+        assert one["memorization-onset"].value == pytest.approx(between * 0.05)
         found.append(one["memorization-onset-decay"].value)
-    assert found == [2, 1, 4]
+    assert found == pytest.approx([np.sqrt(8 * 20) / between, 1, 200 / between])
+
+
+def test_an_onset_within_a_factor_of_two_is_held_against_any_after_the_bump() -> None:
+    data, notes = of_samples(2.0, 0.5), {"density": 0.3, "init_std": 0.1}
+    early, late = ([1.2, 1.3, 1.1, 1.05, 0.65, 0.4], [1.2, 1.2, 1.2, 1.2, 1.3, 0.4])
+    found = []
+    for curve in (early, late):
+        loss = data.test_loss.copy(data=np.broadcast_to(curve, data.test_loss.shape))
+        record = Record(data.assign(test_loss=loss), notes)
+        found.append(
+            ENTRIES["toy_memorization"].load_nulls()(record)["random"]["memorization-onset"]
+        )
+    for draws, bump in zip(found, (5, 50), strict=True):
+        assert 0.3 * bump <= min(draws) and max(draws) <= 0.3 * 100
 
 
 def of_subcomponents(cosine: float, start: float, alone: float) -> xr.Dataset:

@@ -49,6 +49,20 @@ def test_measures_are_means_over_seeds_of_each_target() -> None:
     assert measures.measure(resized).not_run["spd-small"].startswith("this run has other sizes")
 
 
+def test_norm_ratios_are_held_against_those_of_other_networks_and_of_apd() -> None:
+    record = Record.load(ACCEPTED)
+    data = record.data
+    ratio, start = (float(data.norm_ratio.sel(target="large ID").mean()), data.start_norm_ratio)
+    draws = measures.nulls(record)["mismatched"]
+    at_start = float(start.sel(target="large").mean())
+    assert [one.value for one in draws["spd-ratio-large"]] == pytest.approx([ratio, at_start])
+    printed, lost = draws["spd-shrinks-less-large"]
+    assert printed == pytest.approx(0.065) and lost.value == pytest.approx(1 - at_start)
+    alone = Record(data.sel(target=["small", "large"]), record.notes)
+    (only,) = measures.nulls(alone)["mismatched"]["spd-ratio-large"]
+    assert only.value == pytest.approx(at_start)
+
+
 @pytest.mark.parametrize(
     ("name", "target", "place", "wanted", "by_chance"),
     [

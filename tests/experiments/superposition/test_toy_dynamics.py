@@ -5,11 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.optimize import minimize
 
 from circuitax.records.record import Record
-from experiments.superposition.toy_dynamics import experiment, figure, measures
+from experiments.superposition.toy_dynamics import experiment, figure, kinks, measures, sets
 
 OCTAHEDRON = np.concatenate([np.eye(3), -np.eye(3)[:, [1, 2, 0]]], axis=1)
+DIMS = ("hidden", "set_feature")
+DIMENSIONS = ("set_step", "seed", *DIMS)
 ONE_EACH = np.array([[1.0, 0.9, 1.1, 0.0, 0.0, 0.1], [0.0, 0.1, 0.0, 1.0, 0.8, 1.0], [0.0] * 6])
 
 
@@ -21,12 +24,12 @@ def made_up() -> Record:
     fall = np.exp(-np.where(steps < 600, steps / 300, 2) - 3 * share[:, 0, 0])
     jumps = np.array([[1200, 4200], [2400, 3000]])
     d = np.where(steps[:, None, None] < jumps, 0.0, 0.5)
-    loss = np.exp(-d.sum(axis=-1) - steps[:, None] / 1e5)
+    loss = 0.1 * np.exp(-d.sum(axis=-1) - steps[:, None] / 1e5)  # at last a little below a digon's
     arrays: dict[str, Any] = {
         "dimensionality": (("step", "seed", "feature"), d),
         "loss": (("step", "seed"), loss),
         "alive": ("seed", [True, True]),
-        "set_W": (("set_step", "seed", "hidden", "set_feature"), np.stack([W, 2 * W], 1)),
+        "set_W": (DIMENSIONS, np.stack([W, 2 * W], 1)),
         "set_loss": (("set_step", "seed"), np.stack([fall, 3 * fall], 1)),
         "set_alive": ("seed", [True, True]),
     }
@@ -51,14 +54,14 @@ def test_bad_specs_are_refused(fields: dict[str, Any], message: str) -> None:
 
 def test_an_octahedron_needs_antipodes_across_sets() -> None:
     turned = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0] @ OCTAHEDRON
-    assert measures.is_octahedron(turned)
+    assert sets.is_octahedron(turned)
     inside = np.concatenate([np.eye(3)[:, [0, 0, 1]], np.eye(3)[:, [1, 2, 2]]], axis=1)
     apart = OCTAHEDRON[:, [0, 1, 3, 2, 4, 5]]  # antipodes in a set
-    assert measures.in_antipodal_pairs(apart) and not measures.is_octahedron(apart)
-    assert not measures.is_octahedron(inside * np.array([1, -1, 1, -1, 1, -1]))
-    assert not measures.is_octahedron(ONE_EACH)
-    assert measures.inside(OCTAHEDRON) == pytest.approx(0)
-    assert measures.farthest(OCTAHEDRON) == pytest.approx(-1)
+    assert sets.in_antipodal_pairs(apart) and not sets.is_octahedron(apart)
+    assert not sets.is_octahedron(inside * np.array([1, -1, 1, -1, 1, -1]))
+    assert not sets.is_octahedron(ONE_EACH)
+    assert sets.inside(OCTAHEDRON) == pytest.approx(0)
+    assert sets.farthest(OCTAHEDRON) == pytest.approx(-1)
 
 
 def test_antipodes_are_counted_in_octahedra_alone() -> None:
@@ -94,6 +97,68 @@ def test_jumps_and_drops_of_made_up_features() -> None:
     assert found["dynamics-regimes"].value == found["dynamics-octahedron"].value == 1
 
 
+@pytest.mark.parametrize(("sign", "expected"), [(-1, measures.DIGON), (1, measures.PARALLEL)])
+def test_losses_of_pairs_are_those_of_their_optima(sign: int, expected: float) -> None:
+    p, x = measures.DENSITY, (np.arange(500) + 0.5) / 500
+    y = x[:, None]
+
+    def loss(weights: np.ndarray) -> float:
+        w, b = weights
+        alone = (x - np.maximum(w * x + b, 0)) ** 2 + np.maximum(sign * w * x + b, 0) ** 2
+        both = 2 * (x - np.maximum(w * (x + sign * y) + b, 0)) ** 2
+        none = 2 * max(b, 0) ** 2
+        found = (1 - p) ** 2 * none + 2 * p * (1 - p) * alone.mean() + p**2 * both.mean()
+        return float(found)
+
+    assert minimize(loss, [0.8, 0.0], method="Nelder-Mead").fun == pytest.approx(expected, abs=2e-6)
+    assert p / 3 - p**2 / 4 == pytest.approx(measures.DROPPED)
+
+
+def test_pairs_that_cost_more_than_digons_are_none() -> None:
+    data = made_up().data
+    cost = measures.PARALLEL - measures.DIGON
+    worlds = [data.loss, data.loss + cost * xr.DataArray([0, 1], dims="seed"), data.loss + cost]
+    found = [measures._digons(data.assign(loss=loss), 1).value for loss in worlds]
+    assert found == [1, 0.5, 0]
+
+
+def test_features_that_drift_until_the_last_crossing_are_on_no_level_before() -> None:
+    data, name = made_up().data, "dynamics-levels"
+    found = [measures._between(data, drifts)[name].value for drifts in (False, True)]
+    # Those that go from 0 to 1/2 until step 4200 or 3000 are on a level for two fifths of the way.
+    assert found[0] == 1 and found[1] < 0.5
+    early = xr.where(data.step < 300, 0.0, data.dimensionality.isel(step=-1))
+    again = data.assign(dimensionality=early.transpose(*data.dimensionality.dims))
+    assert measures._between(again) == {}
+
+
+def test_sets_askew_are_at_no_right_angle() -> None:
+    record, found = made_up(), []
+    for degrees in (76, 74):
+        turn = np.radians(degrees)
+        one = np.array([[1.0, np.cos(turn)], [0.0, np.sin(turn)], [0.0, 0.0]])[
+            :, [0, 0, 0, 1, 1, 1]
+        ]
+        W = xr.zeros_like(record.data.set_W) + xr.DataArray(one, dims=DIMS)
+        found.append(measures._plane(record.data.assign(set_W=W.transpose(*DIMENSIONS))).value)
+    assert found == [1, 0]
+
+
+def test_kinks_are_counted_from_the_half_fall_of_their_own_loss() -> None:
+    data = made_up().data
+    late = data.copy(deep=True)
+    late.set_W[10:] = data.set_W.values[:-10]
+    late.set_loss[10:], late.set_loss[:10] = data.set_loss.values[:-10], data.set_loss.values[0]
+    both = xr.concat([data.isel(seed=[0]), late.isel(seed=[0])], "seed")
+    half = measures.half_fallen(both)
+    assert np.diff(half) == pytest.approx([600], abs=60)
+    at = measures.onset(both)
+    rows = [np.array([step - 120]) for step in at]
+    # As the seeds differ by a delay alone, kinks of the other are as near once they are aligned.
+    assert measures._near_opening(both, rows, 0, at) == pytest.approx([0, 0])
+    assert (measures._near_opening(both, rows, 0) < np.log(0.3)).all()
+
+
 def test_a_passage_lasts_from_one_level_to_the_other() -> None:
     d = np.zeros((101, 3, 2))
     d[20:, 0, 0] = 0.5  # a jump
@@ -113,7 +178,7 @@ def test_sets_on_a_line_are_in_no_plane() -> None:
     record = made_up()
     W = record.data.set_W.copy()
     W[:, 1] = np.where((W.set_step < 3000).values[:, None, None], line, W[:, 1].values)
-    assert measures.inside(line) > measures.SEPARATED
+    assert sets.inside(line) > measures.SEPARATED
     found = measures.measure(Record(record.data.assign(set_W=W), record.notes)).estimates
     assert found["dynamics-plane"].value == 0.5
     broken = record.data.set_W.copy()
@@ -170,7 +235,7 @@ def test_kinks_of_another_seed_or_of_a_smooth_loss_are_nulls() -> None:
     assert np.mean([draw.value for draw in mixed]) == pytest.approx(6 / 15, abs=0.2)
     (sudden,) = nulls["false world"]["dynamics-sudden"]
     assert sudden.value == 0 and sudden.n == 2
-    smooth = measures.smooth_fall(np.arange(5.0), np.array([1.0, 0.9, 0.5, 0.4, 0.2]))
+    smooth = kinks.smooth_fall(np.arange(5.0), np.array([1.0, 0.9, 0.5, 0.4, 0.2]))
     np.testing.assert_allclose(smooth, 0.2 + 0.8 * 0.5 ** (np.arange(5) / 2))
     short = Record(record.data.isel(step=slice(0, 50)), record.notes)
     assert measures.nulls(short) == {}

@@ -136,7 +136,7 @@ def test_vulnerability_is_held_against_features_among_the_seeds_of_a_density() -
     record = accepted("toy_adversarial")
     data, name = record.data, "adversarial-tracks"
     by_density = [
-        spearmanr(data.analytic.sel(density=p), data.features_per_dimension.sel(density=p))[0]
+        spearmanr(data.analytic.sel(density=p), data.kept_per_dimension.sel(density=p))[0]
         for p in data.density
     ]
     found = adversarial_measures.measure(record).estimates[name]
@@ -145,6 +145,10 @@ def test_vulnerability_is_held_against_features_among_the_seeds_of_a_density() -
     raised = data.assign(analytic=data.analytic + 100 * data.density)
     again = adversarial_measures.measure(Record(raised, record.notes)).estimates[name]
     assert again.value == pytest.approx(found.value, abs=1e-3)
+    # Seeds that all keep as many have no correlation.
+    alike = data.assign(kept_per_dimension=xr.ones_like(data.kept_per_dimension))
+    again = adversarial_measures.measure(Record(alike, record.notes)).estimates[name]
+    assert again.value == 0
     draws = adversarial_measures.nulls(record)["permuted"][name]
     assert all(isinstance(one, Estimate) and abs(one.value) < 0.2 for one in draws)
 
@@ -186,6 +190,15 @@ def test_what_shrinks_no_codes_is_the_null_of_shrinkage() -> None:
     assert values == pytest.approx(wanted)
 
 
+def test_jumprelu_and_the_best_of_chance_are_the_null_of_finding_directions() -> None:
+    record = accepted("toy_sae")
+    cosine = sae_measures.at_best_strength(record.data).cosine.sel(target="large")
+    jump, chance = sae_measures.nulls(record)["mismatched"]["sae-large-relu"]
+    assert isinstance(jump, Estimate) and isinstance(chance, Estimate)
+    assert jump.value == pytest.approx(float(cosine.sel(kind="jumprelu").mean()))
+    assert 0.6 < chance.value < 0.7
+
+
 def test_one_mixed_neuron_takes_a_dense_seed_out_and_lowers_the_share_of_a_sparser_one() -> None:
     record = accepted("toy_abs")
     pure = record.data.sweep_pure.transpose("sweep_density", "sweep_seed", "sweep_neuron").copy()
@@ -202,7 +215,7 @@ def test_one_mixed_neuron_takes_a_dense_seed_out_and_lowers_the_share_of_a_spars
     assert found.estimates["abs-mono-p0.1"].value == pytest.approx(1 - missing)
 
 
-def test_a_neuron_is_highly_polysemantic_from_two_even_features_on() -> None:
+def test_a_neuron_is_highly_polysemantic_from_three_even_features_on() -> None:
     record = accepted("toy_abs")
     data, at = record.data, int(np.argmin(abs(record.data.sweep_density.values - 0.03)))
     live = data.sweep_live.values[at, int(data.sweep_best[at])].astype(bool)
@@ -210,22 +223,43 @@ def test_a_neuron_is_highly_polysemantic_from_two_even_features_on() -> None:
     W = data.sweep_W_in.transpose("sweep_density", "sweep_feature", "sweep_neuron").copy()
     W[at] = 0.1 * np.eye(*W.shape[1:])
     W[at, :, used[:4]] = 0
-    W[at, [60, 61], used[:4]] = [[1.0] * 4, [-1.1] * 4]  # not quite even: below two features
-    W[at, [70, 71, 72], used[:3]] = 1.0
+    W[at, 60:63, used[:4]] = [[1.0] * 4, [1.0] * 4, [-1.1] * 4]  # uneven: below three features
+    W[at, 70:74, used[:3]] = 1.0
     found = abs_measures.measure(Record(data.assign(sweep_W_in=W), record.notes)).estimates
     assert found["abs-mono-p0.03"].value == pytest.approx(3 / len(used))
     assert found["abs-mono-unimportant"].value > 30
 
 
-def test_ratios_of_a_null_are_spread_evenly_up_to_the_largest_found() -> None:
+def test_a_fall_in_every_seed_is_told_from_differences_to_either_side() -> None:
+    record = accepted("toy_abs")
+    data = record.data.assign(case_seed=0 * record.data.case_seed)  # draws of motifs take long
+    dims = ("sweep_density", "sweep_seed", "sweep_neuron")
+    live = np.ones(data.sweep_pure.transpose(*dims).shape, bool)
+    denser, sparser = (int(np.argmin(abs(data.sweep_density.values - p))) for p in (0.03, 0.01))
+    n = live.shape[2]
+    for seeds, fall in ((slice(None), 0.5), (slice(None, None, 2), 0.0)):
+        pure = live.copy()
+        pure[denser, :, n // 2 :] = False
+        pure[denser, seeds] = True
+        pure[sparser] = ~pure[denser] if fall == 0 else False
+        pure[sparser, :, : n // 2] = True
+        changed = data.assign(sweep_live=(dims, live), sweep_pure=(dims, pure))
+        altered = Record(changed, record.notes)
+        name = "abs-mono-falls"
+        found = abs_measures.measure(altered).estimates[name]
+        draws = abs_measures.nulls(altered)["permuted"][name]
+        assert found.value == pytest.approx(fall)
+        assert (found.low >= 0.1) == (fall > 0)
+        assert np.mean([isinstance(one, Estimate) and one.low >= 0.1 for one in draws]) < 0.05
+
+
+def test_ratios_of_a_null_are_spread_evenly_up_to_what_nearly_all_stay_below() -> None:
     record = accepted("toy_abs")
     nulls = abs_measures.nulls(record)["random"]
     for end in ("in", "out"):
         drawn = [np.log(draw.value) for draw in nulls[f"abs-motif-{end}"]]
-        below, above = np.log(4 / 1.5), np.log(record.data[f"case_{end}_ratio"].values.max() / 4)
-        # The mean distance of an even number from a point inside.
-        wanted = (below**2 + above**2) / (2 * (below + above))
-        assert np.mean(drawn) == pytest.approx(wanted, abs=0.005)
+        even = np.linspace(1.5, np.quantile(record.data[f"case_{end}_ratio"].values, 0.95), 10_001)
+        assert np.mean(drawn) == pytest.approx(abs(np.log(even / 4)).mean(), abs=0.005)
 
 
 def test_a_motif_misses_the_printed_ratio_by_a_factor_to_either_side() -> None:

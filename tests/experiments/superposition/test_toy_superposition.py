@@ -64,6 +64,21 @@ def test_a_linear_model_that_keeps_another_feature_is_noticed() -> None:
     assert toy_demonstrate_measures.measure(record).estimates["T7-gram"].value > 0.9
 
 
+def test_biases_of_linear_models_are_judged_at_each_density_by_themselves() -> None:
+    record = accepted("toy_demonstrate")
+    p = record.data.density.values[:, None]
+    right = np.where(np.arange(20) < 5, 0, p / 2) + np.zeros((32, 7, 20))
+    found = []
+    for which, density in ((5, 1.0), (0, 1.0), (5, 0.1)):
+        b = right.copy()
+        b[:, p[:, 0] == density, which] += density  # of one feature, by twice p/2
+        data = record.data.assign(linear_b=(record.data.linear_b.dims, b))
+        estimates = toy_demonstrate_measures.measure(Record(data, record.notes)).estimates
+        found += [estimates[name].value for name in ("T7-bias", "linear-bias-sparse")]
+    # One of 20 features, and one of the 15 that are ignored, wherever they are.
+    assert found == pytest.approx([2 / 20, 2 / 15, 2 / 20, 0, 0, 2 / 15])
+
+
 def test_bars_of_the_demonstration_are_the_norms_of_the_best_networks() -> None:
     data = accepted("toy_demonstrate").data
     figure = toy_demonstrate_figure.small(Record(data))
@@ -92,12 +107,14 @@ def test_counts_are_of_all_networks_and_five_digons_are_counted() -> None:
     W = record.data.relu_W.sel(density=0.03).values.copy()
     W[:] = np.concatenate([np.eye(5), -np.eye(5), np.zeros((5, 10))], axis=1)
     W[:4, :, 9] = 0  # four networks of four digons and a feature by itself
+    W[4:8, :, 10] = W[4:8, :, 0]  # and four with three features in one dimension
     data = record.data.copy()
     data.relu_W.loc[{"density": 0.03}] = W
     found = toy_demonstrate_measures.measure(Record(data, record.notes)).estimates
     n = len(W)
-    assert found["demonstrate-count-p0.03"].value == pytest.approx(10 - 4 / n)
-    assert found["demonstrate-digons-p0.03"].value == pytest.approx(1 - 4 / n)
+    # One feature more in some and one fewer in others are no ten.
+    assert found["demonstrate-count-p0.03"].value == pytest.approx(8 / n)
+    assert found["demonstrate-digons-p0.03"].value == pytest.approx(1 - 8 / n)
 
 
 def test_positive_interference_is_that_of_the_neighbours_in_a_pentagon() -> None:
@@ -110,10 +127,9 @@ def test_positive_interference_is_that_of_the_neighbours_in_a_pentagon() -> None
     changed = record.data.assign(relu_W=(("seed", "density", "hidden", "feature"), W))
     found = toy_demonstrate_measures.measure(Record(changed, record.notes)).estimates
     # Five of eight features have two neighbours each, at 72 degrees.
-    expected = 5 / 8 * 2 * ((np.sqrt(5) - 1) / 4) ** 2
-    assert found["demonstrate-positive-interference"].value == pytest.approx(expected)
+    assert found["demonstrate-positive-interference"].value == pytest.approx(5 / 8)
     bias = record.data.relu_b.sel(density=0.001).transpose("seed", "feature").values[:, :8]
-    assert found["demonstrate-negative-bias"].value == pytest.approx(bias.mean())
+    assert found["demonstrate-negative-bias"].value == pytest.approx((bias <= -0.01).mean())
 
 
 @pytest.mark.parametrize(
@@ -134,6 +150,24 @@ def test_claims_about_other_sizes_are_not_run_and_not_absent(
         why for why in found.not_run.values() if why.startswith("this run has other")
     }
     assert found.not_run
+
+
+def test_windows_elsewhere_are_the_null_of_the_plateau_and_of_the_fall(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(toy_geometry_measures, "N_DRAWS", 1)
+    record = accepted("toy_geometry")
+    data, x = record.data.copy(deep=True), record.data.inverse_density
+    digon = list(data.name.values).index("digon")
+    data["polytope"] = xr.full_like(data.polytope, digon).where(x < 6, 0 if digon else 1)
+    data["dimensions_per_feature"] = xr.zeros_like(data.dimensions_per_feature) + 1 / x
+    draws = toy_geometry_measures.nulls(Record(data, record.notes))["mismatched"]
+    digons = [draw.value for draw in draws["geometry-digons"]]
+    # Windows of four: two below 2.2 and eight from 4.13 on, the first of them with three of digons.
+    assert digons == pytest.approx([1, 1, 3 / 4, 1 / 2, 1 / 4, *[0] * 5])
+    # D* falls most slowly at the end of each window.
+    ends = np.diff(1 / x.values)[11 - 1 : -1]
+    assert [draw.value for draw in draws["T5-decrease"]] == pytest.approx(list(ends[:8]))
 
 
 def test_sums_of_dimensionalities_above_m_are_noticed() -> None:
@@ -163,8 +197,11 @@ def test_interference_of_weights_that_decay_makes_longer_is_as_much_more_constru
     record = accepted("toy_constructive")
     W = record.data.W.transpose("decay", "seed", "kind", "hidden", "feature").copy(deep=True)
     W[-1] = 1.5**0.5 * W[0]
-    changed = Record(record.data.assign(W=W), record.notes)
-    found = toy_constructive_measures.measure(changed).estimates
+    W[-1, :12] = 0.5**0.5 * W[0, :12]
+    data = record.data.assign(W=W)
+    found = toy_constructive_measures.measure(Record(data, record.notes)).estimates
+    p = record.notes["density"]
+    none, high = (toy_constructive_measures.interference(data, p, decay) for decay in (0, -1))
     for i, kind in enumerate(record.data.kind.values):
         if kind == "independent":
             continue
@@ -173,8 +210,24 @@ def test_interference_of_weights_that_decay_makes_longer_is_as_much_more_constru
         for one in W[0, :, i].values.astype(float):
             added = one.T @ one * (1 - np.eye(len(C)))
             shares.append(sum(added[j] @ C[j] for j in range(len(C))) / C.trace())
-        value = found[f"constructive-decay-{kind}"].value
-        assert value == pytest.approx(0.5 * np.mean(shares), rel=1e-5)
+        more = np.where(np.arange(len(shares)) < 12, -0.5, 0.5) * shares
+        np.testing.assert_allclose((high - none).sel(kind=kind), more, rtol=1e-4)
+        share = found[f"constructive-decay-{kind}"]
+        assert share.value == np.mean(more > 0) and share.n == len(shares)
+
+
+def test_features_in_six_clumps_lie_on_no_circle() -> None:
+    record = accepted("toy_constructive")
+    (*clumps, mixed) = toy_constructive_measures.nulls(record)["false world"]["constructive-circle"]
+    assert len(clumps) == 4 and [draw.value for draw in (*clumps, mixed)] == [0] * 5
+    six = next(toy_constructive_measures._clumped(record.data))
+    assert toy_constructive_measures.circle(six) == pytest.approx(0.918, abs=1e-3)
+    turn = 2 * np.pi * np.arange(12) / 12
+    even = xr.DataArray(np.stack([np.cos(turn), np.sin(turn)]), dims=("hidden", "feature"))
+    for share in (1, 0.75):
+        W = even.where(record.data.seed < share * record.data.sizes["seed"], six.W)
+        found = toy_constructive_measures.measure(Record(record.data.assign(W=W), record.notes))
+        assert found.estimates["constructive-circle"].value == share
 
 
 def test_a_mixture_is_told_of_each_network_by_itself() -> None:
@@ -252,9 +305,41 @@ def test_neighbours_of_a_density_are_its_null(monkeypatch: pytest.MonkeyPatch) -
     record = accepted("toy_demonstrate")
     draws = toy_demonstrate_measures.nulls(record)["mismatched"]
     kept = (record.data.notebook_norm > 0.5).sum("notebook_feature").mean("seed").values
-    for name, beside in (("p0.53", kept[[0, 2]]), ("p0.21", kept[[1, 3]])):
+    beyond = np.array([kept[2] - 51 if kept[2] > 51 else 50 - kept[2]])
+    for name, beside in (
+        ("p1", kept[[1]]),
+        ("p0.53", kept[[0, 2]]),
+        ("p0.21", kept[[1, 3]]),
+        ("p0.059", beyond),
+    ):
         found = [draw.value for draw in draws[f"demonstrate-notebook-count-{name}"]]
         assert sorted(found) == pytest.approx(beside)
+
+
+def test_numbers_of_two_runs_are_asked_for_by_their_range() -> None:
+    record = accepted("toy_demonstrate")
+    norm = record.data.notebook_norm.copy(deep=True)
+    n = np.resize([49, 50, 51, 54], norm.sizes["seed"])
+    norm[:, -1] = np.arange(100) < n[:, None]
+    changed = Record(record.data.assign(notebook_norm=norm), record.notes)
+    found = toy_demonstrate_measures.measure(changed).estimates
+    assert found["demonstrate-notebook-count-p0.059"].value == pytest.approx((1 + 3) / 4)
+    squares = (6 + 5 + 4 + 1) / 4
+    assert found["demonstrate-notebook-frobenius-p0.059"].value == pytest.approx(squares)
+
+
+def test_superposition_begins_late_among_the_most_important_features() -> None:
+    record = accepted("toy_demonstrate")
+    data, found = record.data.copy(deep=True), []
+    W = np.eye(5, 20)
+    W[:, 5:10] = W[:, :5]  # the sixth to the tenth share a dimension with one of the first five
+    data.relu_W.loc[{"density": 0.3}] = W
+    for partners in ([0, 1], [3, 4]):  # the most important of the five, and the least
+        shared = np.isin(np.arange(20), [*partners, *range(5, 10)])
+        data.relu_interference.loc[{"density": 0.3}] = shared.astype(float)
+        settled = toy_demonstrate_measures.measure(Record(data, record.notes)).estimates
+        found.append(settled["demonstrate-less-important-first"].value)
+    assert found == pytest.approx([-2.5, 2.5])
 
 
 def test_digons_of_another_density_are_their_null(monkeypatch: pytest.MonkeyPatch) -> None:
