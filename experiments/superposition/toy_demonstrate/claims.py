@@ -96,7 +96,8 @@ CLAIMS = (
     PAPER.claim(
         "T7-bias",
         "Linear model at p = 1: the bias is 0 for a represented feature and its mean, 1/2, for an "
-        "ignored one (by what share of 1/2 it misses that, mean over features)",
+        "ignored one (by what share of 1/2 it misses that, mean over the features of the kind of "
+        "which it misses more)",
         at_most(0.05),
         printed="bias 0 for represented features, the expected value, p/2, for the others",
     ),

@@ -54,6 +54,7 @@ def nulls(record: Record) -> Nulls:
         decays = [shuffled(data, ["test_loss"], "decay", rng, ["dataset"]) for rng in rngs]
         permuted["memorization-decay"] = [_removed(one) for one in decays]
     down, up = (_bump(_monotone(data, falls)) for falls in (True, False))
+    strong = _bump(data.isel(decay=slice(-1, None)))
     return {
         "permuted": permuted,
         "mismatched": {
@@ -64,8 +65,7 @@ def nulls(record: Record) -> Nulls:
         "false world": {
             "memorization-no-features": [mean_estimate(_set_apart(one)) for one in no_pentagons],
             "memorization-feature-dimension": [_of_five(data, alone=True)],
-            "memorization-bump-low": [down["memorization-bump-low"]],
-            "memorization-bump-high": [up["memorization-bump-high"]],
+            "memorization-bump": [one["memorization-bump"] for one in (down, up, strong)],
             "memorization-norm-peak": [one["memorization-norm-peak"] for one in (down, up)],
         },
         "untrained": _untrained(data, record.notes["init_std"], rngs),
@@ -251,17 +251,17 @@ def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
     return found
 
 
-@measures("memorization-bump-*", "memorization-norm-peak")
+@measures("memorization-bump", "memorization-bump-height", "memorization-norm-peak")
 def _bump(data: xr.Dataset) -> dict[str, Estimate]:
     """The peaks of test loss and of norms between the fewest and the most points."""
     first = data.isel(decay=0)
     test, norms = first.test_loss, (first.W_norm, first.b_norm)
     top = at_peak(test)
+    ends = test.isel(points=[0, -1]).max("points")
     rise = [at_peak(norm) / norm.isel(points=[0, -1]).max("points") for norm in norms]
     return {
-        "memorization-bump-low": mean_estimate(top - test.isel(points=0)),
+        "memorization-bump": mean_estimate(top - ends),
         "memorization-bump-height": mean_estimate(top),
-        "memorization-bump-high": mean_estimate(top - test.isel(points=-1)),
         "memorization-norm-peak": mean_estimate(np.minimum(*rise)),
     }
 
