@@ -11,9 +11,9 @@ from circuitax.records.claim_texts import ClaimRow, measured_text, verdict_lines
 from circuitax.records.claims import HOLDS, Claim, Expected, at_least, near, settle
 from circuitax.records.claims_page import (
     headline,
-    render_changes,
     render_claims_page,
     render_details,
+    render_tables,
 )
 from circuitax.records.estimate import Estimate, exact
 from circuitax.records.nulls import Null
@@ -45,7 +45,7 @@ ROWS = [
     row("guess", 1.0, "relation", origin="ours", link=""),
     row("seen", 3.0, origin="ours", link="", explanation="Tested: it is 3."),
 ]
-PAGE = render_claims_page(ROWS, "made by", headlines="| results |", runs="| commits |")
+PAGE = render_claims_page(ROWS, "made by", headlines="| results |")
 DETAILS = render_details(ROWS)
 
 
@@ -62,7 +62,7 @@ def test_headline_counts_published_numbers_and_relations_apart() -> None:
     )
     sign = row("sign", Estimate(0.3, 0.1, 0.5, 8, "mean"), expected=at_least(0))
     assert "1 of those that hold, hold on a bare sign." in headline([*ROWS, sign], {})
-    assert "| results |" in part("Figures and results") and "| commits |" in part("Which code")
+    assert "| results |" in part("Figures and results")
     assert "| our corrections of sources | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in PAGE
     assert "| theorems and identities, true by proof | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in PAGE
 
@@ -206,11 +206,13 @@ def test_disagreements_are_explained_by_hypotheses() -> None:
     assert "Where we disagree" not in DETAILS["ours"], "what holds needs no explanation"
 
 
-def test_changes_and_pilots_have_pages() -> None:
-    pages = render_changes("| a table |", "| set |", "| looked at |")
-    assert part("Changes", pages["changes"]).endswith("| a table |\n")
+def test_tables_beside_the_claims_have_pages() -> None:
+    pages = render_tables("| new |", "| old |", "| set |", "| looked at |", "| commits |")
+    assert part("Changes", pages["changes"]).endswith("| new |\n")
+    assert part("Changes", pages["earlier-changes"]).endswith("| old |\n")
     assert part("Settings", pages["settings"]).endswith("| set |\n")
     assert part("Pilots", pages["settings"]).endswith("| looked at |\n")
+    assert pages["code"].endswith("| commits |\n")
     assert all("(../CLAIMS.md)" in page for page in pages.values())
 
 
@@ -221,7 +223,7 @@ def test_the_page_opens_with_a_digest_whose_links_lead_to_sections_and_tables() 
     assert lines[1].endswith(", 2 numbers and 0 relations.") and "**Fails**: [2 of 7" in lines[1]
     assert "[1 of 7 published statements](#what-lacks-its-precondition" in lines[3]
     assert "1 corrections of ours that hold, and 1 printed statements" in lines[5]
-    assert "(claims/sources.md#other-papers): 1 fail;" in lines[8] and len(lines) == 14
+    assert "(claims/sources.md#other-papers): 1 fail;" in lines[8] and len(lines) == 15
     assert slugs(PAGE) >= set(re.findall(r"\]\(#([^)]*)\)", digest))
     tables = re.findall(r"\]\(claims/([\w-]+)\.md#([^)]*)\)", digest)
     assert len(tables) == 6

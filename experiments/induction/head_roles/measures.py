@@ -114,7 +114,7 @@ def _keys_of_others(members: xr.Dataset) -> Draws:
     routes = members.routes.transpose("member", "writer", "route")
     keys, every = (routes.sel(route=route).values[others] for route in ("K", "all"))
     winning = every > LEAST_LEAD
-    return keys[winning] / every[winning] if winning.any() else [None]
+    return (keys[winning] / every[winning]).tolist() if winning.any() else [None]
 
 
 @measures("norm-*", "components-close", "memory-writes-against")

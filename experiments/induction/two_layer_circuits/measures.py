@@ -40,7 +40,7 @@ def measure(record: Record) -> Measured:
         why = f"only {n} of {data.sizes['member']} seeds have an induction head"
         return Measured(measured, unmet_rest(CLAIMS, measured, why))
     measured |= mean_estimates(_samples(members))
-    measured["copying-corner"] = mean_estimate(_share_in_corner(members), bounds=(0, 1))
+    measured["copying-corner"] = _share_in_corner(members)
     measured["k-composition-first"] = share_estimate(_largest_joins(members))
     by_writer = np.sort(members.composition_z.sel(kind="K").max("reader").values, axis=1)
     measured["k-composition-second"] = share_estimate(by_writer[:, -2] > 3)
@@ -106,12 +106,13 @@ def _second_order(losses: xr.DataArray) -> xr.DataArray:
 
 
 @measures("copying-corner")
-def _share_in_corner(members: xr.Dataset) -> xr.DataArray:
-    """Share of the second layer's induction heads that copy and match, by seed."""
+def _share_in_corner(members: xr.Dataset) -> Estimate:
+    """Share of a seed's second-layer induction heads that copy and match."""
     matching = members.matching.isel(writer=members.previous_head).rename(reader="head")
     corner = np.minimum(members.copying.isel(layer=1), matching) >= CORNER
     inductive = members.prefix.isel(layer=1) > PREFIX_SCORE
-    return (corner & inductive).sum("head") / inductive.sum("head")
+    shares = (corner & inductive).sum("head") / inductive.sum("head")
+    return mean_estimate(shares, bounds=(0, 1))
 
 
 def _costs_shuffled(members: xr.Dataset) -> list[Estimate | None]:

@@ -24,8 +24,8 @@ def measure(record: Record) -> Measured:
     measured = {
         "scale-growth": mean_estimate(_slopes(raw, "variance")),
         "scale-constant": mean_estimate(_slopes(scaled, "variance")),
-        "scale-saturates": _saturation(raw, scaled),
         "scale-trains": difference_estimate(*losses),
+        **_saturation(raw, scaled),
     }
     return Measured(widened(measured, OF_TEXTS), {})
 
@@ -35,7 +35,7 @@ def nulls(record: Record) -> Nulls:
     raw, scaled = (record.data.sel(scale=name) for name in ("1", "1/sqrt(d_k)"))
     losses = [members_where(part.isel(width=-1)).loss.sel(time="trained") for part in (raw, scaled)]
     trains = regrouped(*losses) if min(map(len, losses)) else [None]
-    level = widened({"scale-saturates": _saturation(_levelled(raw, scaled), scaled)}, OF_TEXTS)
+    level = widened(_saturation(_levelled(raw, scaled), scaled), OF_TEXTS)
     return {
         "permuted": {"scale-trains": trains},
         "false world": {name: [found] for name, found in level.items()},
@@ -43,9 +43,10 @@ def nulls(record: Record) -> Nulls:
 
 
 @measures("scale-saturates")
-def _saturation(raw: xr.Dataset, scaled: xr.Dataset) -> Estimate:
+def _saturation(raw: xr.Dataset, scaled: xr.Dataset) -> dict[str, Estimate]:
     """Slope of the log of the Jacobian without the scale, less that with it."""
-    return difference_estimate(_slopes(raw, "jacobian"), _slopes(scaled, "jacobian"))
+    slopes = _slopes(raw, "jacobian"), _slopes(scaled, "jacobian")
+    return {"scale-saturates": difference_estimate(*slopes)}
 
 
 def _levelled(raw: xr.Dataset, scaled: xr.Dataset) -> xr.Dataset:

@@ -29,7 +29,7 @@ APD = replace(
     SPD,
     source="Bushnaq, Braun and Sharkey 2025, beside Braun et al. 2025 (attribution-based parameter "
     "decomposition)",
-    cites=(Paper.BUSHNAQ_2025, Paper.BRAUN_2025),
+    cites=(Paper.BRAUN_2025, Paper.BUSHNAQ_2025),
     kind="relation",
 )
 OURS = replace(

@@ -232,7 +232,7 @@ def _between(data: xr.Dataset, drifts: bool = False) -> dict[str, Estimate]:
     return {"dynamics-levels": mean_estimate(shares, bounds=(0, 1))} if shares.size else {}
 
 
-@measures("dynamics-levels", "dynamics-levels-middle")
+@measures("dynamics-levels-middle")
 def _levels(data: xr.Dataset) -> dict[str, Estimate]:
     """Levels of the equal features."""
     d = data.dimensionality.values

@@ -26,7 +26,7 @@ from circuitax.records.claim_changes import (
 )
 from circuitax.records.claim_sections import address
 from circuitax.records.claim_texts import ClaimRow
-from circuitax.records.claims_page import render_changes, render_claims_page, render_details
+from circuitax.records.claims_page import render_claims_page, render_details, render_tables
 from circuitax.records.gallery import GalleryItem, render_chapters, render_index
 from circuitax.records.manifest import MANIFEST
 from circuitax.records.report import Interactive, render_report
@@ -38,6 +38,8 @@ REPORT_BYTES = 8_500_000
 # Headline statements of the papers, and what was changed in claims: pages that people write.
 ACCEPTANCE = "docs/acceptance.md"
 CHANGES = "docs/claim_changes.toml"
+# So many rows of changes, the oldest, have a page of their own.
+_EARLIER = 250
 # The gallery's index, the summary of claims and the report.
 PAGES = ("README.md", "CLAIMS.md", "report.html")
 # Files of code that decide how a page looks.
@@ -96,16 +98,17 @@ def write_pages(
         command,
         moves=read_moves(kept),
         headlines=outcome_table(listed.read_text(encoding="utf-8"), verdicts),
-        runs=runs_table(runs, folder),
         here=published_here(here, verdicts) if made else "",
     )
     write_text(claims, summary)
-    changes = changes_table(read_changes(kept)[1], places)
+    changes = read_changes(kept)[1]
     details = render_details(rows(folder / CLAIMS))
-    details |= render_changes(
-        changes,
+    details |= render_tables(
+        changes_table(changes[_EARLIER:], places),
+        changes_table(changes[:_EARLIER], places),
         setting_changes_table(read_setting_changes(kept)),
         pilots_table(read_pilots(kept)),
+        runs_table(runs, folder / CLAIMS),
     )
     _write_all(folder / CLAIMS, {f"{name}.md": page for name, page in details.items()})
     # A run made here has the weights that git does not keep of an accepted one.

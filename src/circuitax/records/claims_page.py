@@ -37,7 +37,6 @@ def render_claims_page(
     *,
     moves: Mapping[str, Sequence[str]] | None = None,
     headlines: str = "",
-    runs: str = "",
     here: str = "",
 ) -> str:
     """The summary as Markdown, with a place for every claim.
@@ -47,7 +46,6 @@ def render_claims_page(
         command: Command that makes the page.
         moves: Verdicts of each claim that moved, the oldest first.
         headlines: Table of the papers' headline statements and how each fared, as Markdown.
-        runs: Table of the code that computed each run, as Markdown.
         here: How many published statements agree with what was measured on this machine.
 
     Raises:
@@ -91,7 +89,6 @@ def render_claims_page(
         sections=_by_section(rows),
         rest=_by_section(rest),
         headlines=headlines,
-        runs=runs,
     )
 
 
@@ -110,17 +107,23 @@ def render_details(rows: Sequence[ClaimRow]) -> dict[str, str]:
     return pages
 
 
-def render_changes(changes: str, settings: str, pilots: str) -> dict[str, str]:
-    """The pages of changes as Markdown, by name.
+def render_tables(
+    changes: str, earlier: str, settings: str, pilots: str, runs: str
+) -> dict[str, str]:
+    """The pages beside the claims that are a table or two, as Markdown, by name.
 
     Args:
-        changes: Table of changes that were made to claims, as Markdown.
-        settings: Table of settings that changed after a verdict, as Markdown.
-        pilots: Table of what was seen before claims were fixed, as Markdown.
+        changes: The later of the changes that were made to claims, as Markdown; so are the others.
+        earlier: Those before.
+        settings: Settings that changed after a verdict.
+        pilots: What was seen before claims were fixed.
+        runs: The code that computed each run.
     """
     return {
         "changes": render("changes.md", changes=changes),
+        "earlier-changes": render("earlier-changes.md", changes=earlier),
         "settings": render("settings.md", settings=settings, pilots=pilots),
+        "code": render("code.md", runs=runs),
     }
 
 
