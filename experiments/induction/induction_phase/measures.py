@@ -43,7 +43,7 @@ def measure(record: Record) -> Measured:
     one_beside, two_beside = side_by_side(record.data)
     measured = {
         "phase-two-layers": share_estimate(has_changed(two, usual)),
-        "phase-share": mean_estimate(least_share(two)),
+        "phase-share": least_share(two),
         "phase-one-layer": share_estimate(jumps(one)),
         "phase-smeared": share_estimate(has_changed(smeared, usual)),
         "phase-smeared-earlier": difference_estimate(both.in_context_middle, two.in_context_middle),
@@ -58,7 +58,7 @@ def measure(record: Record) -> Measured:
             end_of_two.best_previous_new - end_of_two.best_previous_again
         ),
         "index-two-layers": steepening(two),
-        "index-one-layer": mean_estimate(most_steepened(one)),
+        "index-one-layer": most_steepened(one),
         "pairs-phase": pairs_alike(two, smeared, both),
         "pivot-two-layers": turns(two, two),
         "pivot-one-layer": turns(one_beside, two_beside),
@@ -95,7 +95,7 @@ def nulls(record: Record) -> Nulls:
     return {
         "untrained": {"prefix-two-layers": [share_estimate(start.best_prefix >= enough)]},
         "mismatched": {
-            "phase-share": [mean_estimate(least_share(one))],
+            "phase-share": [least_share(one)],
             # As many heads as one layer has: more would have more chances.
             "prefix-one-layer": [
                 share_estimate(end_of_two.prefix.isel(layer=1).max("head") >= enough)
@@ -105,7 +105,7 @@ def nulls(record: Record) -> Nulls:
             "together-prefix": [_inside(two, times, usual, MIDDLE) for times in prefix],
             "together-previous": [_inside(two, times, usual) for times in previous] or [None],
             "index-two-layers": [steepening(one)],
-            "index-one-layer": [mean_estimate(most_steepened(two))],
+            "index-one-layer": [most_steepened(two)],
             "ablation-induction": [mean_estimate(lost_without(end_of_two, "all others"))],
             "pairs-phase": [pairs_alike(one, smeared, both)],
             "pivot-two-layers": [turned_one],
@@ -137,10 +137,10 @@ def _inside(
 
 
 @measures("phase-share")
-def least_share(members: xr.Dataset) -> xr.DataArray:
-    """The lesser of each member's gains in context, over its score, in both printed windows."""
+def least_share(members: xr.Dataset) -> Estimate:
+    """Mean of the lesser of a member's gains in context, over its score, in both windows."""
     wide, narrow = (jump_share(members, window) for window in (PRINTED_WINDOW, SMALL_WINDOW))
-    return wide.where(wide < narrow, narrow)
+    return mean_estimate(wide.where(wide < narrow, narrow))
 
 
 def lost_without(at_end: xr.Dataset, group: str) -> xr.DataArray:
@@ -184,9 +184,9 @@ def steepening(members: xr.Dataset) -> Estimate:
 
 
 @measures("index-one-layer")
-def most_steepened(members: xr.Dataset) -> xr.DataArray:
-    """Change of each member's slope in the sixth of training in which that slope falls most."""
-    return -falls_within(_slopes(members), JUMP_WINDOW).max("step")
+def most_steepened(members: xr.Dataset) -> Estimate:
+    """Mean change of a member's slope in the sixth of training in which that slope falls most."""
+    return mean_estimate(-falls_within(_slopes(members), JUMP_WINDOW).max("step"))
 
 
 def _slopes(members: xr.Dataset) -> xr.DataArray:

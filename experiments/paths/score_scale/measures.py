@@ -31,14 +31,17 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: models shuffled between the scales, and a fall that levels off."""
+    """Draws of the nulls: models shuffled between the scales, and falls that level off."""
     raw, scaled = (record.data.sel(scale=name) for name in ("1", "1/sqrt(d_k)"))
     losses = [members_where(part.isel(width=-1)).loss.sel(time="trained") for part in (raw, scaled)]
     trains = regrouped(*losses) if min(map(len, losses)) else [None]
-    level = widened(_saturation(_levelled(raw, scaled), scaled), OF_TEXTS)
+    levels = [
+        widened(_saturation(_levelled(raw, scaled, at), scaled), OF_TEXTS)["scale-saturates"]
+        for at in range(1, raw.sizes["width"] - 1)
+    ]
     return {
         "permuted": {"scale-trains": trains},
-        "false world": {name: [found] for name, found in level.items()},
+        "false world": {"scale-saturates": levels},
     }
 
 
@@ -49,11 +52,11 @@ def _saturation(raw: xr.Dataset, scaled: xr.Dataset) -> dict[str, Estimate]:
     return {"scale-saturates": difference_estimate(*slopes)}
 
 
-def _levelled(raw: xr.Dataset, scaled: xr.Dataset) -> xr.Dataset:
-    """Models without the scale whose mean ratio to those with it stays from the second width on."""
+def _levelled(raw: xr.Dataset, scaled: xr.Dataset, at: int) -> xr.Dataset:
+    """Models without the scale whose mean ratio to those with it stays from a width on."""
     ratio = raw.jacobian.mean("member") / scaled.jacobian.mean("member")
-    stays = ratio.isel(width=1) / ratio
-    later = raw.width > raw.width[1]
+    stays = ratio.isel(width=at) / ratio
+    later = raw.width > raw.width[at]
     return raw.assign(jacobian=raw.jacobian * xr.where(later, stays, 1))
 
 

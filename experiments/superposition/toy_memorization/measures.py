@@ -139,7 +139,7 @@ def _wanted(data: xr.Dataset) -> bool:
     return enough and bool(np.isfinite(data.test_loss).all())
 
 
-@measures("memorization-tgon-*", "memorization-least-norm", "memorization-sample-dimension")
+@measures("memorization-tgon-*", "memorization-least-norm")
 def _samples(data: xr.Dataset) -> dict[str, Estimate]:
     """Polygons of hidden vectors."""
     found = {}

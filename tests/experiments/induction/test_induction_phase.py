@@ -218,15 +218,16 @@ def test_a_slope_is_read_where_it_falls_most_whatever_the_score_does() -> None:
     steep = 2 * np.clip((data.step.values - 80) / 20, 0, 1)
     losses = 3 - steep[:, None, None] * np.log(np.arange(1, 7)) * np.array([1, 2])[None, :, None]
     data = data.assign(loss_by_position=(("step", "member", "position"), losses))
-    np.testing.assert_allclose(most_steepened(data), [-2, -4], atol=1e-6)
+    np.testing.assert_allclose(most_steepened(data).value, -3, atol=1e-6)
     assert steepening(data).value == pytest.approx(0), "its change is from step 40 to 55"
 
 
 def test_the_lesser_share_is_that_of_the_smaller_window() -> None:
     steps = np.arange(0.0, 101.0, 5.0)
     score = -2 * np.clip((steps - 40) / 25, 0, 1)
-    data = xr.Dataset({"in_context": (("step", "member"), score[:, None])}, {"step": steps})
-    np.testing.assert_allclose(least_share(data), [4 / 5])
+    both = score[:, None] * np.array([1, 3])
+    data = xr.Dataset({"in_context": (("step", "member"), both)}, {"step": steps})
+    np.testing.assert_allclose(least_share(data).value, 4 / 5)
 
 
 def test_one_layer_stands_beside_two_of_the_same_texts() -> None:
