@@ -26,11 +26,11 @@ from circuitax.commands.run import main
 sys.argv = ["experiments.run", "experiment=toy_sae", "scale=tiny"]
 main()
 """
-# Four methods on four targets.
-SHAPES = 16
+# Of the large target, and of all methods on small, large, orthogonal and narrow targets.
+SHAPES = 5
 
 
-def test_sixteen_trainings_compile_less_than_eighty_programs(tmp_path: Path) -> None:
+def test_five_trainings_compile_less_than_forty_programs(tmp_path: Path) -> None:
     flags = {k: v for k, v in cheap_flags().items() if "device_count" not in k}
     given = {"XLA_FLAGS": " ".join(f"--{k}={v}" for k, v in flags.items()), VARIABLE: str(tmp_path)}
     done = subprocess.run(
@@ -38,7 +38,7 @@ def test_sixteen_trainings_compile_less_than_eighty_programs(tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     found = Counter(json.loads(done.stdout.splitlines()[-1]))
-    assert SHAPES - 3 <= found["jit(_advance)"] <= SHAPES
+    assert SHAPES - 1 <= found["jit(_advance)"] <= SHAPES
     assert not {name for name in found if "slice" in name}, "arrays went between devices"
-    # Training, first weights and scores of each shape, and thirty that all share.
-    assert found.total() < 80, found
+    # Training, first weights and scores of each shape, and twenty that all share.
+    assert found.total() < 40, found
