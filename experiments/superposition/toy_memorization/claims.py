@@ -30,7 +30,7 @@ FEW_POINTS = Null("mismatched", "the sizes T of 8 and fewer in the place of the 
 MORE = Null(
     "false world",
     "six, seven or eight features in the place of the five, as a regular polygon at the largest T; "
-    "and the sizes T shuffled within each set",
+    "three to eight at T = 8, and no others there; and the sizes T shuffled within each set",
 )
 ANYWHERE = Null("random", "an onset anywhere from the bump to the largest T, even in log T")
 NO_BUMP = Null(
@@ -108,9 +108,11 @@ CLAIMS = (
     PAPER.claim(
         "memorization-no-features",
         "Few samples leave features without the dimensions that many samples give five of them "
-        "(by how much the fifth largest D_f is above the sixth, at the largest T less at T = 8)",
+        "(the lesser rise, from T = 8 to the largest T, of the fifth largest D_f above the sixth "
+        "and of the mean D_f weighted by itself)",
         at_least(0.1),
-        "a quarter of a pentagon's 2/5; with a sixth feature like the five there is none",
+        "a quarter of a pentagon's 2/5; with a sixth feature like the five the first has none, and "
+        "from a polygon of few features the second",
         printed="with few points the features are in disorder, with many five form a pentagon; no "
         "number",
         null=MORE,

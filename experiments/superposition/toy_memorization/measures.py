@@ -22,7 +22,8 @@ from experiments.superposition.toy_memorization.claims import CLAIMS
 FEW = (5, 8)
 TOLERANCE = 0.25
 CORNERS = 5
-MORE_CORNERS = (6, 7, 8)  # of polygons that are no pentagon
+# Of polygons that are no pentagon, and of those whose features share two dimensions alone.
+MORE_CORNERS, SOME_CORNERS = (6, 7, 8), (3, 4, 5, 6, 7, 8)
 GAIN = 0.25  # share of the final gain on 1 from which on a model generalises
 N_DRAWS = 40
 
@@ -48,7 +49,12 @@ def nulls(record: Record) -> Nulls:
         return {}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     sizes = [shuffled(data, ["feature_dimension"], "points", rng, ["dataset"]) for rng in rngs]
-    no_pentagons = [*(_polygons(data, corners) for corners in MORE_CORNERS), *sizes]
+    many, few = data.points.values[-1], FEW[-1]
+    no_change = [
+        *(_polygons(data, corners, many, alone=False) for corners in MORE_CORNERS),
+        *(_polygons(data, corners, few, alone=True) for corners in SOME_CORNERS),
+        *sizes,
+    ]
     permuted: dict[str, Draws] = {}
     if data.sizes["decay"] > 1:
         decays = [shuffled(data, ["test_loss"], "decay", rng, ["dataset"]) for rng in rngs]
@@ -63,7 +69,7 @@ def nulls(record: Record) -> Nulls:
             ],
         },
         "false world": {
-            "memorization-no-features": [mean_estimate(_set_apart(one)) for one in no_pentagons],
+            "memorization-no-features": [mean_estimate(_set_apart(one)) for one in no_change],
             "memorization-feature-dimension": [_of_five(data, alone=True)],
             "memorization-bump": [one["memorization-bump"] for one in (down, up, strong)],
             "memorization-norm-peak": [one["memorization-norm-peak"] for one in (down, up)],
@@ -198,27 +204,33 @@ def _of_five(data: xr.Dataset, alone: bool = False) -> Estimate | None:
 
 
 def _set_apart(data: xr.Dataset) -> np.ndarray:
-    """Fifth less sixth largest D_f, at the largest T less at the larger of the few, ``[dataset]``.
+    """The lesser rise of two numbers from the larger of the few T to the largest, ``[dataset]``.
 
-    Of six, seven or eight features with dimensions the fifth and the sixth are alike.
+    By how much the fifth largest D_f is above the sixth, which are alike in a polygon of more than
+    five; and ``sum D_f^2 / sum D_f``, which is 2/k for k features that are a polygon.
     """
     at = data.isel(decay=0).sel(points=[FEW[-1], data.points.values[-1]]).feature_dimension
-    ordered = np.sort(at.transpose("points", "dataset", "feature").values)
-    few, most = ordered[..., -CORNERS] - ordered[..., -CORNERS - 1]
-    return np.asarray(most - few)
+    D = np.sort(at.transpose("points", "dataset", "feature").values)
+    gap = D[..., -CORNERS] - D[..., -CORNERS - 1]
+    size = (D**2).sum(axis=-1) / np.maximum(D.sum(axis=-1), np.finfo(float).tiny)
+    return np.minimum(gap[1] - gap[0], size[1] - size[0])
 
 
-def _polygons(data: xr.Dataset, corners: int) -> xr.Dataset:
-    """The data where the longest features at the largest T are a regular polygon in each set."""
-    most = data.points.values[-1]
-    W = data.W.sel(points=most).transpose("dataset", "hidden", "feature").values.copy()
+def _polygons(data: xr.Dataset, corners: int, points: int, alone: bool) -> xr.Dataset:
+    """The data where the longest features at one T are a regular polygon in each set.
+
+    With ``alone`` no other feature has weights there.
+    """
+    W = data.W.sel(points=points).transpose("dataset", "hidden", "feature").values.copy()
     norm = np.linalg.norm(W, axis=1)
     longest = np.argsort(-norm, axis=-1)[:, None, :corners]
     radius = np.sort(norm)[:, None, -CORNERS:].mean(axis=-1, keepdims=True)
     angle = 2 * np.pi * np.arange(corners) / corners
+    W = np.zeros_like(W) if alone else W
     np.put_along_axis(W, longest, radius * np.stack([np.cos(angle), np.sin(angle)]), axis=-1)
     changed = xr.DataArray(dimensionalities(W), dims=("dataset", "feature"))
-    return data.assign(feature_dimension=data.feature_dimension.where(data.points < most, changed))
+    kept = data.feature_dimension.where(data.points != points, changed)
+    return data.assign(feature_dimension=kept)
 
 
 def is_pentagon(W: np.ndarray) -> bool:

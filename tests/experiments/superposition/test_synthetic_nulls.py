@@ -388,7 +388,8 @@ def test_five_features_have_dimensions_with_many_samples_and_not_with_few() -> N
         record = Record(data.assign(feature_dimension=D), {"density": 0.05})
         one = ENTRIES["toy_memorization"].load_measure()(record).estimates
         found.append(one["memorization-no-features"].value)
-    assert found == pytest.approx([0.25, 0, 0, 0])
+    # Weighted by itself the mean dimension is 0.217 with five of 0.3, and 0.05 with few samples.
+    assert found == pytest.approx([0.4875 / 2.25 - 0.05, 0, 0, 0])
 
 
 def test_five_features_are_held_against_more_of_them() -> None:
@@ -397,7 +398,7 @@ def test_five_features_are_held_against_more_of_them() -> None:
     draws = entry.load_nulls()(Record(record.data, notes))["false world"][
         "memorization-no-features"
     ]
-    assert [draw.value for draw in draws[:3]] == pytest.approx([0, 0, 0])
+    assert len(draws) > 9 and max(draw.value for draw in draws[:9]) < 1e-9
 
 
 def test_samples_that_share_unevenly_are_no_polygon() -> None:
