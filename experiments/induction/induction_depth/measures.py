@@ -13,6 +13,7 @@ from circuitax.records.null_samples import regrouped
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
+from experiments.induction.induction_depth import nulls as altered
 from experiments.induction.induction_depth.claims import CLAIMS, LAST_PART, LEVEL
 from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE
 from experiments.induction.shared.phase_change import has_changed, jump_share, last_score, of_size
@@ -36,7 +37,7 @@ def measure(record: Record) -> Measured:
     found: dict[str, Estimate] = {}
     for n_layers, at in _places([*deep, *deeper]).items():
         found[f"depth-last-{n_layers}"] = share_estimate(at == n_layers - 1)
-    found |= _of_heads(deep) | _copies([*deep, *deeper])
+    found |= _of_heads(deep) | _corner(deep) | _copies([*deep, *deeper])
     if second is not None:
         found |= _of_changes(last_score(second), deep, deeper, with_mlps)
     for part in by_layers[3]:
@@ -79,20 +80,22 @@ def nulls(record: Record) -> Nulls:
     deep = [part for part in attention if int(part.n_layers) in (3, 4)]
     deepest = [part for part in attention if int(part.n_layers) > 2]
     rng = np.random.default_rng(0)
-    draws = [_of_heads([_heads_shuffled(part, rng) for part in deep]) for _ in range(DRAWS)]
+    draws = [_of_heads([altered.heads_shuffled(part, rng) for part in deep]) for _ in range(DRAWS)]
     names = _of_heads(deep)
     permuted: dict[str, Draws] = {name: [draw.get(name) for draw in draws] for name in names}
     rng = np.random.default_rng(0)
     copies = "depth-matching-copies"
     permuted[copies] = [
-        _copies([_heads_shuffled(part, rng) for part in deepest]).get(copies) for _ in range(DRAWS)
+        _copies([altered.heads_shuffled(part, rng) for part in deepest]).get(copies)
+        for _ in range(DRAWS)
     ]
-    # Any layer behind the first alike: counts at even steps of their binomial distribution.
+    if _corner(deep):
+        permuted["depth-corner-alone"] = _corners(deep)
+    # Either of the last two layers alike: counts at even steps of their binomial distribution.
     levels = (np.arange(PLACES) + 0.5) / PLACES
     random: dict[str, Draws] = {
         f"depth-last-{n_layers}": [
-            proportion_estimate(count, at.size)
-            for count in stats.binom.ppf(levels, at.size, 1 / (n_layers - 1))
+            proportion_estimate(count, at.size) for count in stats.binom.ppf(levels, at.size, 1 / 2)
         ]
         for n_layers, at in _places(deepest).items()
     }
@@ -116,8 +119,14 @@ def nulls(record: Record) -> Nulls:
     if second is not None:
         mismatched |= _of_one_layer(list(arms.values()), second)
         shallow = [part for part in arms.values() if int(part.n_layers) == 1]
-        others = [_of_tokens(part) for part in (*_beside_change(second), *shallow)]
-        mismatched |= {name: [other[name] for other in others] for name in others[0]}
+        large = [altered.as_large(part, second) for part in shallow]
+        others = [_of_tokens(part) for part in (*altered.beside_change(second), *shallow, *large)]
+        for name, reach in altered.REACH.items():
+            fixed = [other[name] for other in others]
+            through = altered.through_others(second, altered.KINDS[name], DRAWS) or fixed
+            mismatched[name] = [max([draw, *fixed], key=reach) for draw in through]
+    if alike := _of_other_sizes(list(arms.values())):
+        mismatched["depth-score-alike"] = alike
     return {
         "permuted": permuted,
         "random": random,
@@ -139,32 +148,30 @@ def _of_one_layer(arms: list[xr.Dataset], second: xr.Dataset) -> dict[str, Draws
                 continue
             found |= {key: [changed] for key in ("depth-change", "depth-change-deeper")}
             found["depth-share-3"] = [mean_estimate(share)]
-            others = [
-                with_head(size) for size in arms if int(size.n_layers) > 1 and size is not second
-            ]
-            found |= {name: [alike] for name, alike in _of_sizes([part, *others]).items()}
     return found
 
 
-def _beside_change(part: xr.Dataset) -> list[xr.Dataset]:
-    """Members whose change is said to be the sixth of training before it, and that behind it."""
-    start, end, steps = part.jump_start, part.jump_end, part.step.values
-    before = part.assign(jump_start=(2 * start - end).clip(min=steps[0]), jump_end=start)
-    return [before, part.assign(jump_start=end, jump_end=(2 * end - start).clip(max=steps[-1]))]
+def _of_other_sizes(arms: list[xr.Dataset]) -> list[Estimate]:
+    """The least score over the greatest, with models that lack the head for those of one size."""
+    shallow, sizes = ([p for p in arms if (int(p.n_layers) > 1) == deep] for deep in (False, True))
+    found: list[Estimate] = []
+    for size in sizes:
+        beside = [with_head(each) for each in sizes if each is not size]
+        for other in (members_where(size, ~has_head(size)), *shallow):
+            if other.sizes["member"] > 1:
+                found += _of_sizes([other, *beside]).values()
+    return found
 
 
-def _heads_shuffled(part: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """One size with prefix scores and eigenvalues shuffled among the heads of each layer.
-
-    Prefix scores go to heads behind the first layer alone, which can match prefixes.
-    """
-    changed = {}
-    for name, first in (("prefix", 1), ("eigenvalues", 0)):
-        values = part[name].transpose("member", "layer", "head").values.copy()
-        heads = values[:, first : int(part.n_layers)]
-        values[:, first : int(part.n_layers)] = rng.permuted(heads, axis=-1)
-        changed[name] = (("member", "layer", "head"), values)
-    return part.assign(changed)
+def _corners(deep: list[xr.Dataset]) -> list[Estimate | None]:
+    """Of shuffled heads and of OV or QK of idle ones in matching ones, the greatest lead."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(DRAWS):
+        worlds = [[altered.heads_shuffled(part, rng) for part in deep]]
+        worlds += [altered.idle_in(deep, name, rng) for name in ("eigenvalues", "matching")]
+        leads = [lead for world in worlds for lead in _corner(world).values()]
+        found.append(max(leads, key=lambda lead: lead.low, default=None))
+    return found
 
 
 def has_no_mlps(data: xr.Dataset) -> np.ndarray:
@@ -195,8 +202,7 @@ def _of_changes(
     for part in with_mlps:
         found["depth-mlp-change"] = share_estimate(has_changed(part, usual))
         found["depth-mlp-share"] = mean_estimate(jump_share(part))
-        matches = part.prefix.max(["layer", "head"]) >= PREFIX_SCORE
-        found["depth-mlp-matching"] = share_estimate(matches)
+        found["depth-mlp-matching"] = share_estimate(has_head(part))
     return found
 
 
@@ -221,12 +227,7 @@ def _places(parts: list[xr.Dataset]) -> dict[int, np.ndarray]:
     return found
 
 
-@measures(
-    "depth-before-*",
-    "depth-evaluator-*",
-    "depth-corner-alone",
-    "depth-score-together",
-)
+@measures("depth-before-*", "depth-evaluator-*", "depth-score-together")
 def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
     """Scores of single heads of deep models, as one number for each seed."""
     samples: dict[str, list[float]] = {}
@@ -235,23 +236,42 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
         if np.isfinite(value):
             samples.setdefault(name, []).append(float(value))
 
-    names = ("prefix", "copying", "qk_trace", "eigenvalues", "before_after", "matching")
+    names = ("prefix", "copying", "qk_trace", "eigenvalues", "before_after")
     for part in deep:
         layers = part.isel(layer=slice(int(part.n_layers)))
         models = [layers[name].transpose("member", "layer", "head").values for name in names]
         for every in zip(*models, strict=True):
-            prefix, copying, qk_trace, eigenvalues, along, matching = (each[1:] for each in every)
+            prefix, copying, qk_trace, _, along = (each[1:] for each in every)
             matches, idle = prefix >= PREFIX_SCORE, prefix < NO_MATCH
             if not matches.any():
                 continue
-            add("depth-score-together", _ranks_in_layers(prefix, copying))
+            # Heads that match nothing are alike: how little they match would rank them.
+            matched = np.maximum(prefix, NO_MATCH)
+            add("depth-score-together", _ranks_in_layers(matched, copying))
             add("depth-evaluator-matching", _ranks_in_layers(prefix, qk_trace))
             add("depth-evaluator-copying", _ranks_in_layers(every[1], every[3]))
             add("depth-before-after", along[matches].mean())
-            corner = np.minimum(eigenvalues, matching)
             add("depth-before-after-others", _lead_in_layers(along, matches, idle))
-            add("depth-corner-alone", _lead_in_layers(corner, matches, idle))
     return {name: mean_estimate(values) for name, values in samples.items() if len(values) > 1}
+
+
+@measures("depth-corner-alone")
+def _corner(deep: list[xr.Dataset]) -> dict[str, Estimate]:
+    """Lead of heads that match over idle ones beside them, in the smaller of OV and QK."""
+    found = []
+    for part in deep:
+        later = part.isel(layer=slice(1, int(part.n_layers)))
+        later = later.transpose("member", "layer", "head", ...)
+        corner = np.minimum(later.eigenvalues, later.matching).values
+        for values, prefix in zip(corner, later.prefix.values, strict=True):
+            found.append(_lead_in_layers(values, prefix >= PREFIX_SCORE, prefix < NO_MATCH))
+    leads = np.array(found)[np.isfinite(found)]
+    if leads.size < 2:
+        return {}
+    lead = mean_estimate(leads)
+    # Both scores lie between -1 and 1.
+    cut = lead._replace(high=min(lead.high, 2.0), method=f"{lead.method}, cut at 2")
+    return {"depth-corner-alone": cut}
 
 
 @measures("depth-matching-copies")
@@ -291,16 +311,20 @@ def _lead_in_layers(values: np.ndarray, some: np.ndarray, others: np.ndarray) ->
 @measures("depth-gain", "depth-loss")
 def _of_tokens(part: xr.Dataset) -> dict[str, Estimate]:
     """Losses on tokens that continue a repeat and that break it, through the phase change."""
-    kinds = {"depth-gain": "on_repeat", "depth-loss": "on_break"}
     return {
         name: mean_estimate(at(part[kind], part.jump_end) - at(part[kind], part.jump_start))
-        for name, kind in kinds.items()
+        for name, kind in altered.KINDS.items()
     }
 
 
 def with_head(part: xr.Dataset) -> xr.Dataset:
     """The members of one size that have a prefix-matching head when training ends."""
-    return members_where(part, part.prefix.max(["layer", "head"]) >= PREFIX_SCORE)
+    return members_where(part, has_head(part))
+
+
+def has_head(part: xr.Dataset) -> xr.DataArray:
+    """Mask of the members that have a prefix-matching head when training ends."""
+    return part.prefix.max(["layer", "head"]) >= PREFIX_SCORE
 
 
 @measures("depth-score-alike")

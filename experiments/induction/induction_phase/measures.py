@@ -18,14 +18,16 @@ from experiments.induction.shared.phase_change import (
     falls_within,
     has_changed,
     jump_share,
-    jumps,
     last_score,
     of_size,
+    sudden,
 )
 
-# A curve has a bump if the whole loss falls by this much more in a sixth of training than in an
+# Two layers have a bump if the whole loss falls by this much more in a sixth of training than in an
 # earlier one; a bag of the words seen so far makes none.
 BUMP_NATS = 0.3
+# Of the fall of one layer, this is made at once at these places in the null of its having no bump.
+AT_ONCE, PLACES = 0.4, (0.1, 0.2, 0.5)
 BOTH = "2 layers, smeared"
 # Of a phase change: a sixth of training is wide enough to hold one time of all seeds.
 MIDDLE = (1 / 4, 3 / 4)
@@ -44,14 +46,14 @@ def measure(record: Record) -> Measured:
     measured = {
         "phase-two-layers": share_estimate(has_changed(two, usual)),
         "phase-share": least_share(two),
-        "phase-one-layer": share_estimate(jumps(one)),
+        "phase-one-layer": share_estimate(jumps_at_all(one)),
         "phase-smeared": share_estimate(has_changed(smeared, usual)),
         "phase-smeared-earlier": difference_estimate(both.in_context_middle, two.in_context_middle),
         "prefix-two-layers": share_estimate(end_of_two.best_prefix >= enough),
         "prefix-one-layer": share_estimate(end_of_one.best_prefix >= enough),
         "icl-depth": difference_estimate(*shares),
         "bump-two-layers": share_estimate(two.bump >= BUMP_NATS),
-        "bump-one-layer": share_estimate(one.bump >= BUMP_NATS),
+        "bump-one-layer": share_estimate(bends(one.loss)),
         "together-prefix": _inside(two, two.best_prefix_middle, usual, MIDDLE),
         "together-previous": _inside(two, two.best_previous_middle, usual),
         "previous-dissolves": mean_estimate(
@@ -75,17 +77,20 @@ def nulls(record: Record) -> Nulls:
         members_where(record.data.sel(arm=arm))
         for arm in ("1 layer", "2 layers", "1 layer, smeared", BOTH)
     )
-    turned_one = turns(*side_by_side(record.data))
+    one_beside, two_beside = side_by_side(record.data)
     enough, usual = record.notes["prefix_score"], last_score(two)
     start, end_of_one, end_of_two = two.isel(step=0), one.isel(step=-1), two.isel(step=-1)
     shares = [end.in_context / usual for end in (end_of_one, end_of_two)]
-    # A gain that is as large and forms as that of one layer, and one that forms at once.
+    # Gains as large, that form as that of one layer does or speed up to the end.
     as_large = {
-        name: [share_estimate(has_changed(of_size(one, last_score(part)), usual))]
+        name: [
+            share_estimate(has_changed(world, usual))
+            for world in (of_size(one, last_score(part)), growing(part))
+        ]
         for name, part in (("phase-two-layers", two), ("phase-smeared", smeared))
     }
-    late = one.step > one.step.mean()
-    at_once = one.assign(in_context=end_of_one.in_context.drop_vars("step") * late)
+    half, whole = (one.jump_start + one.jump_end) / 2, end_of_one.in_context.drop_vars("step")
+    at_once = one.assign(in_context=whole * (one.step >= half))
     shifts = range(1, two.sizes["member"])
     prefix, previous = (
         [two[name].roll(member=by, roll_coords=False) for by in shifts]
@@ -101,18 +106,31 @@ def nulls(record: Record) -> Nulls:
                 share_estimate(end_of_two.prefix.isel(layer=1).max("head") >= enough)
             ],
             "bump-two-layers": [share_estimate(one.bump >= BUMP_NATS)],
-            "bump-one-layer": [share_estimate(two.bump >= BUMP_NATS)],
             "together-prefix": [_inside(two, times, usual, MIDDLE) for times in prefix],
             "together-previous": [_inside(two, times, usual) for times in previous] or [None],
             "index-two-layers": [steepening(one)],
             "index-one-layer": [most_steepened(two)],
             "ablation-induction": [mean_estimate(lost_without(end_of_two, "all others"))],
             "pairs-phase": [pairs_alike(one, smeared, both)],
-            "pivot-two-layers": [turned_one],
+            "pivot-two-layers": [turns(one_beside, two_beside)],
             "pivot-one-layer": [turns(two, two)],
             "trace-keys": [mean_estimate(_traces(two, other=True)["keys"])],
         },
-        "false world": as_large | {"phase-one-layer": [share_estimate(jumps(at_once))]},
+        "false world": as_large
+        | {
+            "phase-one-layer": [
+                share_estimate(jumps_at_all(world))
+                for world in (at_once, as_early(two_beside, one_beside, "in_context"))
+            ],
+            "bump-one-layer": [
+                share_estimate(bends(loss))
+                for loss in (
+                    two.loss,
+                    as_early(two_beside, one_beside, "loss").loss,
+                    *(partly_at_once(one.loss, place) for place in PLACES),
+                )
+            ],
+        },
         "permuted": {
             "phase-smeared-earlier": regrouped(both.in_context_middle, two.in_context_middle),
             "icl-depth": regrouped(*shares),
@@ -125,6 +143,37 @@ def nulls(record: Record) -> Nulls:
             }
         ),
     }
+
+
+def jumps_at_all(members: xr.Dataset) -> xr.DataArray:
+    """Mask of members whose in-context score is `sudden`, of what it ends with."""
+    return sudden(members.in_context, -members.in_context.isel(step=-1))
+
+
+def bends(loss: xr.DataArray) -> xr.DataArray:
+    """Mask of losses with a bump of their own size: they are `sudden`, of all that they fall by."""
+    return sudden(loss, loss.isel(step=0, drop=True) - loss.isel(step=-1, drop=True))
+
+
+def growing(members: xr.Dataset) -> xr.Dataset:
+    """Members whose in-context score grows to the same end with the fourth power of time."""
+    share = (members.step - members.step[0]) / (members.step[-1] - members.step[0])
+    return members.assign(in_context=members.in_context.isel(step=-1, drop=True) * share**4)
+
+
+def as_early(members: xr.Dataset, others: xr.Dataset, name: str) -> xr.Dataset:
+    """Members whose curve runs so fast that it is half way when that of the other member is."""
+    faster = members[f"{name}_middle"] / others[f"{name}_middle"]
+    steps = (members.step * faster).clip(max=float(members.step[-1])).rename(step="at")
+    moved = members[name].interp(step=steps).drop_vars("step").rename(at="step")
+    return members.assign({name: moved})
+
+
+def partly_at_once(loss: xr.DataArray, place: float) -> xr.DataArray:
+    """Losses of which `AT_ONCE` of the fall is made in one step, at a share of training."""
+    start, end = loss.isel(step=0, drop=True), loss.isel(step=-1, drop=True)
+    late = loss.step > place * loss.step[-1]
+    return (1 - AT_ONCE) * loss + AT_ONCE * (start + (end - start) * late)
 
 
 def _inside(

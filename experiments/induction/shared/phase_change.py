@@ -3,7 +3,8 @@
 The score goes from below 0.15 nats to about 0.4 in one narrow window, in all models of two layers
 and more. On other texts the score has another size: the step is taken as its share of the score
 that models of two layers end with, and the window as its share of training. A large score that
-forms evenly falls by as much in a window, and is no jump: it must fall faster than before.
+forms evenly falls by as much in a window, and is no jump: it must fall faster than before and
+after.
 """
 
 import numpy as np
@@ -18,6 +19,8 @@ SMALL_WINDOW = 1 / 5
 # Of its own final score a jumping model gains this much more in a sixth of training than in an
 # earlier one: the part that is there before, as printed.
 JUMP, JUMP_WINDOW = BEFORE / AFTER, 1 / 6
+# What is said not to jump must not do so in narrower windows either, which see early changes.
+ANY_WINDOW = (JUMP_WINDOW, 1 / 10, 1 / 20)
 
 
 def last_score(members: xr.Dataset) -> float:
@@ -45,11 +48,11 @@ def has_changed(members: xr.Dataset, usual: float) -> xr.DataArray:
 
 
 def jumps(members: xr.Dataset) -> xr.DataArray:
-    """Mask of members whose in-context score falls faster in some sixth of training than before.
+    """Mask of members whose in-context score falls faster in a sixth of training than beside it.
 
-    By `JUMP` of what it ends with; none where it ends without a gain by context. What changes in
-    the first sixth has nothing before it, and does not jump by this rule. The rise in speed is that
-    of `circuits.losses.phase_change.speed_up`, in NumPy, since records are read without JAX.
+    Than in an earlier sixth and than in a later one, by `JUMP` of what it ends with; none where it
+    ends without a gain by context. What changes in the first sixth has nothing before it, and does
+    not jump by this rule, nor does what goes on to the end.
 
     Args:
         members: As `steepest_fall` takes them.
@@ -57,9 +60,36 @@ def jumps(members: xr.Dataset) -> xr.DataArray:
     Source: induction-heads paper, "the phase change ... in a narrow window"; the rule is ours.
     """
     falls = falls_within(members.in_context, JUMP_WINDOW)
-    slowest = np.minimum.accumulate(falls.values, axis=falls.get_axis_num("step"))
+    backwards = {"step": slice(None, None, -1)}
+    after = _slowest_so_far(falls.isel(backwards)).isel(backwards)
+    beside = np.maximum(_slowest_so_far(falls), after)
     last = -members.in_context.isel(step=-1)
-    return (last > 0) & ((falls - slowest).max("step") >= JUMP * last)
+    return (last > 0) & ((falls - beside).max("step") >= JUMP * last)
+
+
+def sudden(curve: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:
+    """Mask of curves that fall faster in one of `ANY_WINDOW` than before, by `JUMP` of a whole.
+
+    Args:
+        curve: ``[step, member]``.
+        whole: What each of them falls by in all; one that does not fall is not sudden.
+    """
+    most = [speed_up(curve, window) for window in ANY_WINDOW]
+    return (whole > 0) & (xr.concat(most, "window").max("window") >= JUMP * whole)
+
+
+def speed_up(curve: xr.DataArray, window: float) -> xr.DataArray:
+    """Largest excess of a fall within a window over that within an earlier one.
+
+    As `circuits.losses.phase_change.speed_up`, in NumPy, since records are read without JAX.
+    """
+    falls = falls_within(curve, window)
+    return (falls - _slowest_so_far(falls)).max("step")
+
+
+def _slowest_so_far(falls: xr.DataArray) -> xr.DataArray:
+    slowest = np.minimum.accumulate(falls.values, axis=falls.get_axis_num("step"))
+    return falls.copy(data=slowest)
 
 
 def of_size(members: xr.Dataset, score: float) -> xr.Dataset:

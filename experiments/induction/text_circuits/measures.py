@@ -7,7 +7,7 @@ from circuitax.records.estimate import Estimate, mean_estimate, mean_estimates
 from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
-from circuitax.records.null_samples import exchanged
+from circuitax.records.null_samples import DRAWS, exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.shared_exam import over_seeds_only, widened
@@ -23,7 +23,7 @@ from experiments.induction.shared.measures_term_worth import (
 # Claims on a difference within each model; its sides are exchanged for their null.
 DIFFERENCES = (
     *("text-order-0-above-bigram", "text-layer-0-redundant", "text-layer-1-above-0"),
-    *("text-copying-rises", "text-patterns-react"),
+    *("text-order-1-above-2", "text-patterns-react"),
 )
 
 # What the held-out windows that all seeds share have of the variance (docs/checks.md), of orders
@@ -71,8 +71,27 @@ def nulls(record: Record) -> Nulls:
                 worth.first_alone, worth.first_last
             ),
             "text-local": nearness_alone(members),
+            "text-copying-rises": _one_head_trained(members),
         },
     }
+
+
+def _one_head_trained(members: xr.Dataset) -> list[Estimate]:
+    """Rises where only the best head of each layer is as trained, beside untrained ones.
+
+    The others are drawn anew from the untrained heads of all seeds and both layers.
+    """
+    before, best = members.copying_at_init, members.copying == members.copying.max("head")
+    rng, found = np.random.default_rng(0), []
+    for _ in range(DRAWS):
+        drawn = before.copy(data=rng.permuted(before.values.ravel()).reshape(before.shape))
+        found.append(mean_estimate(lesser_rise(members.copying.where(best, drawn) - before)))
+    return found
+
+
+def lesser_rise(copied: xr.DataArray) -> xr.DataArray:
+    """Mean rise over the heads of the layer in which it is less, one number for each seed."""
+    return copied.mean("head").min("layer")
 
 
 def _positional_at_random(members: xr.Dataset) -> list[Estimate]:
@@ -112,7 +131,6 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     """One number for each seed, by the claim whose mean it is."""
     worth = term_worth(members)
     z = members.composition_z.sel(kind=["K", "V"])
-    copied = members.copying - members.copying_at_init
     raised = (members.ablated - members.ablated_preserving).isel(layer=0).mean("head")
     return {
         "text-order-0": worth.direct,
@@ -127,7 +145,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "text-layer-1-above-0": worth.second_last - worth.first_last,
         "text-layer-1-share": worth.second_last / worth.of_both_layers,
         "text-composition-below-null": z.mean(["kind", "writer", "reader"]),
-        "text-copying-rises": copied.mean("head").min("layer"),
+        "text-copying-rises": lesser_rise(members.copying - members.copying_at_init),
         "text-local": previous_preferred(members),
         "text-previous-head": members.attention.isel(layer=0, offset=1).max("head"),
         "text-positional": members.positional.mean("head"),

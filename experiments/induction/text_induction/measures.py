@@ -6,7 +6,7 @@ import xarray as xr
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured, measures
-from circuitax.records.null_samples import exchanged, regrouped
+from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.shared_exam import widened
@@ -59,7 +59,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "text-induction-plain": score(plain),
         "text-induction-one-layer": score(single),
         "text-induction-stays": mean_estimate(stays.values),
-        "text-induction-repeats": gap("loss_repeated"),
+        "text-induction-repeats": _repeats(plain, primed),
         "text-induction-ablation": mean_estimate(_margin(primed)),
         "gain-held-out": gap("loss"),
         "gain-new": gap("loss_new"),
@@ -67,18 +67,14 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: scores before training, two layers for one, models between arms."""
-    data = record.data
-    plain, primed = (_alive(data, arm) for arm in (PLAIN, PRIMED))
-    if (
-        record.notes.get("repeated_share", 0.0)
-        or min(plain.sizes["member"], primed.sizes["member"]) < 2
-    ):
+    """Draws of the nulls: scores before training, two layers for one, and one for two."""
+    plain, primed, single = (_alive(record.data, arm) for arm in (PLAIN, PRIMED, SINGLE))
+    fewest = min(arm.sizes["member"] for arm in (plain, primed, single))
+    if record.notes.get("repeated_share", 0.0) or fewest < 2:
         return {}
     best = primed.prefix.max(["layer", "head"])
     never = plain.prefix.max(["layer", "head"])
-    ends = float(best.sel(step=int(data.primer)).mean())
-    repeated = (part.loss_repeated.isel(step=-1) for part in (plain, primed))
+    ends = float(best.sel(step=int(record.data.primer)).mean())
     return {
         "untrained": {
             "text-induction-primed": [mean_estimate(best.isel(step=0))],
@@ -87,10 +83,16 @@ def nulls(record: Record) -> Nulls:
         "mismatched": {
             "text-induction-one-layer": [mean_estimate(best.isel(step=-1))],
             "text-induction-stays": [mean_estimate((never.isel(step=-1) / ends).values)],
+            "text-induction-repeats": [_repeats(plain, single)],
         },
-        "permuted": {"text-induction-repeats": regrouped(*repeated)}
-        | exchanged({"text-induction-ablation": _margin(primed)}),
+        "permuted": exchanged({"text-induction-ablation": _margin(primed)}),
     }
+
+
+def _repeats(plain: xr.Dataset, primed: xr.Dataset) -> Estimate:
+    """What a primer saves at the end on repeated pairs, less what it saves on other tokens."""
+    more = [(arm.loss_repeated - arm.loss_new).isel(step=-1).values for arm in (plain, primed)]
+    return difference_estimate(*more)
 
 
 def _as_share(estimate: Estimate) -> Estimate:

@@ -52,7 +52,7 @@ def nulls(record: Record) -> Nulls:
         "untrained": measured_again(measure, [with_data(record, start)]),
         "mismatched": {
             "primed-previous": [mean_estimate(first.attention.isel(offset=2).max("head"))],
-            "primed-attends": [mean_estimate(first.top_is_match.sel(where="text").max("head"))],
+            "primed-attends": [mean_estimate(each) for each in _other_heads(members)],
         },
         "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
         "false world": {
@@ -119,6 +119,14 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "primed-layer-1-above-0": worth.second_last - worth.first_last,
         "primed-previous-through-patterns": raised,
     }
+
+
+def _other_heads(members: xr.Dataset) -> list[xr.DataArray]:
+    """Attention to the match of the best first-layer head, and of the other second-layer one."""
+    attends = members.top_is_match.sel(where="text")
+    first, second = (attends.isel(layer=layer) for layer in (0, 1))
+    second = second.where(second["head"] != members.induction_head)
+    return [first.max("head"), second.max("head")]
 
 
 def _outside_corner(members: xr.Dataset) -> np.ndarray:

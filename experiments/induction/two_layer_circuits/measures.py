@@ -23,6 +23,8 @@ from experiments.induction.two_layer_circuits.claims import CLAIMS
 # A head with an OV eigenvalue score below this erases, as in `stream_use`.
 ERASES = -0.5
 CORNER = 0.7  # of both scores, from which a head lies in the corner
+# Parts of what order 1 adds to the lead that order 2 adds in the worlds of its null.
+SECOND_ADDS = (0.1, 0.2, 0.3, 1.0)
 # Claims on a difference within each model; its sides are exchanged for their null.
 DIFFERENCES = (
     *("composition-overall", "composition-some", "composition-avoided"),
@@ -82,27 +84,36 @@ def nulls(record: Record) -> Nulls:
         "false world": {
             "layer-0-redundant": [mean_estimate(layer_1 / direct)],
             "layer-1-alone": [mean_estimate(1 - samples["layer-0-alone"])],
-            "order-1-above-2": [mean_estimate(_second_order(_equal_leads(members)))],
+            "order-1-above-2": [
+                mean_estimate(_second_order(_second_adds(members, part))) for part in SECOND_ADDS
+            ],
         },
     }
 
 
-def _equal_leads(members: xr.Dataset) -> xr.DataArray:
-    """Losses by order where both add as much to the right token's lead, the same in the end.
-
-    A token that leads all others by ``a`` has the loss ``log(1 + (d_vocab - 1) e^-a)``.
-    """
+def _second_adds(members: xr.Dataset, part: float) -> xr.Dataset:
+    """The data where order 2 adds a part of what order 1 adds to the lead, the same in the end."""
     others = np.exp(members.uniform) - 1
-    ends = members.order_loss.isel(order=[0, 2])
-    lead = -np.log(np.expm1(ends) / others).mean("order")
-    middle = np.log1p(others * np.exp(-lead))
-    return xr.concat([ends.isel(order=0), middle, ends.isel(order=1)], "order")
+    leads = _leads(members)
+    first, last = leads.isel(order=0), leads.isel(order=2)
+    middle = np.log1p(others * np.exp(-(first * part + last) / (1 + part)))
+    ends = members.order_loss
+    rows = [ends.isel(order=0), middle, ends.isel(order=2)]
+    return members.assign(order_loss=xr.concat(rows, "order"))
 
 
-def _second_order(losses: xr.DataArray) -> xr.DataArray:
-    """What paths of order 2 gain over what those of order 1 do."""
-    gains = -losses.diff("order")
-    return gains.isel(order=1) / gains.isel(order=0)
+def _leads(members: xr.Dataset) -> xr.DataArray:
+    """Leads of the right token over all others, were these alike, that make the losses by order.
+
+    A token that leads by ``a`` has the loss ``log(1 + (d_vocab - 1) e^-a)``.
+    """
+    return -np.log(np.expm1(members.order_loss) / (np.exp(members.uniform) - 1))
+
+
+def _second_order(members: xr.Dataset) -> xr.DataArray:
+    """What paths of order 2 add to the lead over what those of order 1 do."""
+    added = _leads(members).diff("order")
+    return added.isel(order=1) / added.isel(order=0)
 
 
 @measures("copying-corner")
@@ -153,6 +164,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     first, scores = members.first_order_loss, members.score_loss
     direct, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
     raised = (members.ablated - members.ablated_preserving).isel(layer=0, head=previous)
+    costliest = members.ablated_preserving.isel(layer=1).argmax("head")
 
     def of_induction(name: str) -> xr.DataArray:
         return members[name].isel(layer=1, head=induction)
@@ -164,10 +176,11 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "composition-overall": composed["mean"],
         "composition-some": composed["above"],
         "composition-avoided": composed["below"],
-        "induction-attends": of_induction("top_is_match"),
+        # A head chosen by its attention would be asked what chose it.
+        "induction-attends": members.top_is_match.isel(layer=1, head=costliest),
         "induction-raises": of_induction("raises") - members.raises.isel(layer=0).max("head"),
         "induction-stripes": of_induction("stripes"),
-        "order-1-above-2": _second_order(members.order_loss),
+        "order-1-above-2": _second_order(members),
         "layer-0-redundant": (layer_1 - both) / (direct - layer_0),
         "layer-1-alone": (direct - layer_1) / (direct - both),
         "layer-0-alone": (direct - layer_0) / (direct - both),

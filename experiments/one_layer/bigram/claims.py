@@ -30,6 +30,7 @@ THEOREM = ClaimSource(
     origin="correction",
 )
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
+HALF = Null("mismatched", "the widest model below it, of half as many dimensions")
 NARROW = Null("mismatched", "the narrowest model, which cannot hold the table")
 
 CLAIMS = (
@@ -37,10 +38,10 @@ CLAIMS = (
         "bigram-full-width",
         "A zero-layer model as wide as the vocabulary is the bigram table: mean KL "
         "divergence from the smoothed table, nats",
-        at_most(0.01),
-        "0 at the optimum; training stops early, pilot runs with other keys gave 0.002",
+        at_most(0.006),
+        "0 at the optimum; training stops early, and half the width has 0.0068",
         printed="no layers: a bigram model, the next token from the present one; no number",
-        null=NARROW,
+        null=HALF,
     ),
     REMARK.claim(
         "bigram-held-out",

@@ -82,11 +82,30 @@ def nulls(record: Record) -> Nulls:
     said = _said(alive)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, said.size))
     ratios = {"bugs-said": [geometric_estimate(row * said) for row in signs]} if said.size else {}
+    permuted = exchanged({name: d for name, d in differences.items() if d.size}) | ratios
+    rise = "ov-copying-rise"
+    # Of a draw of either kind the one nearer to holding.
+    pairs_of_draws = zip(permuted[rise], _one_head_trained(alive), strict=True)
+    permuted[rise] = [max(pair, key=lambda draw: draw.low) for pair in pairs_of_draws]
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
-        "permuted": exchanged({name: d for name, d in differences.items() if d.size}) | ratios,
+        "permuted": permuted,
         "false world": measured_again(measure, [with_data(record, no_gain)]),
     }
+
+
+def _one_head_trained(alive: xr.Dataset) -> list[Estimate]:
+    """Median rises where the best head of each seed is as trained, and the others untrained.
+
+    The others are drawn anew from the untrained heads of all seeds.
+    """
+    before, best = alive.copying_at_init, alive.copying == alive.copying.max("head")
+    rng, found = np.random.default_rng(0), []
+    for _ in range(DRAWS):
+        drawn = before.copy(data=rng.permuted(before.values.ravel()).reshape(before.shape))
+        rises = alive.copying.where(best, drawn) - before
+        found.append(mean_estimate(rises.median("head")))
+    return found
 
 
 @measures("text-*")

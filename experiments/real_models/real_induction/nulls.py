@@ -83,6 +83,16 @@ def keys_over(data: xr.Dataset, reading: str) -> np.ndarray:
     return np.array([np.nanmean(differences) for differences in chosen])
 
 
+def keys_over_without(data: xr.Dataset, reading: str) -> np.ndarray:
+    """That of the same choices with each writer left out in turn, ``[writer, choice]``."""
+    other = READINGS.index(reading)
+    chosen = itertools.product(*_other_writers(data, lambda ranks: ranks[K] - ranks[other]))
+    rows = np.array([np.stack(differences) for differences in chosen])
+    return np.stack(
+        [np.nanmean(np.delete(rows, i, axis=1), axis=(1, 2)) for i in range(rows.shape[1])]
+    )
+
+
 def _other_writers(data: xr.Dataset, of: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
     """A number of each other head of a writer's layer and each real reader, by the writer."""
     readers, writers = heads_of(data, "induction"), heads_of(data, "previous")

@@ -13,7 +13,7 @@ import xarray as xr
 FLAT = 0.01
 SPAN = 0.05
 # How far a level may be from the loss of a k-gon, as a share of it.
-CLOSE = 0.02
+CLOSE = 0.005
 
 
 class Plateau(NamedTuple):

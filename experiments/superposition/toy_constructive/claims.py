@@ -23,6 +23,11 @@ INDEPENDENT = Null(
     "independent features, a network and its exchanged ones swapped in random seeds",
 )
 PLACED = Null("permuted", "the features are shuffled within each seed")
+PARTS = Null(
+    "false world",
+    "in each network the features of one third, a cluster or an arc of the circle, keep their "
+    "directions and all others exchange theirs; or the features are shuffled within each seed",
+)
 CLUMPS = Null(
     "false world",
     "features in six clumps on the circle, in four, three or two; or shuffled within each seed",
@@ -82,12 +87,15 @@ CLAIMS = (
             f"constructive-interference-{kind}",
             f"With {kind} features interference is constructive: what the others add to a feature "
             "goes with it (covariance of the two over the variance of the feature, each summed "
-            "over features, without decay)",
+            f"over {part}, of the third that has least in each network, without decay)",
             at_least(0),
-            "a relation: independent features have 0",
-            null=PLACED,
+            "a relation: independent features have 0, and one third alone can carry the sum of all",
+            null=PARTS,
         )
-        for kind in DEPENDENT
+        for kind, part in (
+            ("circular", "a third of the circle"),
+            ("clustered", "one of the three clusters"),
+        )
     ),
     *(
         CLEARER.claim(

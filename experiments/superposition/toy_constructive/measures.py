@@ -33,8 +33,9 @@ def measure(record: Record) -> Measured:
     found: dict[str, Estimate] = {}
     if _wanted(data):
         density = record.notes["density"]
-        found = _losses(data) | _arrangements(data, density) | _of_decays(data, density)
+        found = _losses(data) | _helpful(data, density) | _of_decays(data, density)
         found["constructive-circle"] = _on_circle(data)
+        found["constructive-clusters"] = _side_by_side(data)
     reason = "this run has other decays, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
@@ -48,7 +49,8 @@ def nulls(record: Record) -> Nulls:
     decays = [shuffled(data, ["W"], "decay", rng, ["seed", "kind"]) for rng in rngs]
     places = [shuffled(data, ["W"], "feature", rng, ["seed"]) for rng in rngs]
     of_decays = [_of_decays(one, record.notes["density"]) for one in decays]
-    of_places = [_arrangements(one, record.notes["density"]) for one in places]
+    worlds = (*(_one_part_kept(data, rng) for rng in rngs), *places)
+    of_worlds = [_helpful(one, record.notes["density"]) for one in worlds]
     change = abs(data.permuted_loss / data.loss - 1).mean("decay")
     exchanged = np.log(data.loss / data.permuted_loss).sel(kind="independent", decay=0.0).values
     against = np.log(data.loss.sel(decay=0.0) / data.linear_loss).transpose("kind", "seed").values
@@ -59,22 +61,42 @@ def nulls(record: Record) -> Nulls:
             "constructive-control": [mean_estimate(change.sel(kind=kind)) for kind in DEPENDENT],
             **{f"constructive-arranged-{kind}": independent for kind in DEPENDENT},
         },
-        "permuted": {"constructive-linear": [_worst(np.exp(rows * against)) for rows in signs]}
+        "permuted": {
+            "constructive-linear": [_worst(np.exp(rows * against)) for rows in signs],
+            "constructive-clusters": [_side_by_side(one) for one in places],
+        }
         | {
             f"constructive-loss-{kind}": [
                 geometric_estimate(rows[0] * _beside_linear(data, kind)) for rows in signs
             ]
             for kind in DEPENDENT
         }
-        | {
-            name: [draw[name] for draw in draws]
-            for draws in (of_decays, of_places)
-            for name in draws[0]
-        },
+        | {name: [draw[name] for draw in of_decays] for name in of_decays[0]},
         "false world": {
-            "constructive-circle": [_on_circle(one) for one in (*_clumped(data), places[0])]
+            "constructive-circle": [_on_circle(one) for one in (*_clumped(data), places[0])],
+            **{name: [draw[name] for draw in of_worlds] for name in of_worlds[0]},
         },
     }
+
+
+def _one_part_kept(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The data with one part of each network as it is, and all other features exchanged."""
+    W = data.W.transpose("kind", "seed", ..., "feature").copy(deep=True)
+    for kind in DEPENDENT:
+        parts = _parts(data, kind)
+        for network in W.values[list(data.kind.values).index(kind)]:
+            others = np.flatnonzero(~parts[rng.integers(len(parts))])
+            network[..., others] = network[..., rng.permutation(others)]
+    return data.assign(W=W)
+
+
+def _parts(data: xr.Dataset, kind: str) -> np.ndarray:
+    """Which features are of each cluster, or of each third of the circle, ``[part, feature]``."""
+    if kind == "clustered":
+        clusters: np.ndarray = np.unique(data.correlation.sel(kind=kind).values > 0, axis=0)
+        return clusters
+    n = data.sizes["feature"]
+    return np.arange(n) * 3 // n == np.arange(3)[:, None]
 
 
 def _clumped(data: xr.Dataset) -> Iterator[xr.Dataset]:
@@ -123,12 +145,20 @@ def interference(data: xr.Dataset, density: float, decay: int = 0) -> xr.DataArr
         density: p in (0, 1).
         decay: Its index; the first is the least.
     """
+    covariance, variance = _of_features(data, density, decay)
+    loss = data.loss.isel(decay=decay, drop=True).transpose("seed", "kind")
+    return loss.copy(data=covariance.sum(axis=-1) / variance.sum(axis=-1))
+
+
+def _of_features(data: xr.Dataset, density: float, decay: int) -> tuple[np.ndarray, np.ndarray]:
+    """Covariance of each feature with what the others add to it, and its variance.
+
+    ``[seed, kind, feature]`` and ``[kind, feature]``.
+    """
     W = data.W.isel(decay=decay).transpose("seed", "kind", "hidden", "feature").values
     C = np.stack([feature_covariance(R, density) for R in data.correlation.values])
     G = np.swapaxes(W, -1, -2) @ W * ~np.eye(C.shape[-1], dtype=bool)
-    variance = np.trace(C, axis1=-2, axis2=-1)
-    loss = data.loss.isel(decay=decay, drop=True).transpose("seed", "kind")
-    return loss.copy(data=(G * C).sum(axis=(-2, -1)) / variance)
+    return (G * C).sum(axis=-1), np.diagonal(C, axis1=-2, axis2=-1)
 
 
 def ratio(data: xr.Dataset) -> xr.DataArray:
@@ -185,18 +215,23 @@ def _worst(ratios: np.ndarray) -> Estimate:
     return max(map(mean_estimate, ratios), key=lambda estimate: estimate.value)
 
 
-@measures("constructive-clusters", "constructive-interference-*")
-def _arrangements(data: xr.Dataset, density: float) -> dict[str, Estimate]:
-    """Clusters at the middle decay, and interference without decay."""
+@measures("constructive-interference-*")
+def _helpful(data: xr.Dataset, density: float) -> dict[str, Estimate]:
+    """Interference without decay in the part of each network in which it is least."""
+    covariance, variance = _of_features(data, density, 0)
+    found = {}
+    for kind in DEPENDENT:
+        k, parts = list(data.kind.values).index(kind), _parts(data, kind)
+        each = (covariance[:, k] @ parts.T) / (variance[k] @ parts.T)
+        found[f"constructive-interference-{kind}"] = mean_estimate(each.min(axis=1))
+    return found
+
+
+@measures("constructive-clusters")
+def _side_by_side(data: xr.Dataset) -> Estimate:
+    """Cosines inside clusters less those between them at the middle decay."""
     middle = data.decay.values.tolist().index(DECAYS[1])
-    helpful = interference(data, density)
-    return {
-        **{
-            f"constructive-interference-{kind}": mean_estimate(helpful.sel(kind=kind))
-            for kind in DEPENDENT
-        },
-        "constructive-clusters": mean_estimate(clusters(data)[:, middle]),
-    }
+    return mean_estimate(clusters(data)[:, middle])
 
 
 @measures("constructive-circle")

@@ -110,7 +110,8 @@ CLAIMS = (
         EVERY.claim(
             f"correlated-collapsed-p{p:g}",
             f"Three correlated pairs at p = {p:g}: most networks have {COLLAPSED[p]} collapsed to "
-            "one direction, within 20 degrees (share of seeds)",
+            "one direction, within 20 degrees (share of seeds whose features all have a norm of at "
+            "least 0.5, of all)",
             at_least(0.5),
             f"most: the paper shows single networks{reason}",
             printed=f"{COLLAPSED[p]}",

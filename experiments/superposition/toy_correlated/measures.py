@@ -200,19 +200,27 @@ def _hexagon(data: xr.Dataset, p: float = HEXAGON) -> Estimate:
 @measures("correlated-collapse-rises", "correlated-collapsed-*")
 def _three_pairs(data: xr.Dataset) -> dict[str, Estimate]:
     """Collapsed pairs of all trained networks of three pairs."""
-    counts = {p: collapsed(data.crowded_W.sel(crowded_density=p).values) for p in COLLAPSED}
+    weights = {p: data.crowded_W.sel(crowded_density=p).values for p in COLLAPSED}
+    counts = {p: collapsed(W) for p, W in weights.items()}
     rise = counts[max(COLLAPSED)] - counts[min(COLLAPSED)]
     found = {"correlated-collapse-rises": mean_estimate(rise)}
     for p, count in COLLAPSED.items():
-        found[f"correlated-collapsed-p{p:g}"] = share_estimate(counts[p] == count)
+        # What occurs is counted by angles alone; what most have needs directions that mean one.
+        as_many = _whole(weights[p], count) if p in MOST else counts[p] == count
+        found[f"correlated-collapsed-p{p:g}"] = share_estimate(as_many)
     return found
+
+
+def _whole(W: np.ndarray, count: int) -> np.ndarray:
+    """Whether a network has a number of collapsed pairs and has lost no feature, ``[...]``."""
+    return (collapsed(W) == count) & _all_there(W)
 
 
 def _at_others(data: xr.Dataset, count: int) -> list[Estimate]:
     """The share with a number of collapsed pairs at each density at which another is printed."""
     others = [p for p, printed in COLLAPSED.items() if printed != count]
     W = [data.crowded_W.sel(crowded_density=p).values for p in others]
-    return [share_estimate(collapsed(one) == count) for one in W]
+    return [share_estimate(_whole(one, count)) for one in W]
 
 
 @measures("correlated-across", "correlated-local-bases")

@@ -10,7 +10,6 @@ from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
-COUNT = "a count of one seed in the source; seeds of ours differ by about one"
 NOISE = "Adam's noise, and the official weight decay"
 DENSER = Null("mismatched", "denser features, p of 0.03 and more")
 START = Null("untrained", "as many networks at their start, where biases are 0")
@@ -28,7 +27,6 @@ PAPER = ClaimSource(
 JAX = replace(
     PAPER,
     source="Replication in JAX (A. Donath) of demonstrating superposition (one seed)",
-    why=COUNT,
     kind="number",
     link=papers.TOY_MODELS_JAX,
 )
@@ -65,8 +63,13 @@ MORE = (
     "10,000 steps, and ours have 4,000."
 )
 PAIRS = (
-    "The network printed has four pairs and a feature alone, which is not asked: so have 16 of 32 "
-    "networks, the best among them; ten have five pairs."
+    "18 of 32 networks have the 9 features that are printed, twelve have 10 and two have 8. The "
+    "network printed has four pairs and a feature alone, which is not asked: so have 16, the best "
+    "among them; ten have five pairs."
+)
+SPREAD = (
+    "14 of 32 networks have the 11 features that are printed, twelve have 12, three have 10 and "
+    "three have 13."
 )
 ABOVE_COUNT = (
     "Four of 32 networks have the 37 features that both runs print, 14 have 38 and 14 have 39. The "
@@ -79,11 +82,26 @@ ABOVE_SQUARE = (
 
 # Density: features with norm above 0.5, one seed each.
 COUNTS = {1.0: 5, 0.3: 7, 0.1: 9, 0.03: 10, 0.01: 11, 0.003: 11, 0.001: 12}
+# By how many a seed's count may miss the one that is printed: half of the way to the nearest other
+# one. Of p = 1, whose seeds agree, a network of one feature more is not allowed either; at p = 0.03
+# half of a feature, asked for after the look, would make the claim hold, so one stays allowed.
+ALLOWED = {
+    p: min(abs(other - count) for other in COUNTS.values() if other != count) / 2
+    for p, count in COUNTS.items()
+} | {1.0: 0.5, 0.03: 1.0}
+HALF_WAY = "half of the way to the nearest other count that is printed"
+# Why the others are allowed what they are.
+WHY_ALLOWED = {
+    1.0: "a network of four features or of six is not allowed",
+    0.03: f"{HALF_WAY} would be 0.5, by which it would hold, after the look: it stays as it was",
+}
 # Density, to two digits: features with norm above 0.5, and squared Frobenius norm (middle of two).
 NOTEBOOK_COUNTS = {1.0: 20.0, 0.53: 24.0, 0.21: 37.0, 0.059: 50.5}
 NOTEBOOK_SQUARES = {1.0: 20.0, 0.53: 23.1, 0.21: 37.2}
-# Both numbers of the density at which the two runs differ.
-APART, RANGES = 0.059, {"count": (50, 51), "frobenius": (55, 57)}
+# The density at which the two runs differ, and one whose count is outside of our mean's interval.
+APART, SINGLY = 0.059, 0.53
+# What is judged by the distance of each seed from what is printed.
+RANGES = {("count", SINGLY): (24, 24), ("count", APART): (50, 51), ("frobenius", APART): (55, 57)}
 
 CLAIMS = (
     PAPER.claim(
@@ -114,10 +132,11 @@ CLAIMS = (
             f"demonstrate-count-p{p:g}",
             f"p = {p:g}: {count} features have norm above 0.5 "
             "(by how many a seed's count misses it, mean)",
-            at_most(1),
+            at_most(ALLOWED[p]),
+            WHY_ALLOWED.get(p, HALF_WAY),
             null=ELSEWHERE,
             printed=f"{count}",
-            explanation=MORE if p < 0.01 else PAIRS if p == 0.1 else "",
+            explanation={0.1: PAIRS, 0.01: SPREAD}.get(p, MORE if p < 0.01 else ""),
         )
         for p, count in COUNTS.items()
     ),
@@ -137,8 +156,8 @@ CLAIMS = (
         "Superposition starts with the less important features: at p = 0.3, among the five most "
         "important, as many as there are dimensions, superposed ones stand later in order of "
         "importance than dedicated ones (difference of mean indices)",
-        at_least(0),
-        "a relation",
+        at_least(1),
+        "one place of the five, of at most 2.5; the source has no number",
         kind="relation",
         printed="superposition starts with the less important features and moves to the most "
         "important",
@@ -192,7 +211,15 @@ CLAIMS = (
             null=BESIDE[p],
         )
         for p, count in NOTEBOOK_COUNTS.items()
-        if p != APART
+        if p not in (SINGLY, APART)
+    ),
+    NOTEBOOK.claim(
+        f"demonstrate-notebook-count-p{SINGLY:g}",
+        f"n = 100, m = 20, p = {SINGLY:g}: 24 features have norm above 0.5 (by how many a seed's "
+        "count misses it, mean)",
+        at_most(1),
+        printed="24",
+        null=BESIDE[SINGLY],
     ),
     *(
         NOTEBOOK.claim(
@@ -202,7 +229,7 @@ CLAIMS = (
             "the last digit that is printed, alike in both runs" if p == 1 else None,
             printed=f"{square:.1f}",
             explanation=ABOVE_SQUARE if p == 0.21 else "",
-            null=START if p == 1 else BESIDE[p],
+            null=BESIDE[p],
         )
         for p, square in NOTEBOOK_SQUARES.items()
     ),
@@ -212,7 +239,7 @@ CLAIMS = (
             f"n = 100, m = 20, p = {APART:g}: {what} (distance of a seed from that range, mean)",
             at_most(1),
             "one beyond what the two runs print, for another rate, batch and number of steps",
-            printed="{} to {}".format(*RANGES[name]),
+            printed="{} to {}".format(*RANGES[name, APART]),
             null=BESIDE[APART],
         )
         for name, what in (

@@ -16,7 +16,6 @@ from circuitax.superposition.geometry.phases import Phase, phases
 from circuitax.superposition.geometry.solution_class import polytopes
 from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.toy_demonstrate.claims import (
-    APART,
     CLAIMS,
     COUNTS,
     NOTEBOOK_COUNTS,
@@ -51,7 +50,7 @@ def nulls(record: Record) -> Nulls:
         return {}
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     starts = [_at_start(record, rng) for rng in rngs]
-    found = [_linear(one) | _counts(one) | _notebook(one) for one in starts]
+    found = [_linear(one) for one in starts]
     several: dict[str, Draws] = {name: [draw[name] for draw in found] for name in found[0]}
     best = max(int(data.relu_best.sel(density=0.001)), 0)
     denser = [_interference(data, p) for p in data.density.values if p >= 0.03]
@@ -89,16 +88,7 @@ def _at_start(record: Record, rng: np.random.Generator) -> xr.Dataset:
     data, std = record.data, record.notes["init_std"]
     seeds, hidden, features = (data.sizes[name] for name in ("seed", "hidden", "feature"))
     W = normal_weights(rng, std["small"], seeds, 1, hidden, features) + np.zeros(data.relu_W.shape)
-    unit = W / np.linalg.norm(W, axis=-2, keepdims=True)
-    driven = (np.einsum("...ki,...kj->...ij", unit, W) ** 2).sum(axis=-1)
-    large = normal_weights(rng, std["notebook"], *data.notebook_norm.shape[:2], 20, 100)
-    arrays = {
-        "relu_W": W,
-        "linear_W": W,
-        "linear_b": np.zeros(data.linear_b.shape),
-        "relu_interference": driven - (W**2).sum(axis=-2),
-        "notebook_norm": np.linalg.norm(large, axis=-2),
-    }
+    arrays = {"relu_W": W, "linear_W": W, "linear_b": np.zeros(data.linear_b.shape)}
     return data.assign({name: (data[name].dims, value) for name, value in arrays.items()})
 
 
@@ -282,8 +272,8 @@ def _notebook(data: xr.Dataset) -> dict[str, Estimate]:
                 continue
             for what, of_all in numbers.items():
                 of_seed, quantity = of_all[:, i], f"demonstrate-notebook-{what}-p{density:g}"
-                if density == APART:
-                    beyond = np.abs(of_seed - np.clip(of_seed, *RANGES[what]))
+                if (what, density) in RANGES:
+                    beyond = np.abs(of_seed - np.clip(of_seed, *RANGES[what, density]))
                     found[quantity] = _bounded(beyond)
                 else:
                     found[quantity] = mean_estimate(of_seed)

@@ -47,7 +47,11 @@ REGIMES = replace(
 PLANE = replace(
     REGIMES,
     printed="an early linear, PCA-like phase separates the two sets; no share",
-    null=Null("permuted", "features are drawn anew into the two sets, in each seed"),
+    null=Null(
+        "random",
+        "features are drawn anew into the two sets, in each seed; and, as often, one set of each "
+        "seed is turned to a random direction, the same at all times",
+    ),
 )
 KINKS = replace(REGIMES, printed="kinks in the loss mark the regimes; no share", null=OTHER_SEED)
 OURS = replace(LEVELS, source="our measure of levels", cites=(), origin="ours", link="")

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
+from scipy.stats import special_ortho_group
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, geometric_estimate, mean_estimate, share_estimate
@@ -16,6 +17,7 @@ from experiments.superposition.shared.random_weights import dimensionalities, no
 from experiments.superposition.toy_dynamics.claims import CLAIMS
 from experiments.superposition.toy_dynamics.kinks import kinks, smooth_fall
 from experiments.superposition.toy_dynamics.sets import (
+    SIZE,
     across,
     in_antipodal_pairs,
     inside,
@@ -75,6 +77,12 @@ def nulls(record: Record) -> Nulls:
     def mixed(rng: np.random.Generator) -> xr.Dataset:
         return shuffled(data, ["set_W"], "set_feature", rng, ["seed"])
 
+    def turned(rng: np.random.Generator) -> xr.Dataset:
+        W = data.set_W.values.copy()
+        turns = special_ortho_group.rvs(W.shape[2], size=W.shape[1], random_state=rng)
+        W[..., SIZE:] = turns @ W[..., SIZE:]
+        return data.assign(set_W=(data.set_W.dims, W))
+
     return {
         "untrained": _untrained(data, m, rngs),
         "mismatched": _mismatched(data),
@@ -85,11 +93,11 @@ def nulls(record: Record) -> Nulls:
             "dynamics-drops": [mean_estimate(drop_correlation(data, staying=True))],
             **{name: [value] for name, value in _of_smooth_falls(data).items()},
         },
+        "random": {"dynamics-plane": [_plane(f(rng)) for f in (mixed, turned) for rng in rngs]},
         "permuted": {
             "dynamics-regimes": [
                 _ordered(shuffled(data, ["set_W"], "set_step", rng, ["seed"])) for rng in rngs
             ],
-            "dynamics-plane": [_plane(mixed(rng)) for rng in rngs],
             "dynamics-across": [_across(mixed(rng)).get("dynamics-across") for rng in rngs],
         },
     }

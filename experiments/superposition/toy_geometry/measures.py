@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
+from scipy.interpolate import PchipInterpolator
 
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
@@ -33,6 +34,7 @@ N_DRAWS, N_OTHERS = 20, 500
 # Densities of the notebook that quick scale leaves out.
 BETWEEN = {1.17, 5.67, 7.77, 10.6, 14.6, 17.1}
 LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
+AT_HALF = 0.01  # to each side of 1/2: where a feature has half of a dimension
 
 
 def measure(record: Record) -> Measured:
@@ -57,22 +59,25 @@ def nulls(record: Record) -> Nulls:
         found.append(_star(start) | _each(start, m) | _labels(start))
     x, flat = data.inverse_density.values, plateau(data)
     beside = x[x < PLATEAU[0]].max(), x[x > PLATEAU[1]].min()
-    smooth, bridge = (
-        _star(data.assign(dimensions_per_feature=_power_law(data, *ends)))
-        for ends in ((x.min(), x.max()), beside)
+    curves = (
+        *(_power_law(data, *ends) for ends in ((x.min(), x.max()), beside)),
+        _bridged(data),
+        _half_then_power_law(data),
+    )
+    smooth, bridge, curved, held = (
+        _star(data.assign(dimensions_per_feature=curve)) for curve in curves
     )
     windows = _other_windows(data, flat)
-    held = _star(data.assign(dimensions_per_feature=_half_then_power_law(data)))
     return {
         "untrained": {name: [draw[name] for draw in found] for name in found[0]},
         "false world": {
-            "T5-plateau": [smooth["T5-plateau"], bridge["T5-plateau"]],
+            "T5-plateau": [one["T5-plateau"] for one in (smooth, bridge, curved)],
             "T5-values": [smooth["T5-values"], held["T5-values"]],
         },
         "mismatched": {
             "geometry-mixture": _other_densities(data),
             "T5-decrease": [_decrease(one) for one in _other_windows(data, _after(data))],
-            "T6-half": [mean_estimate(_from_half(one).mean(axis=1)) for one in windows],
+            "T6-half": [_at_half(one) for one in windows],
             "geometry-digons": [
                 _digons(one)
                 for one in windows
@@ -131,13 +136,6 @@ def _other_windows(data: xr.Dataset, window: xr.Dataset) -> list[xr.Dataset]:
     return [one for one in every if float(one.inverse_density[0]) != first]
 
 
-def _from_half(data: xr.Dataset) -> np.ndarray:
-    """Median distance from 1/2 of the D_i that are not 0, ``[seed, inverse_density]``."""
-    D = data.dimensionality
-    median = np.abs(D.where(D > LEAST_DIMENSIONALITY) - 1 / 2).median("feature")
-    return np.asarray(median.transpose("seed", "inverse_density"))
-
-
 def _power_law(data: xr.Dataset, low: float, high: float) -> xr.DataArray:
     """D* that is a power of 1/p through that of two densities, given as 1/p."""
     star, x = data.dimensions_per_feature, data.inverse_density
@@ -145,13 +143,23 @@ def _power_law(data: xr.Dataset, low: float, high: float) -> xr.DataArray:
     return np.exp(dense + (sparse - dense) * np.log(x / low) / np.log(high / low))
 
 
+def _bridged(data: xr.Dataset) -> xr.DataArray:
+    """D* as measured but for the plateau, which a smooth fall between its neighbours replaces."""
+    star = data.dimensions_per_feature.sortby("inverse_density").transpose("inverse_density", ...)
+    x = star.inverse_density.values
+    outside = (x < PLATEAU[0]) | (x > PLATEAU[1])
+    fall = PchipInterpolator(np.log(x[outside]), np.log(star.values[outside]))
+    return star.copy(data=np.exp(fall(np.log(x))))
+
+
 def _half_then_power_law(data: xr.Dataset) -> xr.DataArray:
-    """D* that is 1/2 to the end of the plateau, and falls from there as a power of 1/p."""
+    """D* as measured, then 1/2 on the plateau, and from its end a power of 1/p."""
     star, x = data.dimensions_per_feature, np.log(data.inverse_density)
     end = float(np.log(plateau(data).inverse_density.max()))
     sparse = np.log(star.isel(inverse_density=x.values.argmax()))
     part = ((x - end) / (x.max() - end)).clip(0)
-    return np.exp(np.log(0.5) + (sparse - np.log(0.5)) * part)
+    law = np.exp(np.log(0.5) + (sparse - np.log(0.5)) * part)
+    return law.where(data.inverse_density > PLATEAU[0], star)
 
 
 def best_factors(data: xr.Dataset) -> list[Transition]:
@@ -178,7 +186,7 @@ def _after(data: xr.Dataset) -> xr.Dataset:
 def _star(data: xr.Dataset) -> dict[str, Estimate]:
     """D* of all seeds."""
     star = data.dimensions_per_feature
-    named = [x for x in data.inverse_density.values if x in NOTEBOOK_STAR and x > PLATEAU[0]]
+    named = [x for x in data.inverse_density.values if x in NOTEBOOK_STAR]
     notebook = np.array([NOTEBOOK_STAR[x] for x in named])
     ratio = star.sel(inverse_density=named).transpose("seed", ...).values / notebook
     flat = plateau(data).dimensions_per_feature.transpose("seed", ...).values
@@ -213,9 +221,19 @@ def _each(data: xr.Dataset, m: int) -> dict[str, Estimate]:
     return {
         "T6-bound": exact(total.max(), data.sizes["seed"]),
         "T6-sum": mean_estimate(total.min("inverse_density")),
-        "T6-half": mean_estimate(_from_half(plateau(data)).mean(axis=1)),
+        "T6-half": _at_half(plateau(data)),
         "T6-half-mean": mean_estimate(kept.mean(["inverse_density", "feature"])),
     }
+
+
+@measures("T6-half")
+def _at_half(data: xr.Dataset) -> Estimate:
+    """Share at 1/2 of the features with any dimension, mean over densities; 0 where none has."""
+    D = data.dimensionality
+    kept = D > LEAST_DIMENSIONALITY
+    count = (kept & (np.abs(D - 1 / 2) <= AT_HALF)).sum("feature")
+    shares = count / np.maximum(kept.sum("feature"), 1)
+    return mean_estimate(shares.mean("inverse_density"))
 
 
 def _mixed(data: xr.Dataset) -> xr.DataArray:

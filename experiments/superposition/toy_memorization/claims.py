@@ -231,11 +231,15 @@ CLAIMS = (
         "memorization-decay",
         "Weight decay 1.0 removes the bump, here at m = 2 (highest mean test loss with it less the "
         "one with 0.01, over what the latter has above 1)",
-        at_most(-0.75),
-        "removes: three quarters of it at least",
+        at_most(-0.9),
+        "removes: nine tenths of it at least, set after the look",
         section="appendix, m = 4",
-        printed="weight decay 1.0 removes the bump",
-        null=Null("permuted", "the two decays are exchanged in half of the sets, at random"),
+        printed="at m = 4 weight decay 1.0 removes the bump",
+        null=Null(
+            "false world",
+            "the two decays are exchanged in half of the sets, at random; and, as often, decay 1.0 "
+            "leaves a tenth of the bump, in sets drawn anew",
+        ),
     ),
     OURS.claim(
         "memorization-least-norm",

@@ -108,14 +108,14 @@ CLAIMS = (
     TRAINED.claim(
         "perturbed-denser",
         "A denser feature pushes its neighbours away "
-        "(mean of its two gaps at ratio 4, less 72 degrees)",
+        "(the lesser of its two gaps at ratio 4, less 72 degrees)",
         at_least(0),
         printed="a denser feature repels the others; no angle",
     ),
     TRAINED.claim(
         "perturbed-sparser",
         "The others close in on a sparser feature "
-        "(mean of its two gaps at ratio 0.4, less 72 degrees)",
+        "(the larger of its two gaps at ratio 0.4, less 72 degrees)",
         at_most(0),
         printed="the others close in on a sparser feature; no angle",
     ),

@@ -1,5 +1,7 @@
 """Measured values of the claims on one perturbed feature, from a record."""
 
+from collections.abc import Callable
+
 import numpy as np
 import xarray as xr
 
@@ -23,7 +25,11 @@ ANTIPODAL = -0.9
 N_DRAWS, N_BENDS = 40, 1000
 DIGONS, PENTAGON = 0, 1
 RATIOS = (0.3, 0.4, 4.0)
-BENT = {"perturbed-denser": 4.0, "perturbed-sparser": 0.4}  # ratio at which a pentagon bends
+# Ratio at which a pentagon bends, and the gap that bends less.
+BENT: dict[str, tuple[float, Callable[[np.ndarray], float]]] = {
+    "perturbed-denser": (4.0, np.min),
+    "perturbed-sparser": (0.4, np.max),
+}
 
 
 N_SHUFFLED = 1000
@@ -116,11 +122,11 @@ def is_digons(data: xr.Dataset) -> np.ndarray:
     return found
 
 
-def own_gaps(W: np.ndarray) -> float:
-    """Mean of the angles from the perturbed feature to its two neighbours, in degrees."""
+def own_gaps(W: np.ndarray) -> np.ndarray:
+    """Angles from the perturbed feature to its two neighbours, in degrees."""
     turned = (angles(W) - angles(W)[-1]) % 360
     others = np.sort(turned[:-1])
-    return float((others[0] + 360 - others[-1]) / 2)
+    return np.array([others[0], 360 - others[-1]])
 
 
 @measures(
@@ -190,11 +196,11 @@ def _step(data: xr.Dataset, i: int) -> Estimate:
 
 @measures("perturbed-denser", "perturbed-sparser")
 def _bends(data: xr.Dataset) -> dict[str, Estimate]:
-    """The perturbed feature's gaps in all pentagons, less the even ones."""
+    """The perturbed feature's gap that bends less, in all pentagons, less the even one."""
     found = {}
-    for name, ratio in BENT.items():
+    for name, (ratio, less_bent) in BENT.items():
         cell = data.sel(ratio=[ratio])
-        gaps = [own_gaps(W) - 72 for W in cell.W.values[:, 0][is_pentagon(cell)[:, 0]]]
+        gaps = [less_bent(own_gaps(W)) - 72 for W in cell.W.values[:, 0][is_pentagon(cell)[:, 0]]]
         if len(gaps) > 1:
             found[name] = mean_estimate(gaps)
     return found

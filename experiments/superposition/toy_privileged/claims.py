@@ -55,13 +55,18 @@ CLAIMS = (
     PAPER.claim(
         "privileged-code",
         "p = 0.35: three features as a binary code on two neurons (1 where the represented "
-        "features that are alone in no neuron are three with the signs (+, +), (+, -) and (-, +) "
-        "in the two shared neurons, the lesser weight at least half of the greater, else 0)",
+        "features that are alone in no neuron are three with the signs (+, +), the most important, "
+        "(+, -) and (-, +) in the two shared neurons, the lesser weight at least half of the "
+        "greater, else 0)",
         near(1, 0),
-        "a code is there or not; of random directions 0.7 % have the signs and such weights",
+        "a code is there or not; the source lists the feature that is positive in both first",
         printed="three features as a binary code on two neurons",
         n=1,
-        null=Null("random", "the three features in random directions of the two neurons"),
+        null=Null(
+            "random",
+            "the three features in random directions of the two neurons; and, as often, with the "
+            "trained sizes and signs drawn anew",
+        ),
     ),
     PAPER.claim(
         "privileged-pairs",

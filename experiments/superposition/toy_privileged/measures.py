@@ -82,7 +82,9 @@ def nulls(record: Record) -> Nulls:
         random["privileged-best-is-rare"] = rare
     for _, cell in _named(data, (0.35,)):
         W = shared_weights(cell)
-        random["privileged-code"] = [is_code(same_norms(rng, W)) for _ in range(N_CODES)]
+        directions = [is_code(same_norms(rng, W)) for _ in range(N_CODES)]
+        signs = rng.choice([-1, 1], (N_CODES, *W.shape))
+        random["privileged-code"] = [*directions, *(is_code(one) for one in np.abs(W) * signs)]
     return {"untrained": untrained, "mismatched": _of_others(data), "random": random}
 
 
@@ -130,12 +132,16 @@ def shared_weights(cell: xr.Dataset) -> np.ndarray:
 
 
 def is_code(W: np.ndarray) -> float:
-    """1 where weights ``[neuron, feature]`` are three features as a code on two neurons, else 0."""
+    """1 where weights ``[neuron, feature]`` are three features as a code on two neurons, else 0.
+
+    Features are in order of importance, and the first is positive in both neurons.
+    """
     if W.shape != (2, 3):
         return 0.0
     size = np.abs(W)
     large = (size.min(axis=0) >= LEAST_OTHER * size.max(axis=0)).all()
-    return float(large and {(first > 0, second > 0) for first, second in W.T.tolist()} == CODE)
+    signs = [(first > 0, second > 0) for first, second in W.T.tolist()]
+    return float(large and signs[0] == (True, True) and {*signs} == CODE)
 
 
 def different_pairs(W: np.ndarray) -> float:

@@ -17,6 +17,7 @@ from experiments.induction.induction_depth import measures
 from experiments.induction.induction_depth.experiment import Spec, broken, read_heads
 from experiments.induction.induction_depth.figure import FIGURES, curves
 from experiments.induction.induction_depth.measures import measure, nulls, slopes
+from experiments.induction.induction_depth.nulls import as_large
 
 
 def test_the_last_token_breaks_the_repeat_and_no_other_changes() -> None:
@@ -149,7 +150,10 @@ def test_models_whose_score_still_falls_say_nothing_of_a_change() -> None:
     }
 
 
-def test_models_without_a_head_say_nothing_of_what_models_with_one_end_with() -> None:
+def test_models_without_a_head_say_nothing_of_what_models_with_one_end_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measures, "DRAWS", 2)
     made = record()
     made.data["prefix"][2, 1] = 0.1
     made.data["in_context"][2, -1, 1] = 0.0
@@ -160,6 +164,11 @@ def test_models_without_a_head_say_nothing_of_what_models_with_one_end_with() ->
     assert measure(made).estimates["depth-score-alike"].value == pytest.approx(0.5)
     made.data["in_context"][2, -1] = 0.0
     assert measure(made).estimates["depth-score-alike"].value == 0
+    made.data["prefix"][2] = 0.1
+    assert measure(made).estimates["depth-score-alike"].value == pytest.approx(0.5)
+    # The size of which no model has the head stands in its own place.
+    (draw,) = nulls(made)["mismatched"]["depth-score-alike"]
+    assert draw.value == 0
 
 
 def test_tokens_that_change_beside_the_change_pass_as_those_in_it(
@@ -168,12 +177,47 @@ def test_tokens_that_change_beside_the_change_pass_as_those_in_it(
     monkeypatch.setattr(measures, "DRAWS", 2)
     made = record()
     drawn = nulls(made)["mismatched"]
+    # Where all change at once, each is read through its own change.
+    assert [draw.value for draw in drawn["depth-gain"]] == pytest.approx([-2, -2])
+    for name, fall in (("on_repeat", -2), ("on_break", 4)):
+        made.data[name][1, :, 1] = 3 + fall * (STEPS > 400)
+    for name in ("jump_start", "jump_end"):
+        made.data[name][1, 1] += 200
+    assert measure(made).estimates["depth-gain"] == measure(record()).estimates["depth-gain"]
+    drawn = nulls(made)["mismatched"]
     for name in ("depth-gain", "depth-loss"):
         assert [draw.value for draw in drawn[name]] == pytest.approx([0, 0]), name
     # A loss that rises evenly does so before the change and behind it as in it.
     made.data["on_break"][1] = (3 + 0.04 * STEPS)[:, None]
     both = nulls(made)["mismatched"]["depth-loss"]
     assert [draw.value for draw in both] == pytest.approx([4, 4])
+
+
+def test_losses_as_large_keep_their_shape() -> None:
+    second = record().data.sel(arm="b")
+    small = second.assign(on_repeat=second.on_repeat / 10, on_break=second.on_break / 5)
+    found = measures._of_tokens(as_large(small, second))
+    assert [found[name].value for name in ("depth-gain", "depth-loss")] == pytest.approx([-2, 4])
+    evenly = second.assign(on_repeat=3 - 0 * second.on_repeat - second.step / 1000)
+    found = measures._of_tokens(as_large(evenly, second))
+    assert found["depth-gain"].value == pytest.approx(-2 / 6)
+
+
+def test_a_corner_that_half_of_it_makes_is_that_of_idle_heads_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measures, "DRAWS", 20)
+    made, name = record(), "depth-corner-alone"
+    matches = made.data.prefix[3] >= 0.4
+    made.data["eigenvalues"][3] = xr.where(matches, 1.0, -1.0)
+    made.data["matching"][3] = 1.0
+    found = measure(made).estimates[name]
+    assert found.value == found.high == 2
+    assert [draw.value for draw in nulls(made)["permuted"][name] if draw] == [2] * 20
+    made.data["matching"][3] = xr.where(matches, 1.0, 0.0)
+    assert measure(made).estimates[name].value == 2
+    drawn = [draw.value for draw in nulls(made)["permuted"][name] if draw]
+    assert np.median(drawn) == 1, "QK scores of idle heads leave half of the lead"
 
 
 def test_heads_whose_removal_costs_alike_undo_a_change_by_whatever_is_shuffled(
@@ -205,6 +249,18 @@ def test_scores_that_differ_between_layers_alone_do_not_go_together() -> None:
         # By their layers the heads would go together, and in each of them they do not.
         assert found[name].value < -0.5, name
         assert abs(np.mean([draw.value for draw in drawn[name] if draw])) < 0.2, name
+
+
+def test_heads_that_match_nothing_do_not_go_together_with_copying() -> None:
+    made, name = record(), "depth-score-together"
+    made.data["prefix"][3] = [[[0.05, 0.05], [0.02, 0.15], [0.5, 0.9]]] * 2
+    # Where both heads of a layer match nothing, copying cannot rise with matching.
+    made.data["copying"][3] = [[[0, 0], [0.1, 0.9], [0.2, 0.3]]] * 2
+    half = measure(made).estimates[name].value
+    made.data["copying"][3] = [[[0, 0], [0.9, 0.1], [0.2, 0.3]]] * 2
+    assert measure(made).estimates[name].value == pytest.approx(half) and 0 < half < 0.5
+    made.data["copying"][3] = [[[0, 0], [0.1, 0.1], [0.2, 0.9]]] * 2
+    assert measure(made).estimates[name].value == pytest.approx(1)
 
 
 def test_every_arm_is_drawn_in_a_panel_or_a_row() -> None:
@@ -252,7 +308,10 @@ def test_arms_have_the_sizes_that_their_names_say() -> None:
     assert next(iter(replace(spec, mlp_depths=()).arms())) == "1 layer, 16 wide"
 
 
-def test_models_of_one_layer_are_the_null_of_a_change_and_settle_nothing() -> None:
+def test_models_of_one_layer_are_the_null_of_a_change_and_settle_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measures, "DRAWS", 2)
     data = larger().data
     one = data.isel(arm=[1]).assign_coords(arm=["one"], n_layers=("arm", [1]))
     one.in_context[0] = falling([0.2, 1.5], [0.25, 1.6])
@@ -265,10 +324,9 @@ def test_models_of_one_layer_are_the_null_of_a_change_and_settle_nothing() -> No
     # The step is 1.25 nats, five eighths of what two layers end with; one member of two has it.
     assert shares == {"depth-change": 0.5, "depth-change-deeper": 0.5, "depth-mlp-change": 0.0}
     mismatched = {name: draws[0].value for name, draws in drawn.items()}
-    # The sixths before the change and behind it, and both models of one layer.
-    assert len(drawn["depth-gain"]) == 4
     assert mismatched["depth-share-3"] == pytest.approx((0.2 / 0.25 + 1.5 / 1.6) / 2)
-    assert mismatched["depth-score-alike"] == pytest.approx((0.25 + 1.6) / 2 / 2)
+    alike = [draw.value for draw in drawn["depth-score-alike"]]
+    assert alike == pytest.approx([(0.25 + 1.6) / 2 / 2, 0.2 / 2] * 6), "in each of six sizes"
     assert "depth-share-3" not in nulls(larger())["mismatched"], "it has no models of one layer"
 
 
@@ -298,7 +356,10 @@ def test_the_fall_for_each_factor_e_of_tokens_is_that_of_a_straight_line() -> No
     assert np.isnan(slopes(late)["before"]).all()
 
 
-def test_the_same_curve_is_steeper_for_each_factor_e_of_tokens_where_it_comes_late() -> None:
+def test_the_same_curve_is_steeper_for_each_factor_e_of_tokens_where_it_comes_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measures, "DRAWS", 2)
     made = record()
     # A tenth of a nat every hundred steps, in all widths alike; the narrowest change last.
     made.data["loss"][:] = (5 - 0.001 * STEPS)[:, None]

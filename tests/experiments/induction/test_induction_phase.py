@@ -29,10 +29,14 @@ from experiments.induction.induction_phase.claims import CLAIMS
 from experiments.induction.induction_phase.experiment import in_context, looking_back, without_heads
 from experiments.induction.induction_phase.figure import mean_slope
 from experiments.induction.induction_phase.measures import (
+    PLACES,
+    as_early,
+    bends,
     least_share,
     most_steepened,
     pair_scores,
     pairs_alike,
+    partly_at_once,
     side_by_side,
     steepening,
     turns,
@@ -250,6 +254,27 @@ def test_slopes_are_means_over_members_whether_a_record_has_each_or_the_mean() -
         np.testing.assert_allclose(mean_slope(xr.Dataset({"slope": slope})), [4.0, 10.0])
 
 
+def test_a_curve_in_the_time_of_another_is_half_way_with_it() -> None:
+    steps = np.arange(0.0, 101.0)
+    late, early = np.array([50.0, 80.0]), np.array([25.0, 20.0])
+    score = -np.clip((steps[:, None] - late) / 10 + 0.5, 0, 1)
+    two = xr.Dataset(
+        {"loss": (("step", "member"), score), "loss_middle": ("member", late)}, {"step": steps}
+    )
+    moved = as_early(two, two.assign(loss_middle=("member", early)), "loss").loss
+    assert moved.dims == ("step", "member") and moved.step.values.tolist() == steps.tolist()
+    for member, place in enumerate(early):
+        np.testing.assert_allclose(moved.sel(step=[0, place, 100], member=member), [0, -0.5, -1])
+
+
+def test_two_fifths_of_a_fall_at_once_are_a_bump_wherever_they_are() -> None:
+    loss = xr.DataArray(-np.linspace([0, 0], [1, 9], 601), {"step": np.arange(601)}, ("step", "n"))
+    assert not bends(loss).any()
+    for place in PLACES:
+        assert bends(partly_at_once(loss, place)).all()
+        np.testing.assert_allclose(partly_at_once(loss, place)[-1], [-1, -9])
+
+
 ARMS = ("1 layer", "2 layers", "1 layer, smeared", "2 layers, smeared")
 
 
@@ -270,6 +295,7 @@ def curves(starts: np.ndarray, sudden: dict[str, bool]) -> Record:
         "jump_start": starts + 0 * noise,
         "jump_end": starts + 40 + 0 * noise,
         "in_context_middle": starts + 20 + noise,
+        "loss_middle": starts + 20 + noise,
         "best_prefix_middle": starts + 20 + noise,
         "best_previous_middle": starts + 20 + noise,
     }
@@ -284,6 +310,7 @@ def curves(starts: np.ndarray, sudden: dict[str, bool]) -> Record:
         | {
             "alive": (each, np.ones((4, n), bool)),
             "in_context": (at_step, in_context + noise[:, None]),
+            "loss": (at_step, 4 + in_context),
             "loss_by_position": ((*at_step, "position"), losses),
             "trajectory": ((*at_step, "component"), ways),
             "matching": ((*at_step, "writer", "reader"), scores),
@@ -306,7 +333,8 @@ def test_nulls_are_one_layer_and_the_times_of_others(monkeypatch: pytest.MonkeyP
     for draw in (exchanged, regrouped):
         monkeypatch.setattr(measures, draw.__name__, partial(draw, n_draws=50))
     two = dict.fromkeys(ARMS, True) | {"1 layer": False}
-    spread, together = np.linspace(140, 540, 20), np.full(20, 200.0)
+    # A change needs a sixth of training, 100 steps, before it and after it.
+    spread, together = np.linspace(140, 460, 20), np.full(20, 200.0)
 
     def verdicts(record: Record) -> dict[str, str]:
         found = settle(CLAIMS, *measures.measure(record), measures.nulls(record))
@@ -316,7 +344,11 @@ def test_nulls_are_one_layer_and_the_times_of_others(monkeypatch: pytest.MonkeyP
     all_change = verdicts(curves(spread, dict.fromkeys(ARMS, True)))
     for claim in ("phase-two-layers", "phase-share", "phase-smeared"):
         assert (found[claim], all_change[claim]) == (HOLDS, WOULD_HOLD), claim
-    assert (found["phase-one-layer"], all_change["phase-one-layer"]) == (HOLDS, FAILS)
+    for claim in ("phase-one-layer", "bump-one-layer"):
+        assert (found[claim], all_change[claim]) == (HOLDS, FAILS), claim
+    # What changes within the first sixth has nothing so wide before it.
+    early = curves(np.full(20, 20.0), dict.fromkeys(ARMS, True))
+    assert {verdicts(early)[f"{name}-one-layer"] for name in ("phase", "bump")} == {FAILS}
     # Where all seeds change at one time, the time of another seed lies in the change too.
     assert (found["together-prefix"], same_time["together-prefix"]) == (HOLDS, WOULD_HOLD)
     # At its end, 15 of 40 steps behind its middle, is not within its middle half.

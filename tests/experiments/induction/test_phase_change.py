@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.circuits.losses.phase_change import speed_up
+from circuitax.circuits.losses import phase_change
 from experiments.induction.shared.phase_change import (
     JUMP,
     JUMP_WINDOW,
@@ -14,7 +14,9 @@ from experiments.induction.shared.phase_change import (
     jumps,
     last_score,
     of_size,
+    speed_up,
     steepest_fall,
+    sudden,
 )
 
 
@@ -68,11 +70,30 @@ def test_a_gain_that_forms_evenly_is_no_jump_however_large() -> None:
     assert not jumps(members.assign(in_context=-members.in_context)).any(), "a loss by context"
 
 
+def test_a_gain_that_speeds_up_to_the_end_is_no_jump() -> None:
+    share = np.linspace(0, 1, 25)
+    score = -np.stack([share**4, share**10, np.clip(4 * share - 2, 0, 1)], axis=1)
+    members = xr.Dataset({"in_context": (("step", "member"), score)}, {"step": np.arange(25)})
+    assert (speed_up(members.in_context, JUMP_WINDOW) >= JUMP).all(), "all get faster"
+    assert jumps(members).values.tolist() == [False, False, True]
+
+
+def test_what_changes_in_the_first_sixth_is_sudden_in_a_narrower_window() -> None:
+    steps = np.arange(0, 101)
+    falls = [np.clip((steps - at) / 2, 0, 1) for at in (10, 50)] + [steps / 100, 0 * steps]
+    curve = xr.DataArray(-np.stack(falls, axis=1), {"step": steps}, ("step", "member"))
+    members = xr.Dataset({"in_context": curve})
+    assert jumps(members).values.tolist() == [False, True, False, False]
+    whole = -curve.isel(step=-1)
+    assert sudden(curve, whole).values.tolist() == [True, True, False, False]
+    assert not sudden(curve, 3 * whole).any() and not sudden(-curve, -whole).any()
+
+
 def test_the_rise_in_speed_is_that_of_the_library() -> None:
     rng = np.random.default_rng(0)
     score = np.cumsum(-(rng.uniform(0, 1, (60, 25)) ** 3), axis=1)
     steps = np.cumsum(rng.integers(1, 9, 25))
     members = xr.Dataset({"in_context": (("member", "step"), score)}, {"step": steps})
-    faster = speed_up(jnp.asarray(steps), jnp.asarray(score), JUMP_WINDOW * np.ptp(steps))
-    want = np.asarray(faster) >= JUMP * -score[:, -1]
-    assert jumps(members).values.tolist() == want.tolist() and 0 < want.sum() < want.size
+    width = JUMP_WINDOW * np.ptp(steps)
+    want = phase_change.speed_up(jnp.asarray(steps), jnp.asarray(score), width)
+    np.testing.assert_allclose(speed_up(members.in_context, JUMP_WINDOW), want, atol=1e-4)

@@ -12,7 +12,7 @@ from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab
-from circuitax.records.claims import ABSENT, FAILS, HOLDS, SettledClaim, settle
+from circuitax.records.claims import ABSENT, FAILS, HOLDS, WOULD_HOLD, SettledClaim, settle
 from circuitax.records.record import Record
 from experiments.induction.shared.two_layers import n_ctx_for
 from experiments.induction.shared.window_readings import order_losses, window_readings
@@ -133,9 +133,18 @@ def test_draws_of_the_null_lose_what_is_claimed() -> None:
     for name in ("text-order-0", "text-k-composition", "text-corner"):
         outcome = verdicts[name].null
         assert outcome is not None and outcome.n == 1 and not outcome.holds, name
-    for name in ("text-copying-rises", "text-local"):
+    for name in ("text-order-1-above-2", "text-local"):
         outcome = verdicts[name].null
         assert outcome is not None and outcome.n == 1000 and verdicts[name].verdict == HOLDS, name
+
+
+def test_one_trained_head_makes_the_mean_over_heads_rise() -> None:
+    data = dataset(0.9, 0.9)
+    data.copying[..., 0] -= 0.1
+    (found,) = (v for v in settled(data) if v.claim.id == "text-copying-rises")
+    assert found.verdict == WOULD_HOLD and found.null is not None
+    # One of two heads rises by 0.9.
+    assert found.null.n == found.null.holding and found.null.median == pytest.approx(0.45, abs=0.02)
 
 
 def test_heads_of_both_layers_must_copy() -> None:

@@ -8,7 +8,7 @@ from circuitax.records.estimate import Estimate
 from circuitax.records.record import Record
 from experiments.induction.text_induction.claims import CLAIMS
 from experiments.induction.text_induction.experiment import ARMS
-from experiments.induction.text_induction.measures import measure
+from experiments.induction.text_induction.measures import measure, nulls
 
 
 @pytest.fixture
@@ -57,9 +57,16 @@ def test_values_of_each_claim(data: xr.Dataset) -> None:
     assert measured["text-induction-one-layer"].value == pytest.approx(0.01)
     assert measured["text-induction-stays"].value == pytest.approx((0.5 + 0.75) / 2)
     assert measured["text-induction-ablation"].value == pytest.approx((1.3 + 1.5) / 2)
-    expected = data.loss.values[0, -1].mean() - 2.2
-    assert measured["text-induction-repeats"].value == pytest.approx(expected)
     assert {claim.quantity for claim in CLAIMS} <= set(measured)
+
+
+def test_what_a_primer_saves_on_all_tokens_alike_is_not_of_repeats(data: xr.Dataset) -> None:
+    assert found(data)["text-induction-repeats"].value == pytest.approx(0)
+    data.loss_new[1, -1] += 0.7
+    assert found(data)["text-induction-repeats"].value == pytest.approx(0.7)
+    data.loss_new[2, -1] += 0.4
+    (one_layer,) = nulls(Record(data))["mismatched"]["text-induction-repeats"]
+    assert one_layer.value == pytest.approx(0.4)
 
 
 def test_no_interval_of_a_score_goes_below_zero(data: xr.Dataset) -> None:

@@ -14,7 +14,7 @@ from circuitax.circuits.known.ground_truth import induction_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab
-from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
+from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
 from circuitax.records.null_samples import exchanged
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import roles
@@ -129,6 +129,11 @@ def test_nulls_tell_what_training_made_from_what_was_there(
     assert found["primed-previous"] == HOLDS
     everywhere = verdicts(attention=np.maximum(eight.attention, two_back))
     assert everywhere["primed-previous"] == WOULD_HOLD
-    # Every head attends to the match: so do those of the first layer.
-    alike = verdicts(top_is_match=0 * eight.top_is_match + 1)
-    assert (found["primed-attends"], alike["primed-attends"]) == (HOLDS, WOULD_HOLD)
+    # Every head of a layer attends to the match: so does one that is no induction head.
+    assert found["primed-attends"] == HOLDS
+    for layer in (0, 1):
+        alike = eight.top_is_match.where(eight.layer != layer, 1)
+        assert verdicts(top_is_match=alike)["primed-attends"] == WOULD_HOLD
+    # In seven places of ten, and not in six.
+    for share, verdict in ((0.71, HOLDS), (0.6, FAILS)):
+        assert verdicts(top_is_match=share * eight.top_is_match)["primed-attends"] == verdict

@@ -107,7 +107,7 @@ def test_nulls_tell_a_circuit_from_one_that_was_there_before(
         return {"order_loss": (("member", "order"), np.tile(by_order, (MEMBERS, 1)))}
 
     orders, more = losses(5.0, 3.0, 2.9), losses(5.0, 3.0, 2.5)
-    # Near no loss at all the second half of the lead saves little, whatever adds it.
+    # Near no loss at all the second half of the lead saves few nats, and is worth as much.
     alike = losses(5.0, 0.1, 0.0001)
     by_layer = np.tile([5, 4, 3, 2.95, 2.5], (MEMBERS, 1))
     first = {"first_order_loss": (("member", "selection"), by_layer)}
@@ -123,7 +123,7 @@ def test_nulls_tell_a_circuit_from_one_that_was_there_before(
     found, none = verdicts(nothing, orders, first, attends), verdicts(before, alike, first)
     assert {found[name] for name in names} == {HOLDS}
     assert {none[name] for name in names} == {WOULD_HOLD}
-    assert (found["order-1-above-2"], none["order-1-above-2"]) == (HOLDS, WOULD_HOLD)
+    assert (found["order-1-above-2"], none["order-1-above-2"]) == (HOLDS, FAILS)
     assert verdicts(nothing, more, first, attends)["order-1-above-2"] == FAILS
     # 0.05 of 1 is left of the first layer, which would be all of it if savings added up.
     assert found["layer-0-redundant"] == HOLDS
@@ -145,6 +145,24 @@ def test_two_orders_that_add_as_much_to_a_lead_share_it(known: dict[str, np.ndar
     leads = np.array([0.0, 2.0, 4.0])
     losses = np.log(1 + 11 * np.exp(-leads))
     data["order_loss"] = (("member", "order"), np.tile(losses, (MEMBERS, 1)))
-    np.testing.assert_allclose(measures._equal_leads(data).isel(member=0), losses, rtol=1e-6)
-    own = measure(Record(data)).estimates["order-1-above-2"]
-    assert own.value == pytest.approx((losses[1] - losses[2]) / (losses[0] - losses[1]))
+    assert measure(Record(data)).estimates["order-1-above-2"].value == pytest.approx(1)
+    alike = measures._second_adds(data, 1.0).order_loss
+    np.testing.assert_allclose(alike.isel(member=0), losses, rtol=1e-6)
+    parts = [measures._second_adds(data, part) for part in measures.SECOND_ADDS]
+    found = [measures._second_order(one).mean().item() for one in parts]
+    assert found == pytest.approx(measures.SECOND_ADDS)
+
+
+def test_the_induction_head_that_attends_is_chosen_by_its_cost(
+    known: dict[str, np.ndarray],
+) -> None:
+    data = members(0.9, known)
+    data["top_is_match"] = data.top_is_match.copy(data=np.zeros(data.top_is_match.shape))
+    data.top_is_match[:, 1, 0] = 1.0
+    found = []
+    for head in (0, 1):
+        cost = data.ablated_preserving.copy(data=np.zeros(data.ablated_preserving.shape))
+        cost[:, 1, head] = 1.0
+        record = Record(data.assign(ablated_preserving=cost))
+        found.append(measure(record).estimates["induction-attends"].value)
+    assert found == [1, 0]

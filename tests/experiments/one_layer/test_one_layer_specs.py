@@ -11,12 +11,14 @@ import xarray as xr
 from circuitax.data.text import TextSpec
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model
+from circuitax.records.claims import FAILS, HOLDS, settle
 from circuitax.records.record import Record
 from experiments.one_layer.neuron_tables import experiment as neuron_tables
 from experiments.one_layer.neuron_tables.measures import measure as measure_neurons
 from experiments.one_layer.one_layer_circuits import experiment as one_layer_circuits
 from experiments.one_layer.one_layer_circuits.additive import AdditiveTask
-from experiments.one_layer.one_layer_circuits.measures import measure
+from experiments.one_layer.one_layer_circuits.claims import CLAIMS
+from experiments.one_layer.one_layer_circuits.measures import measure, nulls
 from experiments.one_layer.one_layer_circuits.unless import UnlessTask
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -129,6 +131,21 @@ def test_one_layer_claims_without_their_precondition(
     assert {*found.unmet, *found.not_run} == unmet
     assert bool(found.not_run) == ("p_out" not in change and "bug_said" not in change)
     assert not unmet & set(found.estimates)
+
+
+def test_one_trained_head_of_four_does_not_make_heads_copy() -> None:
+    record = Record.load(RESULTS / "one_layer_circuits" / "accepted")
+    (claim,) = (claim for claim in CLAIMS if claim.id == "ov-copying-rise")
+    data = record.data
+    best = data.copying == data.copying.max("head")
+    alone = Record(data.assign(copying=data.copying.where(best, data.copying_at_init)))
+    own, one = (
+        settle([claim], measure(made).estimates, {}, None, nulls(made))[0]
+        for made in (record, alone)
+    )
+    assert (own.verdict, one.verdict) == (HOLDS, FAILS)
+    # Beside one trained head the untrained ones of other seeds make the median rise a little.
+    assert own.null is not None and own.null.median is not None and 0 < own.null.median < 0.25
 
 
 def test_a_unit_that_fires_for_nothing_counts_half() -> None:

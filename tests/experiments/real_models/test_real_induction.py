@@ -25,10 +25,11 @@ from experiments.real_models.real_induction.measures import (
 )
 from experiments.real_models.real_induction.nulls import (
     keys_over,
+    keys_over_without,
     of_other_writers,
     shares_with_less,
 )
-from experiments.real_models.real_induction.pairs import READINGS, places
+from experiments.real_models.real_induction.pairs import READINGS, heads_of, places
 from experiments.real_models.real_induction.reference import FIRST, ROWS, SCORES, TURN
 from experiments.real_models.real_induction.repeats import (
     KINDS,
@@ -241,25 +242,47 @@ def test_five_heads_stand_among_all_choices_of_their_layers() -> None:
     assert drawn.value == 3023 / 3024
 
 
-@pytest.mark.parametrize(("name", "other"), [("real-k-over-q", "Q"), ("real-k-composition", "V")])
-def test_the_best_writer_and_keys_over_others_stand_among_other_writers(
-    name: str, other: str
-) -> None:
+def test_keys_before_values_hang_on_no_single_writer() -> None:
+    data = planted().data
+    readers, writers = heads_of(data, "induction"), heads_of(data, "previous")
+    composed = np.random.default_rng(0).uniform(size=data.composition.shape)
+    data["composition"] = (data.composition.dims, composed)
+    alone = data.copy(deep=True)
+    for layer, head in writers:
+        for later, reader in readers:
+            if layer < later:
+                at = {"reading": "K", "layer": layer, "head": head, "reader_head": reader}
+                data.composition.loc[at | {"reader_layer": later}] = 2.0
+                if layer == 16:
+                    alone.composition.loc[at | {"reader_layer": later}] = 2.0
+    all_carry, one_carries = (estimates(x)["real-k-composition"].value for x in (data, alone))
+    assert all_carry >= 0.95 > one_carries
+    # Without it, what the other three have stands among the choices of three.
+    place = places(alone).transpose("reader", "writer", "reading")
+    kept = place.isel(writer=[i for i, (layer, _) in enumerate(writers) if layer not in (16, 19)])
+    own = float((kept.sel(reading="K") - kept.sel(reading="V")).mean())
+    (at,) = [i for i, (layer, _) in enumerate(writers) if layer == 16]
+    choices = keys_over_without(alone, "V")
+    assert choices.shape == (4, 8**4) and [layer for layer, _ in writers][3] == 19 and at < 3
+    assert one_carries == pytest.approx((choices[at] < own - 1e-12).mean())
+
+
+def test_the_best_writer_and_keys_over_others_stand_among_other_writers() -> None:
     data = planted().data
     composed = np.random.default_rng(0).uniform(size=data.composition.shape)
     data["composition"] = (data.composition.dims, composed)
-    place, choices, bests = places(data), keys_over(data, other), of_other_writers(data)
-    own = float((place.sel(reading="K") - place.sel(reading=other)).mean())
+    place, choices, bests = places(data), keys_over(data, "Q"), of_other_writers(data)
+    own = float((place.sel(reading="K") - place.sel(reading="Q")).mean())
     best = float(place.sel(reading="K").max("writer").mean())
     assert choices.shape == (8**4,)
     found = estimates(data)
-    assert found[name].value == pytest.approx((choices < own).mean())
+    assert found["real-k-over-q"].value == pytest.approx((choices < own).mean())
     assert found["real-k-best"].value == pytest.approx((bests < best).mean())
     # The first choice: of layers 16, 11, 2 and 1 the first head that is no writer; without 19.3.
     first = data.copy(deep=True)
     first["removed_head"][1] = [1, 0, 0, 3, 0]
     moved = places(first)
-    expected = float((moved.sel(reading="K") - moved.sel(reading=other)).mean())
+    expected = float((moved.sel(reading="K") - moved.sel(reading="Q")).mean())
     assert choices[0] == pytest.approx(expected)
     assert bests[0] == pytest.approx(float(moved.sel(reading="K").max("writer").mean()))
 

@@ -40,7 +40,8 @@ def test_the_losses_of_k_gons_are_the_exact_ones() -> None:
         weights = kgon_weights(k, 6, jnp.asarray(norm), jnp.asarray(bias), n_positive=6 - k)
         exact = float(one_hot_loss(weights))
         assert float(losses.sel(vertices=k)) == pytest.approx(exact, rel=1e-4)
-        assert nearest_kgon(exact * 1.015, losses) == k
+        assert nearest_kgon(exact * 1.004, losses) == k
+        assert nearest_kgon(exact * 1.006, losses) == -1
     assert nearest_kgon(0.08, losses) == -1
     assert kgon_losses(data, 5).sizes["vertices"] == 6
 

@@ -84,6 +84,7 @@ def test_pairs_of_neurons_count_once_and_only_where_two_weights_stand_out() -> N
     ("code", "verdict"),
     [
         ([[1, 1, -1], [1, -1, 1]], HOLDS),
+        ([[1, 1, -1], [-1, 1, 1]], FAILS),  # the most important is not positive in both
         ([[1, 1, 1], [1, -1, 1]], FAILS),  # two features alike
         ([[1, -1, -1], [1, -1, 1]], FAILS),  # a feature that no ReLU lets through
         ([[1, 1, -0.3], [1, -1, 1]], FAILS),
@@ -110,7 +111,8 @@ def test_three_features_are_a_code_of_two_neurons(code: list[list[float]], verdi
     )
     assert verdicts("toy_privileged", data, **NOTES)["privileged-code"] == verdict
     draws = toy_privileged.nulls(Record(data, NOTES))["random"]["privileged-code"]
-    assert len(draws) == toy_privileged.N_CODES and np.mean(draws) < 0.02
+    n = toy_privileged.N_CODES
+    assert len(draws) == 2 * n and np.mean(draws[:n]) < 0.02 and np.mean(draws[n:]) < 0.05
 
 
 NOTES: dict[str, Any] = {"init_std": 1e-3, "represented": 0.5}
@@ -182,6 +184,12 @@ def test_features_without_a_length_have_no_angle_that_counts() -> None:
     found = toy_correlated._seeds(data) | toy_correlated._neighbours(data)
     assert found["T8-correlated-seeds"].value == pytest.approx(7 / 8)
     assert (found["correlated-adjacent"].value, found["correlated-adjacent"].n) == (1, 5)
+    collapse = toy_correlated._three_pairs(data)
+    assert collapse["correlated-collapsed-p0.4"].value == 1
+    data.crowded_W.loc[{"crowded_density": 0.4}][:3, :, 5] *= 0.4
+    lost = toy_correlated._three_pairs(data)
+    assert lost["correlated-collapsed-p0.4"].value == pytest.approx(5 / 8)
+    assert lost["correlated-collapse-rises"] == collapse["correlated-collapse-rises"]
 
 
 def test_as_many_collapsed_pairs_as_printed_are_held_against_other_densities(
@@ -272,12 +280,12 @@ def test_halves_of_a_dimension_on_the_plateau_are_held_against_other_densities(
     monkeypatch.setattr(toy_geometry, "N_DRAWS", 1)
     notes = {"n_hidden": 4, "init_std": 1.0}
     notes["tolerances"] = {"represented": 0.5, "edge": 0.3, "spread": 0.05}
-    everywhere, few = of_halves(4, 20), of_halves(4, 20)
-    few["dimensionality"] = few.dimensionality.where(few.feature > 0, 0.1)
-    on_plateau = (few.inverse_density > 2.1) & (few.inverse_density < 3.6)
-    only = few.assign(dimensionality=few.dimensionality.where(on_plateau, 0.3))
-    most = only.assign(dimensionality=only.dimensionality.where(few.feature > 4, 0.1))
-    found = [verdicts("toy_geometry", one, **notes)["T6-half"] for one in (only, everywhere, most)]
+    everywhere = of_halves(4, 20)
+    on_plateau = (everywhere.inverse_density > 2.1) & (everywhere.inverse_density < 3.6)
+    only = everywhere.assign(dimensionality=everywhere.dimensionality.where(on_plateau, 0.3))
+    # An eighth of the features elsewhere is too many, though their median is at 1/2.
+    some = only.assign(dimensionality=only.dimensionality.where(only.feature > 0, 0.1))
+    found = [verdicts("toy_geometry", one, **notes)["T6-half"] for one in (only, everywhere, some)]
     assert found == [HOLDS, WOULD_HOLD, FAILS]
 
 
@@ -451,6 +459,19 @@ def test_an_onset_within_a_factor_of_two_is_held_against_any_after_the_bump() ->
         )
     for draws, bump in zip(found, (5, 50), strict=True):
         assert 0.3 * bump <= min(draws) and max(draws) <= 0.3 * 100
+
+
+def test_a_decay_that_leaves_a_fifth_of_a_bump_does_not_remove_it() -> None:
+    data, found = of_samples(2.0, 0.5).isel(decay=[0, 0]).assign_coords(decay=[0.01, 1.0]), []
+    noise = np.random.default_rng(1).normal(size=(8, 1)) / 100
+    weak = np.array([0.9, 1.0, 1.2, 1.3, 1.1, 0.6]) + noise
+    for left in (0.01, 0.2):
+        strong = np.where(weak > 1, 1 + left * (weak - 1), weak)
+        both = data.test_loss.copy(data=np.stack([weak, strong]))
+        notes = {"density": 0.05, "init_std": 0.1}
+        one = verdicts("toy_memorization", data.assign(test_loss=both), **notes)
+        found.append(one["memorization-decay"])
+    assert found == [HOLDS, FAILS]
 
 
 def of_subcomponents(cosine: float, start: float, alone: float) -> xr.Dataset:

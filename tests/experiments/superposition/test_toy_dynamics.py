@@ -230,7 +230,12 @@ def test_kinks_of_another_seed_or_of_a_smooth_loss_are_nulls() -> None:
     (drops,) = nulls["false world"]["dynamics-drops"]
     assert drops.value > 0.9
     assert nulls["permuted"]["dynamics-regimes"][0].value < 1
-    assert np.mean([draw.value for draw in nulls["permuted"]["dynamics-plane"]]) < 0.5
+    planes = [draw.value for draw in nulls["random"]["dynamics-plane"]]
+    mixed, turned = planes[: measures.N_DRAWS], planes[measures.N_DRAWS :]
+    assert np.mean(mixed) < 0.5
+    # A direction is within 15 degrees of upright on another by the sine of that angle.
+    assert len(turned) == measures.N_DRAWS
+    assert np.mean(turned) == pytest.approx(np.sin(np.radians(15)), abs=0.2)
     mixed = nulls["permuted"]["dynamics-across"]
     assert np.mean([draw.value for draw in mixed]) == pytest.approx(6 / 15, abs=0.2)
     (sudden,) = nulls["false world"]["dynamics-sudden"]
