@@ -63,7 +63,7 @@ def test_the_newest_run_with_its_own_defaults_is_kept(
     assert "twin.json" in json.loads((kept / "manifest.json").read_text())["sha256"]
     chapter = (results / "gallery" / "further.md").read_text()
     assert "../house_walk/accepted/figures/path.png" in chapter
-    assert f"[{plain.name}](house_walk/accepted)" in (results / "CLAIMS.md").read_text()
+    assert f"[{plain.name}](../house_walk/accepted)" in (results / "claims/code.md").read_text()
     assert plain in finished_runs("house_walk") and kept not in finished_runs("house_walk")
     assert before == {path.name: path.read_bytes() for path in (plain / "figures").iterdir()}
     picture = (kept / "figures/path.png").read_bytes()

@@ -27,7 +27,7 @@ def test_from_acceptance_to_the_pages(
     assert accept.main(["settle=yes"]) == 0
     said = "the present code gives the same tiny run, bit by bit (checked at"
     assert said in (results / "gallery" / "further.md").read_text()
-    assert said in (results / "CLAIMS.md").read_text()
+    assert said in (results / "claims/code.md").read_text()
 
     name, (_, values, kind) = next(row for row in case["digest"].items() if row[1][1])
     case["digest"][name] = ["0" * 16, [x + 1 for x in values], kind]

@@ -480,11 +480,14 @@ def test_a_first_optimum_is_timed_and_the_second_process_reads_what_the_first_co
     tmp_path: Path,
 ) -> None:
     size = first_optimum.Size(n_features=2, n_hidden=1, n_cells=2, n_restarts=2)
-    cold, warm = (first_optimum.first_optimum(size, tmp_path) for _ in range(2))
+    cold = first_optimum.first_optimum(size, tmp_path)
+    kept = {path.name for path in tmp_path.rglob("*-cache")}
+    warm = first_optimum.first_optimum(size, tmp_path)
     for each in (cold, warm):
         assert each.whole > each.call > each.tracing + each.compiling > each.compiling > 0
         assert 0 < each.again < each.call
-    assert any(tmp_path.iterdir()) and warm.compiling < cold.compiling / 2
+    # All that the second needs is there: it writes no program of its own.
+    assert kept and {path.name for path in tmp_path.rglob("*-cache")} == kept
 
 
 def test_parts_of_a_first_optimum_add_up(monkeypatch: pytest.MonkeyPatch) -> None:

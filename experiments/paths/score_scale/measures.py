@@ -41,7 +41,7 @@ def nulls(record: Record) -> Nulls:
     ]
     return {
         "permuted": {"scale-trains": trains},
-        "false world": {"scale-saturates": levels},
+        "false world": {"scale-saturates": levels or [None]},
     }
 
 
