@@ -22,9 +22,7 @@ DRIFT = Null(
     "false world",
     "every D_i drifts evenly from its first value to its last, until its seed's last crossing",
 )
-ALIGNED = Null(
-    "mismatched", "each seed has the kinks of the next, or of a later one, aligned as the others"
-)
+OTHER_OPENING = Null("mismatched", "each seed has the opening of the next, or of a later one")
 OTHER_SEED = Null("mismatched", "each seed has the kinks of the next, or of a later one")
 SMOOTH = Null(
     "false world",
@@ -184,13 +182,13 @@ CLAIMS = (
         explanation="A few coincidences make the mean: the median is 1.24, and in 31 % of seeds "
         "their own kink is nearer",
     ),
-    replace(KINKS, n=8, null=ALIGNED).claim(
+    replace(KINKS, n=8, null=OTHER_OPENING).claim(
         "dynamics-kink-opening-fine",
         "A kink of the loss, of pieces within 0.5 % of the range, marks where sets begin to open "
-        "(distance to the nearest kink of its own loss over that to those of other networks, "
-        "aligned where log loss has half fallen, geometric mean of seeds)",
+        "(distance to the nearest kink of its own loss over that to those of other networks, as "
+        "they are or aligned where log loss has half fallen: the greater geometric mean of seeds)",
         at_most(1),
-        "a relation: networks open at about the same time after their loss has half fallen, so "
-        "that kinks of others, once aligned, are near too",
+        "a relation: networks open at about the same time, and at about the same time after their "
+        "loss has half fallen, so that kinks of others are near too",
     ),
 )

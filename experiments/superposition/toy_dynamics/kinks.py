@@ -54,6 +54,13 @@ def kinks(x: ArrayLike, y: ArrayLike, *, tolerance: float = 0.02, most: int = 12
     return places[inner]
 
 
+def half_fallen(x: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """Where the logarithms of losses ``[x, ...]`` have half fallen, as numbers of ``x``."""
+    log = np.log(loss)
+    found: np.ndarray = x[(log <= (log[0] + log[-1]) / 2).argmax(axis=0)]
+    return found
+
+
 def smooth_fall(x: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """An exponential fall from the first to the last loss that is halfway when this one is.
 

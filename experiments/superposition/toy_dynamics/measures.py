@@ -15,7 +15,7 @@ from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
 from experiments.superposition.toy_dynamics.claims import CLAIMS
-from experiments.superposition.toy_dynamics.kinks import kinks, smooth_fall
+from experiments.superposition.toy_dynamics.kinks import half_fallen, kinks, smooth_fall
 from experiments.superposition.toy_dynamics.sets import (
     SIZE,
     across,
@@ -333,20 +333,22 @@ def _plane(data: xr.Dataset) -> Estimate:
 def _openings(
     data: xr.Dataset, coarse: list[np.ndarray], fine: list[np.ndarray], shift: int = 0
 ) -> dict[str, Estimate]:
-    """Distance of kinks to an opening, where each seed has the kinks of one ``shift`` later."""
+    """Distance of kinks to an opening, the seed one ``shift`` later having the one or the other."""
+    opens = np.roll(onset(data), -shift)
+    half = half_fallen(data.set_step.values, data.set_loss.values)
     near = {
-        "": _near_opening(data, coarse, shift),
-        "-fine": _near_opening(data, fine, shift, half_fallen(data)),
+        "": [_near_opening(data, coarse, shift)],
+        "-fine": [_near_opening(data, fine, 0, zero, opens) for zero in (0.0, half)],
     }
     return {
-        f"dynamics-kink-opening{grain}": geometric_estimate(rows)
+        f"dynamics-kink-opening{grain}": max(map(geometric_estimate, rows), key=lambda e: e.value)
         for grain, rows in near.items()
-        if len(rows) >= 2
+        if min(map(len, rows)) >= 2
     }
 
 
 def _mismatched(data: xr.Dataset) -> dict[str, Draws]:
-    """Kinks of other seeds: those of the next one, of the one after it, and so on."""
+    """Kinks, or openings, of other seeds: of the next one, of the one after it, and so on."""
     coarse, fine = loss_kinks(data, COARSE), loss_kinks(data)
     found: dict[str, list[Estimate | None]] = {}
     for shift in range(1, min(N_DRAWS + 1, data.sizes["seed"])):
@@ -372,21 +374,19 @@ def _untrained(
     }
 
 
-def half_fallen(data: xr.Dataset) -> np.ndarray:
-    """Step at which the logarithm of a loss has half fallen, ``[seed]``."""
-    log = np.log(data.set_loss.values)
-    return _first(data.set_step.values, log <= (log[0] + log[-1]) / 2)
-
-
 def _near_opening(
-    data: xr.Dataset, found: list[np.ndarray], shift: int, since: np.ndarray | float = 0.0
+    data: xr.Dataset,
+    found: list[np.ndarray],
+    shift: int,
+    since: np.ndarray | float = 0.0,
+    begins: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Log of the distance from `onset` to a kink over those to others' kinks, one a seed.
+    """Log of the distance from `onset`, or ``begins``, to a kink over those to others' kinks.
 
-    Times of each seed are counted from its own in ``since``.
+    One a seed; its times are counted from its own in ``since``.
     """
     steps, zeros = data.set_step.values, since + np.zeros(len(found))
-    opens = onset(data) - zeros
+    opens = (onset(data) if begins is None else begins) - zeros
     # A distance below half a measurement is not known.
     least = 0.5 * (steps[1] - steps[0])
     rows = (row - zero for row, zero in zip(found, zeros, strict=True))

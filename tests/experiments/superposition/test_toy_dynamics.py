@@ -150,7 +150,7 @@ def test_kinks_are_counted_from_the_half_fall_of_their_own_loss() -> None:
     late.set_W[10:] = data.set_W.values[:-10]
     late.set_loss[10:], late.set_loss[:10] = data.set_loss.values[:-10], data.set_loss.values[0]
     both = xr.concat([data.isel(seed=[0]), late.isel(seed=[0])], "seed")
-    half = measures.half_fallen(both)
+    half = kinks.half_fallen(both.set_step.values, both.set_loss.values)
     assert np.diff(half) == pytest.approx([600], abs=60)
     at = measures.onset(both)
     rows = [np.array([step - 120]) for step in at]
