@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import xarray as xr
@@ -78,19 +78,21 @@ def of_other_writers(data: xr.Dataset) -> np.ndarray:
 
 def keys_over(data: xr.Dataset, reading: str) -> np.ndarray:
     """Share through keys less that through queries or values, of the same choices of writers."""
-    other = READINGS.index(reading)
-    chosen = itertools.product(*_other_writers(data, lambda ranks: ranks[K] - ranks[other]))
-    return np.array([np.nanmean(differences) for differences in chosen])
+    return np.array([np.nanmean(each) for each in _keys_less(data, reading)])
 
 
 def keys_over_without(data: xr.Dataset, reading: str) -> np.ndarray:
     """That of the same choices with each writer left out in turn, ``[writer, choice]``."""
-    other = READINGS.index(reading)
-    chosen = itertools.product(*_other_writers(data, lambda ranks: ranks[K] - ranks[other]))
-    rows = np.array([np.stack(differences) for differences in chosen])
+    rows = np.array([np.stack(each) for each in _keys_less(data, reading)])
     return np.stack(
         [np.nanmean(np.delete(rows, i, axis=1), axis=(1, 2)) for i in range(rows.shape[1])]
     )
+
+
+def _keys_less(data: xr.Dataset, reading: str) -> Iterator[tuple[np.ndarray, ...]]:
+    """Of each choice of other writers, that difference for each reader, by the writer."""
+    other = READINGS.index(reading)
+    return itertools.product(*_other_writers(data, lambda ranks: ranks[K] - ranks[other]))
 
 
 def _other_writers(data: xr.Dataset, of: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
