@@ -3,10 +3,12 @@
 import jax
 
 from circuitax.cores import n_cores
+from circuitax.lab.compilation import multiply_in_float32
 from experiments.benchmarks.table import main
 
 if __name__ == "__main__":
     # One device a core: what asks for a mesh trains members side by side, the rest uses the first.
     # Here, since a process that has computed already cannot have more devices.
     jax.config.update("jax_num_cpu_devices", n_cores())
+    multiply_in_float32()
     main()

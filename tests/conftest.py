@@ -57,9 +57,13 @@ import jaxtyping
 import numpy as np
 import pytest
 
+from circuitax.lab.compilation import multiply_in_float32
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # As in `cores.one_device_a_core`.
 jax.config.update("jax_cpu_enable_async_dispatch", False)
+# As commands do; a GPU or TPU would round the factors of products.
+multiply_in_float32()
 
 hypothesis.settings.register_profile(
     "circuitax",

@@ -12,12 +12,14 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from circuitax.commands import job
 from circuitax.lab import compilation
 from circuitax.lab.compilation import (
     compile_seconds,
     covered,
     footprint,
     keep_compiled_code,
+    multiply_in_float32,
     processor,
 )
 
@@ -43,6 +45,25 @@ def test_a_quick_compilation_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
         for name, value in before.items():
             jax.config.update(name, value)
         compilation_cache.reset_cache()
+
+
+@pytest.mark.parametrize("given", [None, "tensorfloat32"])
+def test_products_keep_all_bits_unless_someone_asks_for_less(given: str | None) -> None:
+    before = jax.config.values["jax_default_matmul_precision"]
+    try:
+        jax.config.update("jax_default_matmul_precision", given)
+        multiply_in_float32()
+        text = jax.jit(lambda x: x @ x).lower(jnp.eye(3) + 1).as_text()
+    finally:
+        jax.config.update("jax_default_matmul_precision", before)
+    assert ("precision = [HIGHEST, HIGHEST]" in text) == (given is None)
+
+
+def test_every_command_that_compiles_multiplies_in_float32() -> None:
+    commands = [path.read_text() for path in Path(job.__file__).parent.glob("*.py")]
+    compiling = [text for text in commands if "keep_compiled_code(" in text]
+    assert len(compiling) == 4
+    assert all("multiply_in_float32()" in text for text in compiling)
 
 
 def test_spans_count_once() -> None:

@@ -120,11 +120,12 @@ def _explain(options: dict[str, Any]) -> None:
     import jax
 
     from circuitax.display.explanation_page import explanation_page
-    from circuitax.lab.compilation import keep_compiled_code
+    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
     from circuitax.records.store import write_text
 
     began = time.monotonic()
     keep_compiled_code(checkout() / ".cache")
+    multiply_in_float32()
     double = run_folder is not None and provenance(run_folder)["dtype"] == "float64"
     # A terminal shows what the half minute of a first call goes to.
     with jax.enable_x64(double), tqdm(bar_format="{desc}", leave=False, disable=None) as stage:

@@ -68,7 +68,7 @@ def _write(options: dict[str, Any]) -> None:
 
     from circuitax.kernel.keys import derive
     from circuitax.kernel.sampling import Sampling
-    from circuitax.lab.compilation import keep_compiled_code
+    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
     from circuitax.lab.language_model import (
         continuations,
         open_language_model,
@@ -89,6 +89,7 @@ def _write(options: dict[str, Any]) -> None:
         )
     facts = provenance(run)
     keep_compiled_code(checkout() / ".cache")
+    multiply_in_float32()
     with jax.enable_x64(facts["dtype"] == "float64"):
         model = open_language_model(run, options["model"], options["member"], options["step"])
         prompt = read_prompt(model, options["PROMPT"])

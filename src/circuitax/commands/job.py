@@ -24,7 +24,11 @@ from circuitax.config.scale import Reuse
 from circuitax.data.cache import CacheError
 from circuitax.data.corpus import TextError
 from circuitax.lab.busy import Busy
-from circuitax.lab.compilation import compile_seconds, keep_compiled_code
+from circuitax.lab.compilation import (
+    compile_seconds,
+    keep_compiled_code,
+    multiply_in_float32,
+)
 from circuitax.lab.conduct import Outcome, conduct
 from circuitax.lab.loop import Diverged
 from circuitax.lab.places import about_the_place
@@ -131,6 +135,7 @@ def compute(
         if planned is None:
             planned = from_config(config, overrides, discover())
         keep_compiled_code(checkout() / ".cache")
+        multiply_in_float32()
         command = typed_command("experiments.run", overrides)
         same = alike(planned, _say) if planned.settings.reuse is Reuse.twin else frozenset()
         for line in reasons(planned, same):

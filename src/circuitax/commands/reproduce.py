@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from circuitax.commands.options import YES_NO, Command, Option, n_jobs, refuse, wanted
 from circuitax.commands.status import BUSY, DONE, REUSED
 from circuitax.commands.suite import Result, Suite
@@ -286,7 +288,10 @@ class _Pages:
                 self._add(self.here, item.name, item.run)
                 self._asked.add(item.name)
         for runs in (self._accepted, self.here):
-            for name, run in list(runs.items()):
+            # Minutes where libraries are of other versions than those that settled them.
+            for name, run in tqdm(
+                list(runs.items()), "settling claims", delay=3, leave=False, disable=None
+            ):
                 try:
                     settle_run(run, self._entries[name])
                 except ValueError as error:  # damaged, or changed claims, since it was added

@@ -211,9 +211,10 @@ def _compiled() -> Iterator[None]:
     """Context that caches compiled code on disk, and releases it afterwards."""
     import jax  # not for --help
 
-    from circuitax.lab.compilation import keep_compiled_code
+    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
 
     keep_compiled_code(checkout() / ".cache")
+    multiply_in_float32()
     try:
         yield
     finally:

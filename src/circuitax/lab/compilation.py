@@ -1,4 +1,4 @@
-"""Compiled code: compile times, a cache on disk, and its release in long-lived processes."""
+"""Compiled code: compile times, precision, a cache on disk, and release in long-lived processes."""
 
 import ctypes
 import gc
@@ -135,6 +135,17 @@ def keep_compiled_code(folder: Path) -> Path:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     return target
+
+
+def multiply_in_float32() -> None:
+    """Multiply float32 matrices in float32 on every device, unless a setting of JAX says how.
+
+    By default a GPU rounds the factors to TF32 (11 bits) and a TPU to bfloat16 (8 bits): on an H200
+    sums of paths closed to 6e-4 and not to 1e-6. A CPU computes in float32 either way.
+    ``JAX_DEFAULT_MATMUL_PRECISION=tensorfloat32`` keeps the faster products.
+    """
+    if jax.config.values["jax_default_matmul_precision"] is None:
+        jax.config.update("jax_default_matmul_precision", "highest")
 
 
 def processor() -> str:
