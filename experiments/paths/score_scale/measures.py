@@ -14,6 +14,8 @@ from circuitax.records.shared_exam import widened
 
 # What the 32 texts that all seeds share have of the variance (docs/checks.md).
 OF_TEXTS = {"scale-trains": 0.97, "scale-saturates": 0.52}
+# Shares of the Jacobian with the scale at which falls of the null end.
+FLOORS = (0.15, 0.18)
 
 
 def measure(record: Record) -> Measured:
@@ -38,6 +40,9 @@ def nulls(record: Record) -> Nulls:
     levels = [
         widened(_saturation(_levelled(raw, scaled, at), scaled), OF_TEXTS)["scale-saturates"]
         for at in range(1, raw.sizes["width"] - 1)
+    ] + [
+        widened(_saturation(_floored(raw, scaled, floor), scaled), OF_TEXTS)["scale-saturates"]
+        for floor in FLOORS
     ]
     return {
         "permuted": {"scale-trains": trains},
@@ -58,6 +63,17 @@ def _levelled(raw: xr.Dataset, scaled: xr.Dataset, at: int) -> xr.Dataset:
     stays = ratio.isel(width=at) / ratio
     later = raw.width > raw.width[at]
     return raw.assign(jacobian=raw.jacobian * xr.where(later, stays, 1))
+
+
+def _floored(raw: xr.Dataset, scaled: xr.Dataset, floor: float) -> xr.Dataset:
+    """Models without the scale whose mean ratio to those with it nears a floor at the last width.
+
+    What is above the floor falls by the same factor as in the step before.
+    """
+    ratio = raw.jacobian.mean("member") / scaled.jacobian.mean("member")
+    before, last = (ratio.isel(width=i) - floor for i in (-3, -2))
+    ends = (floor + last**2 / before) / ratio
+    return raw.assign(jacobian=raw.jacobian * xr.where(raw.width == raw.width[-1], ends, 1))
 
 
 def _slopes(part: xr.Dataset, name: str) -> np.ndarray:

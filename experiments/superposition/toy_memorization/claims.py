@@ -30,7 +30,8 @@ FEW_POINTS = Null("mismatched", "the sizes T of 8 and fewer in the place of the 
 MORE = Null(
     "false world",
     "six, seven or eight features in the place of the five, as a regular polygon at the largest T; "
-    "three to eight at T = 8, and no others there; and the sizes T shuffled within each set",
+    "three to eight at T = 8, and no others there; the sizes T shuffled within each set; and all "
+    "features with their norms in random directions",
 )
 ANYWHERE = Null("random", "an onset anywhere from the bump to the largest T, even in log T")
 NO_BUMP = Null(
@@ -108,11 +109,11 @@ CLAIMS = (
     PAPER.claim(
         "memorization-no-features",
         "Few samples leave features without the dimensions that many samples give five of them "
-        "(the lesser rise, from T = 8 to the largest T, of the fifth largest D_f above the sixth "
-        "and of the mean D_f weighted by itself)",
+        "(the least rise, from T = 8 to the largest T, of the fifth largest D_f above the sixth, "
+        "of the mean D_f weighted by itself, and of a quarter of the five-fold order of angles)",
         at_least(0.1),
-        "a quarter of a pentagon's 2/5; with a sixth feature like the five the first has none, and "
-        "from a polygon of few features the second",
+        "a quarter of a pentagon's 2/5; with a sixth feature like the five the first has none, "
+        "from a polygon of few features the second, and in directions at random the third",
         printed="with few points the features are in disorder, with many five form a pentagon; no "
         "number",
         null=MORE,

@@ -55,6 +55,7 @@ def nulls(record: Record) -> Nulls:
         *(_polygons(data, corners, many, alone=False) for corners in MORE_CORNERS),
         *(_polygons(data, corners, few, alone=True) for corners in SOME_CORNERS),
         *sizes,
+        *(_turned(data, np.random.default_rng(N_DRAWS + i)) for i in range(N_DRAWS)),
     ]
     removed: dict[str, Draws] = {}
     if data.sizes["decay"] > 1:
@@ -205,16 +206,37 @@ def _of_five(data: xr.Dataset, alone: bool = False) -> Estimate | None:
 
 
 def _set_apart(data: xr.Dataset) -> np.ndarray:
-    """The lesser rise of two numbers from the larger of the few T to the largest, ``[dataset]``.
+    """The least rise of three numbers from the larger of the few T to the largest, ``[dataset]``.
 
     By how much the fifth largest D_f is above the sixth, which are alike in a polygon of more than
-    five; and ``sum D_f^2 / sum D_f``, which is 2/k for k features that are a polygon.
+    five; ``sum D_f^2 / sum D_f``, which is 2/k for k features that are a polygon; and a quarter of
+    the five-fold order ``|sum n_f^2 exp(5 i angle_f)| / sum n_f^2``, 1 for a pentagon.
     """
-    at = data.isel(decay=0).sel(points=[FEW[-1], data.points.values[-1]]).feature_dimension
-    D = np.sort(at.transpose("points", "dataset", "feature").values)
+    at = data.sel(points=[FEW[-1], data.points.values[-1]])
+    D = np.sort(at.isel(decay=0).feature_dimension.transpose("points", "dataset", "feature").values)
     gap = D[..., -CORNERS] - D[..., -CORNERS - 1]
     size = (D**2).sum(axis=-1) / np.maximum(D.sum(axis=-1), np.finfo(float).tiny)
-    return np.minimum(gap[1] - gap[0], size[1] - size[0])
+    x, y = at.W.transpose("hidden", "points", "dataset", "feature").values.astype(float)
+    squares = x**2 + y**2
+    turns = squares * np.exp(1j * CORNERS * np.arctan2(y, x))
+    order = np.abs(turns.sum(axis=-1)) / np.maximum(squares.sum(axis=-1), np.finfo(float).tiny)
+    return np.min([gap[1] - gap[0], size[1] - size[0], (order[1] - order[0]) / 4], axis=0)
+
+
+def _turned(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The data where all features at the larger of the few T and the largest lie anywhere."""
+    points = [FEW[-1], data.points.values[-1]]
+    W = data.W.transpose("points", "dataset", "hidden", "feature").copy()
+    dimensions = data.feature_dimension.copy()
+    for T in points:
+        norm = np.linalg.norm(W.sel(points=T).values, axis=1, keepdims=True)
+        angle = rng.uniform(0, 2 * np.pi, norm.shape)
+        turned = norm * np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
+        W.loc[{"points": T}] = turned
+        dimensions.loc[{"points": T}] = xr.DataArray(
+            dimensionalities(turned), dims=("dataset", "feature")
+        )
+    return data.assign(W=W, feature_dimension=dimensions)
 
 
 def _polygons(data: xr.Dataset, corners: int, points: int, alone: bool) -> xr.Dataset:
@@ -230,8 +252,12 @@ def _polygons(data: xr.Dataset, corners: int, points: int, alone: bool) -> xr.Da
     W = np.zeros_like(W) if alone else W
     np.put_along_axis(W, longest, radius * np.stack([np.cos(angle), np.sin(angle)]), axis=-1)
     changed = xr.DataArray(dimensionalities(W), dims=("dataset", "feature"))
-    kept = data.feature_dimension.where(data.points != points, changed)
-    return data.assign(feature_dimension=kept)
+    weights = xr.DataArray(W, dims=("dataset", "hidden", "feature"))
+    other = data.points != points
+    return data.assign(
+        feature_dimension=data.feature_dimension.where(other, changed),
+        W=data.W.where(other, weights),
+    )
 
 
 def is_pentagon(W: np.ndarray) -> bool:

@@ -18,10 +18,12 @@ from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.shared.transitions import transitions
 from experiments.superposition.toy_perturbed.claims import CLAIMS
 
-# The perturbed feature is represented when its norm is above this: then the solution is a pentagon.
+# A feature is represented when its norm is above this.
 REPRESENTED = 0.5
+# A quarter of 72 degrees, by which the gaps of a pentagon may be uneven.
+UNEVEN = 18.0
 # Two features of a digon are at least this nearly opposite: their cosine.
-ANTIPODAL = -0.9
+ANTIPODAL = -0.99
 N_DRAWS, N_BENDS = 40, 1000
 DIGONS, PENTAGON = 0, 1
 RATIOS = (0.3, 0.4, 4.0)
@@ -42,12 +44,13 @@ def measure(record: Record) -> Measured:
     if _wanted(record):
         at = exact_crossing(data)
         found = _exact(data, at) | _trained(data, at) | _bends(data)
+        found["perturbed-both"] = _both(data)
     reason = "this run has other ratios or densities, or networks that diverged"
     return Measured(found, {}, unmet_rest(CLAIMS, found, reason))
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: networks at their start, crossings shuffled, other steps of ratios."""
+    """Draws of the nulls: starts, random directions, crossings shuffled, other steps of ratios."""
     data = record.data
     if not _wanted(record):
         return {}
@@ -55,7 +58,6 @@ def nulls(record: Record) -> Nulls:
     rngs = [np.random.default_rng(i) for i in range(N_BENDS)]
     weights = (normal_weights(rng, std, *data.W.shape) for rng in rngs)
     starts = [data.assign(W=data.W.copy(data=W)) for W in weights]
-    trained = [_trained(start, at) for start in starts[:N_DRAWS]]
     bends = [_bends(start) for start in starts]
     base, rng = base_crossings(data), np.random.default_rng(0)
     base = base[np.isfinite(base)]
@@ -70,10 +72,8 @@ def nulls(record: Record) -> Nulls:
             **rises,
             "perturbed-trained": [_trained(each, at)["perturbed-trained"] for each in unordered],
         },
-        "untrained": {
-            **{name: [draw.get(name) for draw in trained] for name in trained[0]},
-            **{name: [draw.get(name) for draw in bends] for name in BENT},
-        },
+        "untrained": {name: [draw.get(name) for draw in bends] for name in BENT},
+        "random": {"perturbed-both": [_both(_turned(data, rng)) for rng in rngs]},
         "mismatched": {
             "perturbed-first-order": [_step(data, i) for i in elsewhere],
             "perturbed-slopes": turns or [None],
@@ -107,9 +107,19 @@ def base_crossings(data: xr.Dataset) -> np.ndarray:
     return np.array(found)
 
 
-def is_pentagon(data: xr.Dataset) -> np.ndarray:
-    """Whether a trained network represents all five features, ``[seed, ratio]``."""
+def has_all_five(data: xr.Dataset) -> np.ndarray:
+    """Whether a network represents all five features, ``[seed, ratio]``."""
     return (np.linalg.norm(data.W.values, axis=2) > REPRESENTED).all(axis=-1)
+
+
+def is_pentagon(data: xr.Dataset) -> np.ndarray:
+    """Whether a network represents all five features, in even gaps, ``[seed, ratio]``."""
+    W = data.W.values
+    directions = np.sort(np.degrees(np.arctan2(W[:, :, 1], W[:, :, 0])), axis=-1)
+    gaps = np.diff(directions, append=directions[..., :1] + 360, axis=-1)
+    even = (np.abs(gaps - 72) <= UNEVEN).all(axis=-1)
+    found: np.ndarray = has_all_five(data) & even
+    return found
 
 
 def is_digons(data: xr.Dataset) -> np.ndarray:
@@ -167,7 +177,7 @@ def _exact_step(data: xr.Dataset, at: float) -> int:
     return int(np.searchsorted(data.exact_ratio.values, at)) - 1
 
 
-@measures("perturbed-both", "perturbed-first-order", "perturbed-trained")
+@measures("perturbed-first-order", "perturbed-trained")
 def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """Branches of the trained networks."""
     pentagon = is_pentagon(data)
@@ -176,10 +186,23 @@ def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
         "perturbed-trained": best_estimate(data.loss.transpose("seed", "ratio").values, agree),
     }
     found["perturbed-first-order"] = _step(data, _at_crossing(data, at))
-    here = data.ratio.values.tolist().index(0.3)
-    kinds = np.stack([is_digons(data)[:, here], pentagon[:, here]])
-    found["perturbed-both"] = share_estimate(kinds[kinds.sum(axis=1).argmin()])
     return found
+
+
+@measures("perturbed-both")
+def _both(data: xr.Dataset) -> Estimate:
+    """Share of the rarer kind among the seeds at ratio 0.3."""
+    cell = data.sel(ratio=[0.3])
+    kinds = np.stack([is_digons(cell)[:, 0], is_pentagon(cell)[:, 0]])
+    return share_estimate(kinds[kinds.sum(axis=1).argmin()])
+
+
+def _turned(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The networks with their norms, in random directions."""
+    norm = np.linalg.norm(data.W.values, axis=2, keepdims=True)
+    angle = rng.uniform(0, 2 * np.pi, norm.shape)
+    turned = norm * np.concatenate([np.cos(angle), np.sin(angle)], axis=2)
+    return data.assign(W=data.W.copy(data=turned))
 
 
 def _at_crossing(data: xr.Dataset, at: float) -> int:
@@ -196,11 +219,11 @@ def _step(data: xr.Dataset, i: int) -> Estimate:
 
 @measures("perturbed-denser", "perturbed-sparser")
 def _bends(data: xr.Dataset) -> dict[str, Estimate]:
-    """The perturbed feature's gap that bends less, in all pentagons, less the even one."""
+    """The perturbed feature's gap that bends less, where all five are, less the even one."""
     found = {}
     for name, (ratio, less_bent) in BENT.items():
         cell = data.sel(ratio=[ratio])
-        gaps = [less_bent(own_gaps(W)) - 72 for W in cell.W.values[:, 0][is_pentagon(cell)[:, 0]]]
+        gaps = [less_bent(own_gaps(W)) - 72 for W in cell.W.values[:, 0][has_all_five(cell)[:, 0]]]
         if len(gaps) > 1:
             found[name] = mean_estimate(gaps)
     return found

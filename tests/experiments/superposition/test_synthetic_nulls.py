@@ -389,15 +389,20 @@ def test_five_features_alone_have_two_fifths_each() -> None:
 
 def test_five_features_have_dimensions_with_many_samples_and_not_with_few() -> None:
     data, found = of_samples(2.0, 0.5), []
-    for n_features, fewest in ((5, 100), (4, 100), (6, 100), (5, 3)):
+    square = xr.zeros_like(data.W)
+    square[..., :4] = polar(np.pi / 2 * np.arange(4))
+    of_few = data.assign(W=data.W.where(data.points >= 100, square))
+    # A square has no five-fold order: the last world has the dimensions and not the directions.
+    worlds = ((of_few, 5, 100), (of_few, 4, 100), (of_few, 6, 100), (of_few, 5, 3))
+    for world, n_features, fewest in (*worlds, (data.assign(W=square), 5, 100)):
         share = np.where(np.arange(20) < n_features, 0.3, 0.05)
-        many = (data.points >= fewest) & xr.ones_like(data.test_loss, bool)
+        many = (world.points >= fewest) & xr.ones_like(world.test_loss, bool)
         D = many * xr.DataArray(share, dims="feature") + 0.05 * ~many
-        record = Record(data.assign(feature_dimension=D), {"density": 0.05})
+        record = Record(world.assign(feature_dimension=D), {"density": 0.05})
         one = ENTRIES["toy_memorization"].load_measure()(record).estimates
         found.append(one["memorization-no-features"].value)
     # Weighted by itself the mean dimension is 0.217 with five of 0.3, and 0.05 with few samples.
-    assert found == pytest.approx([0.4875 / 2.25 - 0.05, 0, 0, 0])
+    assert found == pytest.approx([0.4875 / 2.25 - 0.05, 0, 0, 0, 0])
 
 
 def test_five_features_are_held_against_more_of_them() -> None:

@@ -301,22 +301,32 @@ def test_shares_of_polytopes_stack_to_one_where_any_feature_is_represented() -> 
 
 def test_digons_are_two_antipodal_pairs_without_the_last_feature() -> None:
     pairs = np.array([[1.0, 0, -0.9, 0.02, 0.1], [0, 1, 0.02, -1.1, 0.1]])
+    bent = np.array([[1.0, 0, -0.9, 0.3, 0.1], [0, 1, 0.3, -1.1, 0.1]])
     crossed = np.array([[1.0, 0, -0.9, 0.8, 0.1], [0, 1, 0.02, -0.8, 0.1]])
     with_last = pairs + np.array([[0, 0, 0, 0, 0.6], [0, 0, 0, 0, 0.6]])
     two = pairs * np.array([1, 1, 1, 0.1, 1])
-    W = np.stack([pairs, crossed, with_last, two])[:, None]
+    W = np.stack([pairs, crossed, with_last, two, bent])[:, None]
     data = xr.Dataset({"W": (("seed", "ratio", "hidden", "feature"), W)})
     found = toy_perturbed_measures.is_digons(data)[:, 0]
-    assert found.tolist() == [True, False, False, False]
+    assert found.tolist() == [True, False, False, False, False]
+
+
+def test_a_pentagon_has_five_features_in_even_gaps() -> None:
+    even = np.radians(72 * np.arange(5) + [0, 10, 0, 0, 0])
+    uneven = np.radians(72 * np.arange(5) + [0, 25, 0, 0, 0])
+    W = np.stack([np.stack([np.cos(a), np.sin(a)]) for a in (even, uneven, even)])[:, None]
+    W[2, ..., 3] *= 0.4
+    data = xr.Dataset({"W": (("seed", "ratio", "hidden", "feature"), W)})
+    assert toy_perturbed_measures.is_pentagon(data)[:, 0].tolist() == [True, False, False]
 
 
 def test_both_branches_are_told_by_the_rarer_one() -> None:
     data = accepted("toy_perturbed").data
     here = data.ratio.values == 0.3
-    digons, at = toy_perturbed_measures.is_digons(data)[:, here].ravel(), 0.27
+    digons = toy_perturbed_measures.is_digons(data)[:, here].ravel()
     counts = []
     for seeds in (np.arange(16), np.flatnonzero(digons), np.flatnonzero(~digons)):
-        found = toy_perturbed_measures._trained(data.isel(seed=seeds), at)["perturbed-both"]
+        found = toy_perturbed_measures._both(data.isel(seed=seeds))
         counts.append(found.value * len(seeds))
     # Seven of sixteen are digons, and the others pentagons: of one kind alone there is no other.
     assert counts == [min(digons.sum(), (~digons).sum()), 0, 0]
