@@ -101,7 +101,8 @@ def where_measured(rows: list[dict[str, Any]]) -> str:
     backends = [row.get("backend", "cpu") for row in rows]
     elsewhere = sorted(set(backends) - {"cpu"})
     if not elsewhere:
-        return "Every row was measured on a CPU; nothing was measured on a GPU."
+        seen = "[what was seen on a GPU](../docs/cluster.md#gpus-and-tpus)"
+        return f"Every row was measured on a CPU; {seen} stands apart."
     counts = ", ".join(f"{backends.count(name)} on {name}" for name in elsewhere)
     return f"Of {len(rows)} rows, {counts}; the others on a CPU."
 

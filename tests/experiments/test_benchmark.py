@@ -251,7 +251,7 @@ def test_table_and_files_of_a_run(
         f"50 of them in a round of ours. 2 rounds, {time.strftime('%Y-%m-%d')}." in text
     )
     assert "- another: Memory of the process: 908 MB at the most, 7 of them in a round" in text
-    assert "nothing was measured on a GPU" in text
+    assert "Every row was measured on a CPU" in text
     assert text in capsys.readouterr().out
     record: dict[str, Any] = json.loads((tmp_path / "benchmarks.json").read_text())
     assert record["rows"][0]["samples_theirs"] == [3.0, 3.0]
