@@ -162,13 +162,14 @@ CLAIMS = (
     ),
     HEADS.claim(
         "primed-stripes",
-        "heads of its layer, trained on text, have stripes on random tokens, repeated: share of "
-        "value-weighted attention on the match of the second-layer head that the score, taken on "
-        "the same tokens, did not choose, minus the best head of the first layer (F13)",
-        at_least(0.2),
-        PILOT,
+        "induction heads, trained on text, have clean stripes on random tokens, repeated: share of "
+        "the value-weighted attention of the second-layer heads with a score over 0.4 that lies "
+        "on the match (F13)",
+        at_least(0.5),
+        "clean: most of it lies there, as in `induction-stripes`",
         section="random tokens, repeated (F13)",
         printed="clean diagonals, one place short of the period; no number",
+        null=Null("mismatched", "the first-layer head that has most there"),
     ),
     TERMS.claim(
         "primed-order-1-above-2",

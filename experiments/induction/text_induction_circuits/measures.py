@@ -11,7 +11,7 @@ from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
-from experiments.induction.shared.head_roles import NO_MATCH, composition_rise
+from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE, composition_rise
 from experiments.induction.shared.measures_term_worth import term_worth, without_redundancy
 from experiments.induction.text_induction_circuits.claims import CLAIMS, CORNER
 
@@ -19,7 +19,7 @@ from experiments.induction.text_induction_circuits.claims import CLAIMS, CORNER
 DIFFERENCES = (
     *("primed-k-above-v", "primed-k-composition", "primed-composition-overall"),
     *("primed-composition-some", "primed-composition-avoided"),
-    *("primed-raises", "primed-stripes", "primed-order-1-above-2", "primed-layer-0-redundant"),
+    *("primed-raises", "primed-order-1-above-2", "primed-layer-0-redundant"),
     *("primed-layer-1-above-0", "primed-previous-through-patterns", "primed-matching-by-writer"),
 )
 
@@ -53,6 +53,7 @@ def nulls(record: Record) -> Nulls:
         "mismatched": {
             "primed-previous": [mean_estimate(first.attention.isel(offset=2).max("head"))],
             "primed-attends": [mean_estimate(each) for each in _other_heads(members)],
+            "primed-stripes": [mean_estimate(_of_first_layer(members))],
         },
         "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
         "false world": {
@@ -92,10 +93,8 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     first_head = {"layer": 0, "head": previous}
     raised = (members.ablated - members.ablated_preserving).isel(first_head)
     on_text, on_random = (members.sel(where=where) for where in ("text", "random"))
-    in_layer_0 = on_random.stripes.isel(layer=0).max("head")
-    # The score that chooses the induction head is on the same tokens: it judges the others.
     second = on_random.stripes.isel(layer=1)
-    unchosen = second.where(second["head"] != induction).mean("head")
+    stripes = second.where(members.prefix.isel(layer=1) > PREFIX_SCORE).mean("head")
 
     def of_induction(part: xr.Dataset, name: str) -> xr.DataArray:
         return part[name].isel(layer=1, head=induction)
@@ -112,7 +111,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "primed-matching-by-writer": through_previous - matching.isel(writer=least),
         "primed-attends": of_induction(on_text, "top_is_match"),
         "primed-raises": of_induction(on_text, "raises") - on_text.raises.isel(layer=0).max("head"),
-        "primed-stripes": unchosen - in_layer_0,
+        "primed-stripes": stripes,
         "primed-order-1-above-2": worth.heads - worth.virtual,
         "primed-layer-0-redundant": worth.first_alone - worth.first_last,
         "primed-layer-0-nearly-redundant": worth.first_last / worth.first_alone,
@@ -127,6 +126,11 @@ def _other_heads(members: xr.Dataset) -> list[xr.DataArray]:
     first, second = (attends.isel(layer=layer) for layer in (0, 1))
     second = second.where(second["head"] != members.induction_head)
     return [first.max("head"), second.max("head")]
+
+
+def _of_first_layer(members: xr.Dataset) -> xr.DataArray:
+    """Share of attention on the stripes, of the first-layer head that has most there."""
+    return members.stripes.sel(where="random").isel(layer=0).max("head")
 
 
 def _outside_corner(members: xr.Dataset) -> np.ndarray:

@@ -114,8 +114,8 @@ CLAIMS = (
     ),
     BRACKET.claim(
         "bracket-roles",
-        "2.0 reacts to a wrong total and 2.1 to a wrong suffix: smaller of both leads over the "
-        "other head",
+        "2.0 reacts to a wrong total and 2.1 to a wrong suffix: least of four leads, over the "
+        "other head and over the other failure",
         at_least(1),
         "clearly",
         kind="relation",

@@ -187,7 +187,10 @@ def _bracket(data: xr.Dataset) -> dict[str, float]:
     return {
         "bracket-towers": min(towers[i] for i in LISTED),
         "bracket-more-towers": min(towers[i] for i in UNLISTED),
-        "bracket-roles": min(total[0] - total[1], suffix[1] - suffix[0]),
+        "bracket-roles": min(
+            *(total[0] - total[1], suffix[1] - suffix[0]),
+            *(total[0] - suffix[0], suffix[1] - total[1]),
+        ),
     }
 
 

@@ -35,6 +35,8 @@ BENT: dict[str, tuple[float, Callable[[np.ndarray], float]]] = {
 
 
 N_SHUFFLED = 1000
+# Worlds in which the feature appears without a jump, with a square and with a fourth root in turn.
+N_ONSETS = 200
 
 
 def measure(record: Record) -> Measured:
@@ -64,7 +66,9 @@ def nulls(record: Record) -> Nulls:
     mixed = rng.permuted(np.broadcast_to(base, (N_SHUFFLED, base.size)), axis=1)
     rises = {"perturbed-base-rises": np.diff(mixed).min(axis=1)} if base.size > 1 else {}
     unordered = [shuffled(data, ["W", "loss"], "ratio", rng) for rng in rngs[:N_DRAWS]]
-    elsewhere = set(range(data.sizes["ratio"] - 1)) - {_at_crossing(data, at)}
+    here = _at_crossing(data, at)
+    elsewhere = set(range(data.sizes["ratio"] - 1)) - {here}
+    onsets = [_onset(data, here, rng, (0.5, 0.25)[i % 2]) for i, rng in enumerate(rngs[:N_ONSETS])]
     step = _exact_step(data, at)
     turns = [turn for i, turn in bends_of_loss(data).items() if abs(i - step) > 1]
     return {
@@ -74,8 +78,11 @@ def nulls(record: Record) -> Nulls:
         },
         "untrained": {name: [draw.get(name) for draw in bends] for name in BENT},
         "random": {"perturbed-both": [_both(_turned(data, rng)) for rng in rngs]},
+        "false world": {
+            "perturbed-first-order": [_step(each, i) for i in elsewhere for each in (data,)]
+            + [_step(each, here) for each in onsets],
+        },
         "mismatched": {
-            "perturbed-first-order": [_step(data, i) for i in elsewhere],
             "perturbed-slopes": turns or [None],
         },
     }
@@ -208,6 +215,22 @@ def _turned(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
 def _at_crossing(data: xr.Dataset, at: float) -> int:
     """The step of the ratio in which the exact branches cross."""
     return int(np.searchsorted(data.ratio.values, at)) - 1
+
+
+def _onset(data: xr.Dataset, i: int, rng: np.random.Generator, power: float) -> xr.Dataset:
+    """The networks where the feature appears without a jump, as ``(ratio - onset)^power``.
+
+    The onset lies anywhere in the step from ratio i to the next, where the norm is what the power
+    leaves of that at the ratio after it.
+    """
+    below, above, after = data.ratio.values[i : i + 3]
+    onset = rng.uniform(below, above)
+    norms = np.linalg.norm(data.W.transpose(..., "hidden", "feature").values, axis=-2)
+    grown = norms[:, i + 2, -1].mean() * ((above - onset) / (after - onset)) ** power
+    W = data.W.copy()
+    scale = grown / np.maximum(norms[:, i + 1, -1], np.finfo(norms.dtype).tiny)
+    W[:, i + 1, :, -1] = W.values[:, i + 1, :, -1] * scale[:, None]
+    return data.assign(W=W)
 
 
 def _step(data: xr.Dataset, i: int) -> Estimate:

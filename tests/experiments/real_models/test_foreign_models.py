@@ -306,6 +306,12 @@ def test_shuffled_failures_make_heads_alike() -> None:
         }
     )
     assert measures.DERIVED["bracket"](data)["bracket-roles"] == pytest.approx(5, abs=0.4)
+    # A head that reacts to both failures alike tells none from the other.
+    alike = added.copy()
+    alike[failure == 2, 0] += 5
+    alike[failure == 2, 1] += 5
+    both = data.assign({"bracket-last-heads": (("string", "head"), alike)})
+    assert measures.DERIVED["bracket"](both)["bracket-roles"] == pytest.approx(0, abs=0.4)
     for drawn, _ in zip(nulls.permuted(data), range(40), strict=False):
         kinds = drawn["bracket-failure"].values
         np.testing.assert_array_equal(kinds[failure <= 0], failure[failure <= 0])

@@ -332,6 +332,18 @@ def test_both_branches_are_told_by_the_rarer_one() -> None:
     assert counts == [min(digons.sum(), (~digons).sum()), 0, 0]
 
 
+def test_a_feature_that_appears_without_a_jump_is_smaller_by_the_next_ratio() -> None:
+    data = accepted("toy_perturbed").data
+    here = toy_perturbed_measures._at_crossing(data, toy_perturbed_measures.exact_crossing(data))
+    steps = []
+    for power in (0.5, 0.25):
+        world = toy_perturbed_measures._onset(data, here, np.random.default_rng(0), power)
+        np.testing.assert_array_equal(world.W.values[..., :-1], data.W.values[..., :-1])
+        steps.append(toy_perturbed_measures._step(world, here).value)
+    assert 0.1 < steps[0] < steps[1] < 0.92
+    assert toy_perturbed_measures._step(data, here).value > 1.1
+
+
 def test_below_the_crossing_a_network_without_features_is_no_pair_of_digons() -> None:
     data = accepted("toy_perturbed").data
     at = toy_perturbed_measures.exact_crossing(data)
