@@ -64,9 +64,12 @@ def nulls(record: Record) -> Nulls:
 
 
 def first_above_second(members: xr.Dataset) -> xr.DataArray:
-    """What paths of order 1 save minus what those of order 2 save, nats, of each member.
+    """What order 1 adds to the right token's lead minus what order 2 adds, nats, of each member.
 
-    Order 1 is counted from a guess where the direct path is worse than one: undoing it is no gain.
+    A token that leads by ``a`` has the loss ``log(1 + (e^guess - 1) e^-a)``. Losses have a floor:
+    what is added first would save more of them. Order 1 is counted from a guess where the direct
+    path is worse than one: undoing it is no gain.
     """
-    direct, first, second = (members.loss.isel(order=k) for k in range(3))
-    return (np.minimum(direct, members.guess) - first) - (first - second)
+    leads = -np.log(np.expm1(members.loss) / np.expm1(members.guess))
+    direct, first, second = (leads.isel(order=k) for k in range(3))
+    return (first - np.maximum(direct, 0)) - (second - first)

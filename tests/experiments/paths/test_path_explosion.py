@@ -68,9 +68,10 @@ def test_losses_are_those_on_the_answers_of_each_kind_of_question(x64):
 
 
 def test_undoing_a_direct_path_worse_than_a_guess_is_no_gain():
-    losses = [[3.0, 1.0, 0.8], [1.5, 1.0, 0.8], [3.0, 1.9, 0.5]]
-    data = xr.Dataset({"loss": (("member", "order"), losses), "guess": 2.0})
-    np.testing.assert_allclose(first_above_second(data), [1 - 0.2, 0.5 - 0.2, 0.1 - 1.4])
+    leads = np.array([[-1.4, 1.0, 1.5], [0.3, 1.0, 1.5], [-1.0, 0.1, 2.0]])
+    losses = np.log(1 + 4 * np.exp(-leads))  # one of five tokens, the others alike
+    data = xr.Dataset({"loss": (("member", "order"), losses), "guess": np.log(5)})
+    np.testing.assert_allclose(first_above_second(data), [1 - 0.5, 0.7 - 0.5, 0.1 - 1.9])
 
 
 def test_the_loss_of_every_kind_of_question_is_drawn_against_depth():
