@@ -45,7 +45,8 @@ OTHER_SEEDS = Null("mismatched", "the time of one seed against the change of ano
 LABELS = Null("permuted", "of equal means, models are shuffled between the two groups")
 ONE_TIME = Null(
     "mismatched",
-    "the time of one seed against the change of another, and the time of each against all changes",
+    "the curve of one seed against the change of another, and that of each against all changes; "
+    "and curves that grow evenly from the start, half way where their own are",
 )
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
 
@@ -163,9 +164,9 @@ CLAIMS = (
     ),
     PAPER.claim(
         "together-prefix",
-        "Share of two-layer models in which half of the prefix matching is reached within the "
-        "middle half of the phase change (the sixth of training where the in-context score falls "
-        "most)",
+        "Share of two-layer models in which prefix matching makes at least half of its rise within "
+        "the phase change (the sixth of training where the in-context score falls most), and is "
+        "half way in the middle half of it",
         at_least(0.75),
         MOST,
         section="simultaneity (argument 1)",

@@ -54,7 +54,7 @@ def measure(record: Record) -> Measured:
         "icl-depth": difference_estimate(*shares),
         "bump-two-layers": share_estimate(two.bump >= BUMP_NATS),
         "bump-one-layer": share_estimate(bends(one.loss)),
-        "together-prefix": _inside(two, two.best_prefix_middle, usual, MIDDLE),
+        "together-prefix": _together(two, two, usual),
         "together-previous": _inside(two, two.best_previous_middle, usual),
         "previous-dissolves": mean_estimate(
             end_of_two.best_previous_new - end_of_two.best_previous_again
@@ -92,11 +92,8 @@ def nulls(record: Record) -> Nulls:
     half, whole = (one.jump_start + one.jump_end) / 2, end_of_one.in_context.drop_vars("step")
     at_once = one.assign(in_context=whole * (one.step >= half))
     shifts = range(1, two.sizes["member"])
-    prefix, previous = (
-        [two[name].roll(member=by, roll_coords=False) for by in shifts]
-        for name in ("best_prefix_middle", "best_previous_middle")
-    )
-    prefix += [time + 0 * two.best_prefix_middle for time in two.best_prefix_middle.values]
+    rolled = [two.roll(member=by, roll_coords=False) for by in shifts]
+    each = (two.isel(member=np.full(two.sizes["member"], i)) for i in range(two.sizes["member"]))
     return {
         "untrained": {"prefix-two-layers": [share_estimate(start.best_prefix >= enough)]},
         "mismatched": {
@@ -106,8 +103,13 @@ def nulls(record: Record) -> Nulls:
                 share_estimate(end_of_two.prefix.isel(layer=1).max("head") >= enough)
             ],
             "bump-two-layers": [share_estimate(one.bump >= BUMP_NATS)],
-            "together-prefix": [_inside(two, times, usual, MIDDLE) for times in prefix],
-            "together-previous": [_inside(two, times, usual) for times in previous] or [None],
+            "together-prefix": [
+                _together(two, other, usual) for other in (*rolled, *each, _evenly(two))
+            ],
+            "together-previous": [
+                _inside(two, other.best_previous_middle, usual) for other in rolled
+            ]
+            or [None],
             "index-two-layers": [steepening(one)],
             "index-one-layer": [most_steepened(two)],
             "ablation-induction": [mean_estimate(lost_without(end_of_two, "all others"))],
@@ -176,12 +178,35 @@ def partly_at_once(loss: xr.DataArray, place: float) -> xr.DataArray:
     return (1 - AT_ONCE) * loss + AT_ONCE * (start + (end - start) * late)
 
 
-def _inside(
-    members: xr.Dataset, middle: xr.DataArray, usual: float, part: tuple[float, float] = (0, 1)
-) -> Estimate:
-    """Share of members for which a time lies within their phase change, or a part of it."""
-    place = (middle - members.jump_start) / (members.jump_end - members.jump_start)
-    within = (place >= part[0]) & (place <= part[1])
+def _place(members: xr.Dataset, time: xr.DataArray) -> xr.DataArray:
+    """A time within the phase change of members, which begins at 0 and ends at 1."""
+    return (time - members.jump_start) / (members.jump_end - members.jump_start)
+
+
+def _inside(members: xr.Dataset, middle: xr.DataArray, usual: float) -> Estimate:
+    """Share of members for which a time lies within their phase change."""
+    place = _place(members, middle)
+    return share_estimate((place >= 0) & (place <= 1) & has_changed(members, usual))
+
+
+def _evenly(members: xr.Dataset) -> xr.Dataset:
+    """Members whose prefix matching grows evenly from the start, half way when it was."""
+    share = (members.step / (2 * members.best_prefix_middle)).clip(max=1)
+    return members.assign(best_prefix=members.best_prefix.isel(step=-1, drop=True) * share)
+
+
+@measures("together-prefix")
+def _together(members: xr.Dataset, others: xr.Dataset, usual: float) -> Estimate:
+    """Share of members in whose phase change the prefix matching of others rises.
+
+    It is half way in the middle half, and makes at least half of its rise in the whole.
+    """
+    place = _place(members, others.best_prefix_middle)
+    start, end = (
+        others.best_prefix.interp(step=time) for time in (members.jump_start, members.jump_end)
+    )
+    rise = others.best_prefix.isel(step=-1) - others.best_prefix.isel(step=0)
+    within = (place >= MIDDLE[0]) & (place <= MIDDLE[1]) & (end - start >= rise / 2)
     return share_estimate(within & has_changed(members, usual))
 
 

@@ -121,7 +121,8 @@ CLAIMS = (
         "english-order-0",
         "the direct path alone beats the table of token frequencies: nats below its loss (F16)",
         at_least(0),
-        printed="1.8 nats, a quarter of 7.3; our share is what the other two leave",
+        origin="ours",
+        link="",
         null=SIDES,
     ),
     TERMS.claim(
