@@ -97,7 +97,8 @@ ARENA_CLAIMS = (
     PALINDROME.claim(
         "palindrome-looks",
         "head 1.0 looks from the end to broken positions: its attention there over that to equal "
-        "ones (17, 19 and 20 left out, to which it does not look)",
+        "ones (17, 19 and 20 left out, to which it does not look), of all texts, and the least of "
+        "the seven positions of non-palindromes",
         at_least(2),
         "twice as much",
         kind="relation",
@@ -142,7 +143,7 @@ ARENA_CLAIMS = (
     PALINDROME.claim(
         "palindrome-path",
         "the path 0.0 → 1.0 says that it is none: by how much it adds more to that than the next "
-        "path, non-palindromes less palindromes, in logits",
+        "path, in logits, on non-palindromes, and on these less palindromes, the lesser",
         at_least(1),
         "clearly the largest of nine",
         kind="relation",
@@ -218,8 +219,8 @@ ARENA_CLAIMS = (
     UNIQUE.claim(
         "unique-signs",
         "0.2 into a head of layer 1 mostly boosts its letters, direct and 0.1 into it mostly "
-        "suppress them, with the exceptions that the page lists: least share, over the three first "
-        "steps, of own logits of that sign",
+        "suppress them, with the exceptions that the page lists: least share of own logits of that "
+        "sign, over the three first steps and these exceptions",
         at_least(0.8),
         "mostly, most and generally: four of five",
         n=1,

@@ -120,15 +120,28 @@ def _palindrome(data: xr.Dataset) -> dict[str, float]:
     read, broken = (data[f"palindrome-{name}"].values[:, :-1] for name in ("read", "broken"))
     is_one = data["palindrome-is-one"].values
     each = data["palindrome-paths"].astype(float)
-    paths = each[~is_one].mean("text") - each[is_one].mean("text")
+    on_none = each[~is_one].mean("text")
+    leads = (
+        float(paths.sel(path=PATH) - paths.drop_sel(path=PATH).max())
+        for paths in (on_none - each[is_one].mean("text"), on_none)
+    )
+    # Of palindromes no pair is broken, and the page calls the attention to theirs random.
+    positions = zip(read[~is_one].T, broken[~is_one].T, strict=True)
     printed = np.array(PRINTED["palindrome-zero-ablation"])
     return {
         "palindrome-blind": called[[6, 8]].min(),
         "palindrome-sighted": called[SIGHTED].max(),
-        "palindrome-looks": float(read[broken].mean(dtype=float) / read[~broken].mean(dtype=float)),
-        "palindrome-path": float(paths.sel(path=PATH) - paths.drop_sel(path=PATH).max()),
+        "palindrome-looks": min(
+            _ratio(read, broken), *(_ratio(seen, where) for seen, where in positions)
+        ),
+        "palindrome-path": min(leads),
         "palindrome-zero-gap": float(np.abs(data["palindrome-zero-unfolded"] - printed).max()),
     }
+
+
+def _ratio(read: np.ndarray, broken: np.ndarray) -> float:
+    """Attention to broken pairs over that to equal ones."""
+    return float(read[broken].mean(dtype=float) / read[~broken].mean(dtype=float))
 
 
 @measures("unique-adversarial", "unique-copies-*", "unique-misses*", "unique-signs*")
@@ -148,17 +161,20 @@ def _unique(data: xr.Dataset) -> dict[str, float]:
 
 
 def _signs(own: np.ndarray) -> dict[str, float]:
-    """By first step, the share of own logits, ``[step, head, letter]``, of the page's sign."""
-    shares = {}
+    """By first step, the share of own logits, ``[step, head, letter]``, of the page's sign.
+
+    The letters that the page excepts count by themselves.
+    """
+    agree: dict[str, list[bool]] = {name: [] for name in (*INTO, "exceptions")}
     for step, first in enumerate(INTO):
-        agree = []
         for head, letters in enumerate(LETTERS_OF):
             for letter in letters:
-                boosts = (first in ("0.0", "0.2")) != (letter in EXCEPT.get((first, head), ""))
+                excepted = letter in EXCEPT.get((first, head), "")
+                boosts = (first in ("0.0", "0.2")) != excepted
                 if (first, head, letter) != UNCLAIMED:
-                    agree.append((own[step, head, "abcdefghij".index(letter)] > 0) == boosts)
-        shares[first] = float(np.mean(agree))
-    return shares
+                    is_so = (own[step, head, "abcdefghij".index(letter)] > 0) == boosts
+                    agree["exceptions" if excepted else first].append(is_so)
+    return {name: float(np.mean(each)) for name, each in agree.items()}
 
 
 @measures("sign-fires", "sign-fires-sides", "sign-two-functions")

@@ -282,13 +282,23 @@ def test_shuffled_pairs_and_texts_lose_what_their_labels_tell() -> None:
     for effect, looks, path in ((3.0, 4.0, 3.0), (0.0, 1.0, 0.0)):
         data = _palindromes(np.random.default_rng(0), effect)
         found = of(data)
-        assert found["palindrome-looks"] == pytest.approx(looks, rel=0.05)
+        # The least of seven positions, by noise.
+        assert looks * 0.88 < found["palindrome-looks"] < looks * 1.01
         # Without an effect the largest of the others is above its own by noise.
         assert found["palindrome-path"] == pytest.approx(path, abs=0.4)
         drawn = [of(one) for one, _ in zip(nulls.permuted(data), range(40), strict=False)]
         assert max(one["palindrome-looks"] for one in drawn) < 1.3
         assert max(one["palindrome-path"] for one in drawn) < 0.6
     assert len({one["palindrome-looks"] for one in drawn}) == 40
+
+
+def test_a_position_without_a_look_and_a_path_that_speaks_of_palindromes_do_not_pass() -> None:
+    of, data = measures.DERIVED["palindrome"], _palindromes(np.random.default_rng(0), 3.0)
+    read, paths = data["palindrome-read"].copy(), data["palindrome-paths"].copy()
+    read[:, 2] = 0.15
+    assert of(data.assign({"palindrome-read": read}))["palindrome-looks"] == pytest.approx(1)
+    paths[:, 1] -= 3
+    assert of(data.assign({"palindrome-paths": paths}))["palindrome-path"] < 0.2
 
 
 def test_shuffled_failures_make_heads_alike() -> None:

@@ -47,6 +47,11 @@ def test_signs_are_judged_of_each_first_step_by_itself() -> None:
     own[INTO.index("0.1"), 0, 0] = 1
     own[:, 0, 3] *= -1
     assert of(_signs_and_sides(own, [[0, 1]] * 6))["unique-signs"] == 1
+    # Each of the three exceptions counts.
+    boosted = own.copy()
+    boosted[INTO.index("0.2"), 2, 6] = 1
+    found = of(_signs_and_sides(boosted, [[0, 1]] * 6))
+    assert found["unique-signs"] == pytest.approx(2 / 3)
     own[INTO.index("direct"), 1, ["abcdefghij".index(c) for c in LETTERS_OF[1]]] = 1
     found = of(_signs_and_sides(own, [[0, 1]] * 6))
     assert found["unique-signs"] == 0.6 and found["unique-signs-0.0"] == 1
