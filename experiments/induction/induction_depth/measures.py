@@ -19,6 +19,7 @@ from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE
 from experiments.induction.shared.phase_change import has_changed, jump_share, last_score, of_size
 
 DRAWS, PLACES = 200, 1000  # of shuffled heads, and places of a distribution
+CORNER = 0.8  # eigenvalue scores from here on are in the corner
 
 
 def measure(record: Record) -> Measured:
@@ -164,11 +165,12 @@ def _of_other_sizes(arms: list[xr.Dataset]) -> list[Estimate]:
 
 
 def _corners(deep: list[xr.Dataset]) -> list[Estimate | None]:
-    """Of shuffled heads and of OV or QK of idle ones in matching ones, the greatest lead."""
+    """The greatest lead of worlds: shuffled, with idle heads' OV or QK, or all in the corner."""
     rng, found = np.random.default_rng(0), []
     for _ in range(DRAWS):
         worlds = [[altered.heads_shuffled(part, rng) for part in deep]]
         worlds += [altered.idle_in(deep, name, rng) for name in ("eigenvalues", "matching")]
+        worlds += [altered.all_in_corner(deep)]
         leads = [lead for world in worlds for lead in _corner(world).values()]
         found.append(max(leads, key=lambda lead: lead.low, default=None))
     return found
@@ -257,20 +259,20 @@ def _of_heads(deep: list[xr.Dataset]) -> dict[str, Estimate]:
 
 @measures("depth-corner-alone")
 def _corner(deep: list[xr.Dataset]) -> dict[str, Estimate]:
-    """Lead of heads that match over idle ones beside them, in the smaller of OV and QK."""
-    found = []
+    """Share of a model's heads that match in the corner, less that of its other heads."""
+    leads = []
     for part in deep:
         later = part.isel(layer=slice(1, int(part.n_layers)))
         later = later.transpose("member", "layer", "head", ...)
-        corner = np.minimum(later.eigenvalues, later.matching).values
-        for values, prefix in zip(corner, later.prefix.values, strict=True):
-            found.append(_lead_in_layers(values, prefix >= PREFIX_SCORE, prefix < NO_MATCH))
-    leads = np.array(found)[np.isfinite(found)]
-    if leads.size < 2:
+        corner = np.minimum(later.eigenvalues, later.matching).values >= CORNER
+        for inside, matches in zip(corner, later.prefix.values >= PREFIX_SCORE, strict=True):
+            if matches.any() and not matches.all():
+                leads.append(inside[matches].mean() - inside[~matches].mean())
+    if len(leads) < 2:
         return {}
     lead = mean_estimate(leads)
-    # Both scores lie between -1 and 1.
-    cut = lead._replace(high=min(lead.high, 2.0), method=f"{lead.method}, cut at 2")
+    # Of shares no difference is above 1.
+    cut = lead._replace(high=min(lead.high, 1.0), method=f"{lead.method}, cut at 1")
     return {"depth-corner-alone": cut}
 
 

@@ -68,13 +68,24 @@ def heads_shuffled(part: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     return part.assign(changed)
 
 
+def all_in_corner(parts: list[xr.Dataset]) -> list[xr.Dataset]:
+    """Sizes whose heads that do not match have the greatest scores that there are."""
+    names = ("eigenvalues", "matching")
+    return [
+        part.assign({name: part[name].where(part.prefix >= PREFIX_SCORE, 1.0) for name in names})
+        for part in parts
+    ]
+
+
 def idle_in(parts: list[xr.Dataset], name: str, rng: np.random.Generator) -> list[xr.Dataset]:
-    """Sizes whose matching heads have a score of heads that match nothing, drawn from all."""
+    """Sizes whose matching heads have a score of heads that match nothing; none without these."""
     later = [part.isel(layer=slice(1, None)) for part in parts]
     idle = [part[name].where(part.prefix < NO_MATCH).values.ravel() for part in later]
     pool = np.concatenate(idle)
     pool = pool[np.isfinite(pool)]
-    found = []
+    found: list[xr.Dataset] = []
+    if not pool.size:
+        return found
     for part in parts:
         drawn = part.prefix.copy(data=rng.choice(pool, part.prefix.shape))
         found.append(part.assign({name: part[name].where(~(part.prefix >= PREFIX_SCORE), drawn)}))

@@ -100,7 +100,7 @@ def test_claims_are_settled_by_the_numbers_that_they_name() -> None:
     assert value["depth-score-alike"] == pytest.approx(0.5)
     assert value["depth-before-after"] == pytest.approx(-3 * (0.9 + (0.9 + 0.95) / 2) / 2)
     assert value["depth-before-after-others"] == pytest.approx(value["depth-before-after"] + 0.15)
-    assert value["depth-corner-alone"] == pytest.approx(1.5 * ((0.9 + 0.925) / 2 - 0.05))
+    assert value["depth-corner-alone"] == 1
     assert value["depth-score-together"] == pytest.approx(1)
     assert value["depth-share-3"] == 1
     sizes = {"last-4", "last-5", "last-6", "change-deeper", "mlp-change", "mlp-share"}
@@ -212,12 +212,20 @@ def test_a_corner_that_half_of_it_makes_is_that_of_idle_heads_as_well(
     made.data["eigenvalues"][3] = xr.where(matches, 1.0, -1.0)
     made.data["matching"][3] = 1.0
     found = measure(made).estimates[name]
-    assert found.value == found.high == 2
-    assert [draw.value for draw in nulls(made)["permuted"][name] if draw] == [2] * 20
+    assert found.value == found.high == 1
+    assert [draw.value for draw in nulls(made)["permuted"][name] if draw] == [1] * 20
     made.data["matching"][3] = xr.where(matches, 1.0, 0.0)
-    assert measure(made).estimates[name].value == 2
+    assert measure(made).estimates[name].value == 1
     drawn = [draw.value for draw in nulls(made)["permuted"][name] if draw]
-    assert np.median(drawn) == 1, "QK scores of idle heads leave half of the lead"
+    assert np.median(drawn) < 1, "QK scores of idle heads take matching ones out of the corner"
+
+
+def test_a_head_in_the_corner_counts_in_layers_without_one_that_matches() -> None:
+    made, name = record(), "depth-corner-alone"
+    for kind in ("eigenvalues", "matching"):
+        made.data[kind][3, 0, 1, 0] = 1
+    # One of three others in one of two models.
+    assert measure(made).estimates[name].value == pytest.approx(1 - 1 / 3 / 2)
 
 
 def test_heads_whose_removal_costs_alike_undo_a_change_by_whatever_is_shuffled(
