@@ -68,13 +68,17 @@ CLAIMS = (
     PAPER.claim(
         "text-induction-repeats",
         "On held-out text, where a pair of tokens comes again, primed models predict it better "
-        "than plain ones, and by more than they do other tokens: difference of both differences "
-        "of loss, nats",
+        "than plain ones, and by more than they do other tokens (loss saved on such pairs, or how "
+        "much more is saved there than on other tokens, whichever is less, nats)",
         at_least(0.5),
         f"a relation{PILOTS}",
         section="argument 4 (copying on natural text, O6)",
         printed="repeated strings become cheaper; no number",
-        null=Null("mismatched", "one layer with the same primer in the place of the primed two"),
+        null=Null(
+            "mismatched",
+            "one layer with the same primer in the place of the primed two: at the end, at the end "
+            "of the primer, and at the end of the primer beside plain models at the end",
+        ),
     ),
     OURS.claim(
         "text-induction-ablation",

@@ -59,7 +59,7 @@ def estimates(data: xr.Dataset) -> dict[str, Estimate]:
         "text-induction-plain": score(plain),
         "text-induction-one-layer": score(single),
         "text-induction-stays": mean_estimate(stays.values),
-        "text-induction-repeats": _repeats(plain, primed),
+        "text-induction-repeats": _repeats(plain.isel(last), primed.isel(last)),
         "text-induction-ablation": mean_estimate(_margin(primed)),
         "gain-held-out": gap("loss"),
         "gain-new": gap("loss_new"),
@@ -74,7 +74,8 @@ def nulls(record: Record) -> Nulls:
         return {}
     best = primed.prefix.max(["layer", "head"])
     never = plain.prefix.max(["layer", "head"])
-    ends = float(best.sel(step=int(record.data.primer)).mean())
+    last, after = {"step": -1}, {"step": int(record.data.primer)}
+    ends = float(best.sel(after).mean())
     return {
         "untrained": {
             "text-induction-primed": [mean_estimate(best.isel(step=0))],
@@ -83,16 +84,24 @@ def nulls(record: Record) -> Nulls:
         "mismatched": {
             "text-induction-one-layer": [mean_estimate(best.isel(step=-1))],
             "text-induction-stays": [mean_estimate((never.isel(step=-1) / ends).values)],
-            "text-induction-repeats": [_repeats(plain, single)],
+            "text-induction-repeats": [
+                _repeats(plain.isel(last), single.isel(last)),
+                _repeats(plain.sel(after), single.sel(after)),
+                _repeats(plain.isel(last), single.sel(after)),
+            ],
         },
         "permuted": exchanged({"text-induction-ablation": _margin(primed)}),
     }
 
 
 def _repeats(plain: xr.Dataset, primed: xr.Dataset) -> Estimate:
-    """What a primer saves at the end on repeated pairs, less what it saves on other tokens."""
-    more = [(arm.loss_repeated - arm.loss_new).isel(step=-1).values for arm in (plain, primed)]
-    return difference_estimate(*more)
+    """The lesser of what a primer saves on repeated pairs and how much more than on other tokens.
+
+    What other tokens lose alone would count as saved on pairs, if the second were judged alone.
+    """
+    saved = difference_estimate(plain.loss_repeated.values, primed.loss_repeated.values)
+    more = [(arm.loss_repeated - arm.loss_new).values for arm in (plain, primed)]
+    return min(saved, difference_estimate(*more), key=lambda found: found.value)
 
 
 def _as_share(estimate: Estimate) -> Estimate:

@@ -1,5 +1,7 @@
 """Measured values of the claims on computation in superposition, from a record."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
 
@@ -26,8 +28,8 @@ SERVES = 0.5
 SPREAD = 3
 # A feature is computed when less than this share of its variance is unexplained.
 UNEXPLAINED = 0.5
-# Share of one feature in a neuron's squared input weights from which it is pure, and least ratio of
-# a motif, by which the record was made.
+# Share of one feature in a neuron's squared weights from which it is pure, and least ratio of a
+# motif, by which the record was made.
 LEAST_PURITY, LEAST_RATIO, LEAST_INHIBITION = 0.9, 1.5, 0.5
 RATIO = 4  # of the motif's weights, as printed
 COMMON = 0.95  # of the ratios found, the share up to which those of the null go
@@ -52,7 +54,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: shuffled weights, random neurons, and ratios picked as motifs are."""
+    """Draws of the nulls: shuffled and shared weights, random neurons, ratios picked as motifs."""
     data = record.data
     rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
     random: dict[str, Draws] = {}
@@ -65,16 +67,19 @@ def nulls(record: Record) -> Nulls:
     for name in ("abs-motif", "abs-motif-sparse"):
         if name in drawn[0]:
             random[name] = [draw[name] for draw in drawn]
-    sanity = [_sanity(_shuffled_weights(data, rng)) for rng in rngs]
     permuted: dict[str, Draws] = {}
-    if sanity[0]:
-        permuted["T10-neurons"] = [draw["T10-neurons"] for draw in sanity]
+    false: dict[str, Draws] = {}
+    if _is_small(data):
+        worlds = [
+            world for rng in rngs for world in (_shuffled_weights(data, rng), *_shared(data, rng))
+        ]
+        false["T10-neurons"] = [_two_each(world) for world in worlds]
         n = data.sizes["sanity_seed"]
         sides = np.sort(np.random.default_rng(0).integers(6, size=(N_SIDES, n, 6)), axis=-1)
         whole = (sides == np.arange(6)).all(axis=-1)
         random["T10-seeds"] = [share_estimate(row) for row in whole]
-    if (fall := _fall(data)).size:
-        permuted |= exchanged({"abs-mono-falls": fall}, N_SIDES)
+    if (growth := _growth(data)).size:
+        permuted |= exchanged({"abs-mono-falls": growth}, N_SIDES)
     main, spread = _neurons(data, 0.03)
     if 1 < spread.sum() < spread.size - 1:
         shuffled = (np.random.default_rng(i).permutation(main) for i in range(N_SIDES))
@@ -88,6 +93,7 @@ def nulls(record: Record) -> Nulls:
     return {
         "random": random,
         "permuted": permuted,
+        "false world": false,
         "mismatched": {
             "abs-mono-p0.03": beside or [None],
             "abs-mono-p0.3": [_sweep(data).get("abs-mono-p0.1")],
@@ -110,8 +116,13 @@ def computed(data: xr.Dataset) -> np.ndarray:
 
 
 def both_sides(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
-    """Whether each feature has one neuron for its positive side and one for its negative side."""
-    does = np.abs(W_in).T * W_out > SERVES
+    """Whether each feature has one neuron for its positive side and one for its negative side.
+
+    Neurons count that read one feature, and write one.
+    """
+    squares = np.stack([W_in.T, W_out]) ** 2
+    pure = (squares.max(axis=-1) >= LEAST_PURITY * squares.sum(axis=-1)).all(axis=0)
+    does = (np.abs(W_in).T * W_out > SERVES) & pure[:, None]
     up, down = ((does & (sign * W_in.T > 0)).sum(axis=0) for sign in (1, -1))
     return (up == 1) & (down == 1)
 
@@ -191,26 +202,55 @@ def _shuffled_weights(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     return data.assign(changed)
 
 
+def _shared(data: xr.Dataset, rng: np.random.Generator) -> Iterator[xr.Dataset]:
+    """The small networks with neurons that read or write several features.
+
+    Each neuron reads another feature as strongly as its own, or all others by half, or writes the
+    others as strongly; or two neurons read and write all, one for each side.
+    """
+    dims = ("sanity_density", "sanity_seed", "sanity_neuron", "sanity_feature")
+    W_in, W_out = (data[f"sanity_W_{end}"].transpose(*dims).values for end in ("in", "out"))
+    main, n = np.abs(W_in).argmax(axis=-1)[..., None], W_in.shape[-1]
+    own, second = ((main + by) % n == np.arange(n) for by in (0, rng.integers(1, n, main.shape)))
+    read, written = (np.take_along_axis(W, main, axis=-1) for W in (W_in, W_out))
+    sign, side = rng.choice([-1, 1], W_in.shape), np.array([1, -1, *[0] * (W_in.shape[-2] - 2)])
+    for reads, writes in (
+        (np.where(second, sign * read, W_in), W_out),
+        (np.where(own, W_in, sign * read / 2), W_out),
+        (W_in, np.where(own, W_out, sign * written)),
+        (side[:, None] + 0 * W_in, side[:, None] ** 2 + 0 * W_in),
+    ):
+        yield data.assign(sanity_W_in=(dims, reads), sanity_W_out=(dims, writes))
+
+
+def _is_small(data: xr.Dataset) -> bool:
+    """Whether two neurons a feature are all that the small networks have."""
+    return (data.sizes["sanity_feature"], data.sizes["sanity_neuron"]) == (3, 6)
+
+
 @measures("T10-*")
 def _sanity(data: xr.Dataset) -> dict[str, Estimate]:
-    if (data.sizes["sanity_feature"], data.sizes["sanity_neuron"]) != (3, 6):
+    if not _is_small(data):
         return {}
-    loss = data.sanity_loss.values[0]
-    every = zip(data.sanity_W_in.values[0], data.sanity_W_out.values[0], strict=True)
-    sides, misses = np.array(
-        [
-            (both_sides(W_in, W_out).sum(), np.abs((np.abs(W_in).T * W_out).max(axis=1) - 1).max())
-            for W_in, W_out in every
-        ]
-    ).T
+    W_in, W_out = (data[f"sanity_W_{end}"].values[0] for end in ("in", "out"))
+    gains = (np.abs(np.swapaxes(W_in, -1, -2)) * W_out).max(axis=-1)
     # Six neurons, all pure and in use: a seed that misses a side leaves one without a feature.
     whole = data.sanity_pure.sum("sanity_neuron").values[0] == 6
     solved = (data.sanity_unexplained.max("sanity_feature").values[0] < 0.05) & whole
     return {
-        "T10-neurons": best_estimate(loss, sides),
-        "T10-gain": best_estimate(loss, misses),
+        "T10-neurons": _two_each(data),
+        "T10-gain": best_estimate(data.sanity_loss.values[0], np.abs(gains - 1).max(axis=-1)),
         "T10-seeds": share_estimate(solved),
     }
+
+
+def _two_each(data: xr.Dataset) -> Estimate:
+    """Features of the best small network that have a pure neuron for each side."""
+    dims = ("sanity_seed", "sanity_feature", "sanity_neuron")
+    W_in = data.sanity_W_in[0].transpose(*dims).values
+    W_out = data.sanity_W_out[0].transpose("sanity_seed", *dims[:0:-1]).values
+    sides = [both_sides(*ends).sum() for ends in zip(W_in, W_out, strict=True)]
+    return best_estimate(data.sanity_loss.values[0], sides)
 
 
 @measures(
@@ -225,7 +265,7 @@ def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     density, share, beyond = data.sweep_density.values, monosemantic(data), computed(data)
     at = {p: int(i) for p in (1, 0.3, 0.1, 0.03, 0.001) for i in _where(density, p)}
     shares = {f"abs-mono-p{p:g}": share[at[p]] for p in (0.3, 0.1, 0.001) if p in at}
-    samples = {"abs-mono-falls": _fall(data)}
+    samples = {"abs-mono-falls": _growth(data)}
     if 0.03 in at:
         samples["abs-beyond"] = beyond[at[0.03]]
     found = {k: mean_of_finite(v) for k, v in samples.items() if np.isfinite(v).any()}
@@ -236,12 +276,13 @@ def _sweep(data: xr.Dataset) -> dict[str, Estimate]:
     }
 
 
-def _fall(data: xr.Dataset) -> np.ndarray:
-    """Share of monosemantic neurons at p = 0.03 less that at 0.01, of the seeds that have both."""
-    share, density = monosemantic(data), data.sweep_density.values
-    denser, sparser = (_where(density, p) for p in (0.03, 0.01))
-    fall = (share[denser] - share[sparser]).ravel() if denser.size and sparser.size else share[:0]
-    return np.asarray(fall[np.isfinite(fall)])
+def _growth(data: xr.Dataset) -> np.ndarray:
+    """Polysemantic neurons at p = 0.01 less those at 0.03, over all neurons, of finite seeds."""
+    mixed = (data.sweep_live & ~data.sweep_pure).mean("sweep_neuron")
+    share = mixed.where(np.isfinite(data.sweep_loss)).transpose("sweep_density", "sweep_seed")
+    sparser, denser = (share.values[_where(data.sweep_density.values, p)] for p in (0.01, 0.03))
+    growth = (sparser - denser).ravel() if len(sparser) and len(denser) else np.zeros(0)
+    return np.asarray(growth[np.isfinite(growth)])
 
 
 @measures("abs-mono-p0.03", "abs-mono-unimportant")

@@ -29,6 +29,8 @@ PARTNERED = (
     "correlated-adjacent",
 )
 HEXAGON = 0.03  # density at which three pairs are told to form one
+# Least norm of a hexagon over its greatest; one that is less even misses by as much as one can.
+EVEN_NORMS, NO_HEXAGON = 0.9, 180.0
 
 
 def measure(record: Record) -> Measured:
@@ -75,13 +77,16 @@ def nulls(record: Record) -> Nulls:
         },
         "random": {**several, **alone},
         "mismatched": {
-            "correlated-hexagon": [_hexagon(data, q) for q, pairs in COLLAPSED.items() if pairs],
             **{f"correlated-collapsed-p{p:g}": _at_others(data, COLLAPSED[p]) for p in MOST},
         },
         "false world": {
+            "correlated-hexagon": [
+                *(_hexagon(data, q) for q, pairs in COLLAPSED.items() if pairs),
+                *(_hexagon(one) for one in _without_hexagon(data)),
+            ],
             "correlated-local-bases": [
                 _basis(one)["correlated-local-bases"] for one in _without_bases(data)
-            ]
+            ],
         },
     }
 
@@ -93,6 +98,14 @@ def _mismatched(data: xr.Dataset, rng: np.random.Generator) -> Iterator[xr.Datas
         for name in ("correlated", "anticorrelated", "crowded"):
             drawn = shuffled(drawn, [f"{name}_W"], f"{name}_feature", rng, ["seed"])
         yield drawn
+
+
+def _without_hexagon(data: xr.Dataset) -> Iterator[xr.Dataset]:
+    """The three pairs with a feature, or a pair, at a tenth of its norm in every network."""
+    features = np.arange(data.sizes["crowded_feature"])
+    for lost in (*(features == i for i in features), *(features // 2 == i for i in range(3))):
+        left = xr.DataArray(np.where(lost, 0.1, 1.0), dims="crowded_feature")
+        yield data.assign(crowded_W=(data.crowded_W * left).transpose(*data.crowded_W.dims))
 
 
 def _without_bases(data: xr.Dataset) -> Iterator[xr.Dataset]:
@@ -193,8 +206,10 @@ def _crowded(data: xr.Dataset) -> dict[str, Estimate]:
 def _hexagon(data: xr.Dataset, p: float = HEXAGON) -> Estimate:
     """The greatest miss of a gap from 60 degrees in the best network of a density."""
     cell = data.sel(crowded_density=p)
-    miss = [np.abs(gaps(one) - 60).max() for one in cell.crowded_W.values]
-    return best_estimate(cell.crowded_loss.values, miss)
+    W = cell.crowded_W.transpose("seed", "hidden", "crowded_feature").values
+    norm, miss = np.linalg.norm(W, axis=1), [np.abs(gaps(one) - 60).max() for one in W]
+    even = norm.min(axis=1) >= EVEN_NORMS * norm.max(axis=1)
+    return best_estimate(cell.crowded_loss.values, np.where(even, miss, NO_HEXAGON))
 
 
 @measures("correlated-collapse-rises", "correlated-collapsed-*")

@@ -92,19 +92,24 @@ CLAIMS = (
     ),
     replace(TRAINED, selection="lowest exact loss of the seeds, at every ratio").claim(
         "perturbed-trained",
-        "The best trained network is a pentagon above the exact crossing and two digons below it "
-        "(share of the twelve ratios)",
+        "The best trained network is a pentagon above the exact crossing, its least norm at least "
+        "0.75 of its greatest, and below it two digons within 15 degrees of upright, the feature's "
+        "norm at most 0.1 (share of the twelve ratios)",
         at_least(1),
         "none of the ratios is within 10 % of the crossing",
         n=8,
         printed="sparse enough, the pentagon snaps to two digons with the sparse feature at 0",
-        null=Null("permuted", "the ratios are shuffled, for all seeds alike"),
+        null=Null(
+            "false world",
+            "the ratios are shuffled, for all seeds alike; or below the crossing the feature has a "
+            "norm of 0.45, or grows to it, or the digons are on one line, or 20 degrees apart",
+        ),
     ),
     TRAINED.claim(
         "perturbed-both",
         "Sub-optimal fits show the other branch: at ratio 0.3 seeds end as pentagons, with gaps "
-        "within 18 degrees of 72, and as two digons, pairs within 8 degrees of antipodal without "
-        "the perturbed feature (share of the rarer kind in all seeds)",
+        "within 18 degrees of 72 and even norms, and as two digons, upright pairs within 8 degrees "
+        "of antipodal with the perturbed feature at 0 (share of the rarer kind in all seeds)",
         at_least(0.02),
         "more than one seed of sixteen; its interval is Wilson's",
         selection="all seeds",

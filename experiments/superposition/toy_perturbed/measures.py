@@ -1,6 +1,6 @@
 """Measured values of the claims on one perturbed feature, from a record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import xarray as xr
@@ -20,10 +20,14 @@ from experiments.superposition.toy_perturbed.claims import CLAIMS
 
 # A feature is represented when its norm is above this.
 REPRESENTED = 0.5
-# A quarter of 72 degrees, by which the gaps of a pentagon may be uneven.
-UNEVEN = 18.0
-# Two features of a digon are at least this nearly opposite: their cosine.
-ANTIPODAL = -0.99
+# Two digons have the last feature at 0: its norm is at most this.
+ABSENT = 0.1
+# A quarter of 72 degrees, by which the gaps of a pentagon may be uneven, and so may its norms: the
+# least is this much of the greatest.
+UNEVEN, EVEN_NORMS = 18.0, 0.75
+# Two features of a digon are at least this nearly opposite, and those of two digons at most this
+# nearly alike or opposite: their cosines, of 172 degrees, and of 15 from a right angle.
+ANTIPODAL, UPRIGHT = -0.99, float(np.sin(np.radians(15)))
 N_DRAWS, N_BENDS = 40, 1000
 DIGONS, PENTAGON = 0, 1
 RATIOS = (0.3, 0.4, 4.0)
@@ -37,6 +41,8 @@ BENT: dict[str, tuple[float, Callable[[np.ndarray], float]]] = {
 N_SHUFFLED = 1000
 # Worlds in which the feature appears without a jump, with a square and with a fourth root in turn.
 N_ONSETS = 200
+# Draws of each world in which the networks below the crossing are no two digons.
+N_UNSNAPPED = 10
 
 
 def measure(record: Record) -> Measured:
@@ -52,7 +58,7 @@ def measure(record: Record) -> Measured:
 
 
 def nulls(record: Record) -> Nulls:
-    """Draws of the nulls: starts, random directions, crossings shuffled, other steps of ratios."""
+    """Draws of the nulls: starts, random directions, shuffled ratios, and worlds without a snap."""
     data = record.data
     if not _wanted(record):
         return {}
@@ -66,21 +72,21 @@ def nulls(record: Record) -> Nulls:
     mixed = rng.permuted(np.broadcast_to(base, (N_SHUFFLED, base.size)), axis=1)
     rises = {"perturbed-base-rises": np.diff(mixed).min(axis=1)} if base.size > 1 else {}
     unordered = [shuffled(data, ["W", "loss"], "ratio", rng) for rng in rngs[:N_DRAWS]]
+    others = (np.random.default_rng(i) for i in range(N_UNSNAPPED))
+    unsnapped = [world for rng in others for world in _unsnapped(data, at, rng)]
     here = _at_crossing(data, at)
     elsewhere = set(range(data.sizes["ratio"] - 1)) - {here}
     onsets = [_onset(data, here, rng, (0.5, 0.25)[i % 2]) for i, rng in enumerate(rngs[:N_ONSETS])]
     step = _exact_step(data, at)
     turns = [turn for i, turn in bends_of_loss(data).items() if abs(i - step) > 1]
     return {
-        "permuted": {
-            **rises,
-            "perturbed-trained": [_trained(each, at)["perturbed-trained"] for each in unordered],
-        },
+        "permuted": rises,
         "untrained": {name: [draw.get(name) for draw in bends] for name in BENT},
         "random": {"perturbed-both": [_both(_turned(data, rng)) for rng in rngs]},
         "false world": {
-            "perturbed-first-order": [_step(each, i) for i in elsewhere for each in (data,)]
+            "perturbed-first-order": [_step(data, i) for i in elsewhere]
             + [_step(each, here) for each in onsets],
+            "perturbed-trained": [_as_exact(each, at) for each in (*unordered, *unsnapped)],
         },
         "mismatched": {
             "perturbed-slopes": turns or [None],
@@ -120,22 +126,26 @@ def has_all_five(data: xr.Dataset) -> np.ndarray:
 
 
 def is_pentagon(data: xr.Dataset) -> np.ndarray:
-    """Whether a network represents all five features, in even gaps, ``[seed, ratio]``."""
+    """Whether a network represents all five features evenly, ``[seed, ratio]``."""
     W = data.W.values
+    norm = np.linalg.norm(W, axis=2)
     directions = np.sort(np.degrees(np.arctan2(W[:, :, 1], W[:, :, 0])), axis=-1)
     gaps = np.diff(directions, append=directions[..., :1] + 360, axis=-1)
     even = (np.abs(gaps - 72) <= UNEVEN).all(axis=-1)
+    even &= norm.min(axis=-1) >= EVEN_NORMS * norm.max(axis=-1)
     found: np.ndarray = has_all_five(data) & even
     return found
 
 
 def is_digons(data: xr.Dataset) -> np.ndarray:
-    """Whether a network is two antipodal pairs without the last feature, ``[seed, ratio]``."""
+    """Whether a network is two upright antipodal pairs without the last, ``[seed, ratio]``."""
     norm = np.linalg.norm(data.W.values, axis=2)
     others = data.W.values[..., :-1] / np.maximum(norm[..., None, :-1], 1e-12)
-    opposite = (np.swapaxes(others, -1, -2) @ others).min(axis=-1) <= ANTIPODAL
-    kept = (norm[..., :-1] > REPRESENTED).all(axis=-1) & (norm[..., -1] <= REPRESENTED)
-    found: np.ndarray = kept & opposite.all(axis=-1)
+    cosine = np.swapaxes(others, -1, -2) @ others
+    opposite = cosine <= ANTIPODAL
+    apart = opposite | np.eye(cosine.shape[-1], dtype=bool) | (np.abs(cosine) <= UPRIGHT)
+    kept = (norm[..., :-1] > REPRESENTED).all(axis=-1) & (norm[..., -1] <= ABSENT)
+    found: np.ndarray = kept & opposite.any(axis=-1).all(axis=-1) & apart.all(axis=(-2, -1))
     return found
 
 
@@ -187,13 +197,44 @@ def _exact_step(data: xr.Dataset, at: float) -> int:
 @measures("perturbed-first-order", "perturbed-trained")
 def _trained(data: xr.Dataset, at: float) -> dict[str, Estimate]:
     """Branches of the trained networks."""
-    pentagon = is_pentagon(data)
-    agree = np.where(data.ratio.values > at, pentagon, is_digons(data))
-    found = {
-        "perturbed-trained": best_estimate(data.loss.transpose("seed", "ratio").values, agree),
+    return {
+        "perturbed-trained": _as_exact(data, at),
+        "perturbed-first-order": _step(data, _at_crossing(data, at)),
     }
-    found["perturbed-first-order"] = _step(data, _at_crossing(data, at))
-    return found
+
+
+def _as_exact(data: xr.Dataset, at: float) -> Estimate:
+    """Share of ratios whose best network is of the exact branch that is lower there."""
+    agree = np.where(data.ratio.values > at, is_pentagon(data), is_digons(data))
+    return best_estimate(data.loss.transpose("seed", "ratio").values, agree)
+
+
+def _unsnapped(data: xr.Dataset, at: float, rng: np.random.Generator) -> Iterator[xr.Dataset]:
+    """The networks where those that are two digons below the crossing are none.
+
+    The last feature has a norm of 0.45 there, at all ratios or growing to it with the ratio; or
+    the digons lie on one line, or 20 degrees apart.
+    """
+    W = data.W.transpose("seed", "ratio", "hidden", "feature")
+    ratio, norm = data.ratio.values, np.linalg.norm(W.values, axis=2)
+    below = (is_digons(data) & (ratio < at))[..., None, None]
+    way = _directions(rng.uniform(0, 2 * np.pi, (*below.shape[:2], 1)))
+    for length in (0.45, 0.45 * (ratio / ratio[ratio < at].max())[:, None, None]):
+        last = np.concatenate([W.values[..., :-1], length * way], axis=-1)
+        yield data.assign(W=W.copy(data=np.where(below, last, W.values)))
+    cosine = (W.values[..., :1] * W.values).sum(axis=2) / np.maximum(norm[..., :1] * norm, 1e-12)
+    second = (np.abs(cosine) < -ANTIPODAL) & (
+        np.arange(W.sizes["feature"]) < W.sizes["feature"] - 1
+    )
+    first = np.arctan2(W.values[:, :, 1, :1], W.values[:, :, 0, :1])
+    for apart in (0, rng.choice([-1, 1]) * np.radians(20)):
+        turned = norm[:, :, None] * _directions(first + apart + np.pi * second.cumsum(axis=-1))
+        yield data.assign(W=W.copy(data=np.where(below & second[:, :, None], turned, W.values)))
+
+
+def _directions(angle: np.ndarray) -> np.ndarray:
+    """Unit vectors at angles in radians, ``[seed, ratio, hidden, feature]``."""
+    return np.stack([np.cos(angle), np.sin(angle)], axis=2)
 
 
 @measures("perturbed-both")
@@ -207,8 +248,7 @@ def _both(data: xr.Dataset) -> Estimate:
 def _turned(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     """The networks with their norms, in random directions."""
     norm = np.linalg.norm(data.W.values, axis=2, keepdims=True)
-    angle = rng.uniform(0, 2 * np.pi, norm.shape)
-    turned = norm * np.concatenate([np.cos(angle), np.sin(angle)], axis=2)
+    turned = norm * _directions(rng.uniform(0, 2 * np.pi, norm[:, :, 0].shape))
     return data.assign(W=data.W.copy(data=turned))
 
 

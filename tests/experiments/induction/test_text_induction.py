@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from circuitax.records.claims import FAILS, HOLDS
 from circuitax.records.estimate import Estimate
 from circuitax.records.record import Record
 from experiments.induction.text_induction.claims import CLAIMS
@@ -64,9 +65,29 @@ def test_what_a_primer_saves_on_all_tokens_alike_is_not_of_repeats(data: xr.Data
     assert found(data)["text-induction-repeats"].value == pytest.approx(0)
     data.loss_new[1, -1] += 0.7
     assert found(data)["text-induction-repeats"].value == pytest.approx(0.7)
-    data.loss_new[2, -1] += 0.4
-    (one_layer,) = nulls(Record(data))["mismatched"]["text-induction-repeats"]
-    assert one_layer.value == pytest.approx(0.4)
+
+
+def test_harm_to_other_tokens_is_no_gain_on_repeats(data: xr.Dataset) -> None:
+    (claim,) = (one for one in CLAIMS if one.id == "text-induction-repeats")
+    data.loss_repeated[:] = data.loss_new[:] = 3.0
+    data.loss_repeated[:, -1] += np.array([-0.01, 0.01])
+    data.loss_repeated[1, -1] -= 0.8
+    data.loss_new[1, -1] += 0.9  # the difference of both differences is 1.7
+    assert found(data)[claim.id].value == pytest.approx(0.8)
+    assert claim.expected.verdict(found(data)[claim.id]) == HOLDS
+    data.loss_repeated[1, -1] += 1.0  # it is 0.7 still, and pairs are dearer
+    assert found(data)[claim.id].value == pytest.approx(-0.2)
+    assert claim.expected.verdict(found(data)[claim.id]) == FAILS
+
+
+def test_one_layer_is_the_null_of_repeats_at_the_end_and_at_the_end_of_the_primer(
+    data: xr.Dataset,
+) -> None:
+    data.loss_repeated[:] = data.loss_new[:] = 3.0
+    data.loss_repeated[2, 2] = 2.9
+    data.loss_repeated[:, 1] = np.array([3.6, 3.0, 3.4])[:, None]
+    drawn = nulls(Record(data))["mismatched"]["text-induction-repeats"]
+    assert [draw.value for draw in drawn] == pytest.approx([0.1, 0.2, -0.4])
 
 
 def test_no_interval_of_a_score_goes_below_zero(data: xr.Dataset) -> None:

@@ -230,27 +230,38 @@ def test_a_neuron_is_highly_polysemantic_from_three_even_features_on() -> None:
     assert found["abs-mono-unimportant"].value > 30
 
 
-def test_a_fall_in_every_seed_is_told_from_differences_to_either_side() -> None:
+def test_a_growth_in_every_seed_is_told_from_differences_to_either_side() -> None:
     record = accepted("toy_abs")
     data = record.data.assign(case_seed=0 * record.data.case_seed)  # draws of motifs take long
-    dims = ("sweep_density", "sweep_seed", "sweep_neuron")
+    dims, name = ("sweep_density", "sweep_seed", "sweep_neuron"), "abs-mono-falls"
     live = np.ones(data.sweep_pure.transpose(*dims).shape, bool)
     denser, sparser = (int(np.argmin(abs(data.sweep_density.values - p))) for p in (0.03, 0.01))
     n = live.shape[2]
-    for seeds, fall in ((slice(None), 0.5), (slice(None, None, 2), 0.0)):
+    for seeds, growth in ((slice(None), 0.5), (slice(None, None, 2), 0.0)):
         pure = live.copy()
         pure[denser, :, n // 2 :] = False
         pure[denser, seeds] = True
-        pure[sparser] = ~pure[denser] if fall == 0 else False
+        pure[sparser] = ~pure[denser] if growth == 0 else False
         pure[sparser, :, : n // 2] = True
         changed = data.assign(sweep_live=(dims, live), sweep_pure=(dims, pure))
         altered = Record(changed, record.notes)
-        name = "abs-mono-falls"
         found = abs_measures.measure(altered).estimates[name]
         draws = abs_measures.nulls(altered)["permuted"][name]
-        assert found.value == pytest.approx(fall)
-        assert (found.low >= 0.1) == (fall > 0)
+        assert found.value == pytest.approx(growth)
+        assert (found.low >= 0.1) == (growth > 0)
         assert np.mean([isinstance(one, Estimate) and one.low >= 0.1 for one in draws]) < 0.05
+
+
+def test_as_many_polysemantic_neurons_do_not_grow_where_the_others_vanish() -> None:
+    data = accepted("toy_abs").data.copy(deep=True)
+    denser, sparser = (int(np.argmin(abs(data.sweep_density.values - p))) for p in (0.03, 0.01))
+    data.sweep_pure[sparser] = False
+    data.sweep_live[sparser] = data.sweep_live[denser] & ~data.sweep_pure[denser]
+    share = abs_measures.monosemantic(data)
+    assert share[denser].mean() > 0.3 and (share[sparser] == 0).all()
+    assert (abs_measures._growth(data) == 0).all()
+    data.sweep_loss[sparser][5] = np.nan
+    assert len(abs_measures._growth(data)) == data.sizes["sweep_seed"] - 1
 
 
 def test_ratios_of_a_null_are_spread_evenly_up_to_what_nearly_all_stay_below() -> None:
@@ -320,12 +331,56 @@ def test_the_best_restart_decides_and_all_are_counted() -> None:
     assert found["privileged-best-is-rare"].n == loss.sizes["restart"]
 
 
+def test_the_best_network_puts_out_what_it_is_said_to_represent() -> None:
+    record = accepted("toy_privileged")
+    at = {"density": 0.15}
+    neuron = int(record.data.best_monosemantic.sel(at).argmax())
+    seventh = record.data.best_W.sel(at).isel(feature=6).values
+    # The seventh feature is as long in each, the same neurons are pure, and no count changes.
+    worlds = {
+        "as trained": {},
+        "turns on no neuron": {6: -np.abs(seventh)},
+        "raises another output more": {6: 0.9 * record.data.best_W.sel(at).isel(feature=3).values},
+        "its neuron is off": {neuron: -record.data.best_W.sel(at).isel(neuron=neuron).values},
+    }
+    found = {}
+    for name, change in worlds.items():
+        data = record.data.copy(deep=True)
+        for index, values in change.items():
+            axis = "neuron" if name == "its neuron is off" else "feature"
+            data.best_W.loc[at | {axis: index}] = values
+        found[name] = privileged_measures.measure(Record(data, record.notes)).estimates
+        W = data.best_W.sel(at).values[None]
+        least = record.notes["represented"]
+        counted = privileged_measures.counts(W, least)
+        assert (counted["represented"], counted["monosemantic"]) == (7, 2)
+    assert [one["privileged-features-p0.15"].value for one in found.values()] == [1, 0, 0, 0]
+    assert [one["privileged-mono-p0.15"].value for one in found.values()] == [2, 2, 2, 1]
+
+
 def test_a_feature_needs_one_neuron_for_either_side() -> None:
     W_in = np.array([[1.0, -1.0, 0, 0], [0, 0, 1.0, 2.0]])
     W_out = np.array([[1.0, 0], [0.9, 0], [0, 1.0], [0, 0.5]])
     assert abs_measures.both_sides(W_in, W_out).tolist() == [True, False]
     W_in[1, 3] = -2
     assert abs_measures.both_sides(W_in, W_out).tolist() == [True, True]
+    reads, writes = W_in.copy(), W_out.copy()
+    reads[0, 3], writes[2, 0] = 1, 0.5  # a fifth of what a neuron reads, or writes, is of another
+    assert abs_measures.both_sides(reads, W_out).tolist() == [True, False]
+    assert abs_measures.both_sides(W_in, writes).tolist() == [True, False]
+
+
+def test_small_networks_of_shared_neurons_have_none_for_a_feature_alone() -> None:
+    data = accepted("toy_abs").data
+    worlds = list(abs_measures._shared(data, np.random.default_rng(0)))
+    assert abs_measures._two_each(data).value == 3
+    assert [abs_measures._two_each(world).value for world in worlds] == [0, 0, 0, 0]
+    # Each of them still does something for every feature, on both of its sides.
+    for world in worlds:
+        W_in, W_out = (world[f"sanity_W_{end}"].isel(sanity_density=0) for end in ("in", "out"))
+        for side in (1, -1):
+            served = ((side * W_in).clip(min=0) * W_out).max("sanity_neuron") > 0.5
+            assert served.isel(sanity_seed=int(data.sanity_best[0])).all()
 
 
 def test_neurons_that_are_not_used_are_grey() -> None:
