@@ -23,8 +23,8 @@ from experiments.induction.two_layer_circuits.claims import CLAIMS
 # A head with an OV eigenvalue score below this erases, as in `stream_use`.
 ERASES = -0.5
 CORNER = 0.7  # of both scores, from which a head lies in the corner
-# Parts of what order 1 adds to the lead that order 2 adds in the worlds of its null.
-SECOND_ADDS = (0.1, 0.2, 0.3, 1.0)
+# Parts of what order 1 adds to the lead that order 2 adds, or costs, in the worlds of its null.
+SECOND_ADDS = (0.1, 0.2, 0.3, 1.0, -0.1, -0.3, -0.5, -1.0)
 # Claims on a difference within each model; its sides are exchanged for their null.
 DIFFERENCES = (
     *("composition-overall", "composition-some", "composition-avoided"),
@@ -92,14 +92,17 @@ def nulls(record: Record) -> Nulls:
 
 
 def _second_adds(members: xr.Dataset, part: float) -> xr.Dataset:
-    """The data where order 2 adds a part of what order 1 adds to the lead, the same in the end."""
-    others = np.exp(members.uniform) - 1
-    leads = _leads(members)
-    first, last = leads.isel(order=0), leads.isel(order=2)
-    middle = np.log1p(others * np.exp(-(first * part + last) / (1 + part)))
-    ends = members.order_loss
-    rows = [ends.isel(order=0), middle, ends.isel(order=2)]
-    return members.assign(order_loss=xr.concat(rows, "order"))
+    """The data where order 2 adds a part of what order 1 adds to the lead, or costs it.
+
+    The loss in the end stays as it is, or that after order 1 where order 2 costs.
+    """
+    first, middle, last = (_leads(members).isel(order=i) for i in range(3))
+    if part > 0:
+        middle = (first * part + last) / (1 + part)
+    else:
+        last = middle + part * (middle - first)
+    leads = xr.concat([first, middle, last], "order")
+    return members.assign(order_loss=np.log1p(np.expm1(members.uniform) * np.exp(-leads)))
 
 
 def _leads(members: xr.Dataset) -> xr.DataArray:
@@ -107,7 +110,7 @@ def _leads(members: xr.Dataset) -> xr.DataArray:
 
     A token that leads by ``a`` has the loss ``log(1 + (d_vocab - 1) e^-a)``.
     """
-    return -np.log(np.expm1(members.order_loss) / (np.exp(members.uniform) - 1))
+    return -np.log(np.expm1(members.order_loss) / np.expm1(members.uniform))
 
 
 def _second_order(members: xr.Dataset) -> xr.DataArray:

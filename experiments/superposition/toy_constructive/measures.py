@@ -1,6 +1,6 @@
 """Measured values of the claims on dependent features, from a record."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import xarray as xr
@@ -25,6 +25,11 @@ DECAYS = (0.0, 0.1, 0.3)
 # Correlation from which features lie on a circle.
 ON_CIRCLE = 0.95
 N_DRAWS = 100
+# Features of each part that keep their directions in worlds of the null.
+KEPT = (2, 3)
+# Clumps and dead features of worlds without a whole circle of twelve features.
+NO_CIRCLE = ((6, 0), (4, 0), (3, 0), (2, 0), (12, 1), (12, 2), (12, 3), (12, 6))
+DEAD = 0.05  # length of a dead feature, where the others have 1
 
 
 def measure(record: Record) -> Measured:
@@ -49,7 +54,8 @@ def nulls(record: Record) -> Nulls:
     decays = [shuffled(data, ["W"], "decay", rng, ["seed", "kind"]) for rng in rngs]
     places = [shuffled(data, ["W"], "feature", rng, ["seed"]) for rng in rngs]
     of_decays = [_of_decays(one, record.notes["density"]) for one in decays]
-    worlds = (*(_one_part_kept(data, rng) for rng in rngs), *places)
+    kept = (_some_kept(data, rng, n_kept) for n_kept in KEPT for rng in rngs)
+    worlds = (*(_one_part_kept(data, rng) for rng in rngs), *kept, *places)
     of_worlds = [_helpful(one, record.notes["density"]) for one in worlds]
     change = abs(data.permuted_loss / data.loss - 1).mean("decay")
     exchanged = np.log(data.loss / data.permuted_loss).sel(kind="independent", decay=0.0).values
@@ -73,7 +79,7 @@ def nulls(record: Record) -> Nulls:
         }
         | {name: [draw[name] for draw in of_decays] for name in of_decays[0]},
         "false world": {
-            "constructive-circle": [_on_circle(one) for one in (*_clumped(data), places[0])],
+            "constructive-circle": [_on_circle(one) for one in (*_no_circle(data), places[0])],
             **{name: [draw[name] for draw in of_worlds] for name in of_worlds[0]},
         },
     }
@@ -81,11 +87,30 @@ def nulls(record: Record) -> Nulls:
 
 def _one_part_kept(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     """The data with one part of each network as it is, and all other features exchanged."""
+    return _others_exchanged(data, rng, lambda parts: parts[rng.integers(len(parts))])
+
+
+def _some_kept(data: xr.Dataset, rng: np.random.Generator, n_kept: int) -> xr.Dataset:
+    """The data with some neighbours of each part as they are, and all other features exchanged."""
+
+    def neighbours(parts: np.ndarray) -> np.ndarray:
+        starts = rng.integers(np.maximum(parts.sum(axis=1) - n_kept, 0) + 1)
+        place = np.cumsum(parts, axis=1) - 1 - starts[:, None]
+        kept: np.ndarray = (parts & (place >= 0) & (place < n_kept)).any(axis=0)
+        return kept
+
+    return _others_exchanged(data, rng, neighbours)
+
+
+def _others_exchanged(
+    data: xr.Dataset, rng: np.random.Generator, kept: Callable[[np.ndarray], np.ndarray]
+) -> xr.Dataset:
+    """The data where each network keeps the features chosen of its parts and exchanges the rest."""
     W = data.W.transpose("kind", "seed", ..., "feature").copy(deep=True)
     for kind in DEPENDENT:
         parts = _parts(data, kind)
         for network in W.values[list(data.kind.values).index(kind)]:
-            others = np.flatnonzero(~parts[rng.integers(len(parts))])
+            others = np.flatnonzero(~kept(parts))
             network[..., others] = network[..., rng.permutation(others)]
     return data.assign(W=W)
 
@@ -99,25 +124,38 @@ def _parts(data: xr.Dataset, kind: str) -> np.ndarray:
     return np.arange(n) * 3 // n == np.arange(3)[:, None]
 
 
-def _clumped(data: xr.Dataset) -> Iterator[xr.Dataset]:
-    """The data with features in six clumps on a circle, in four, three and two."""
+def _no_circle(data: xr.Dataset) -> Iterator[xr.Dataset]:
+    """The data with features in clumps on a circle, or on an even one where some are dead."""
     n, W = data.sizes["feature"], data.W.transpose(..., "hidden", "feature").copy(deep=True)
-    for n_clumps in (6, 4, 3, 2):
+    for n_clumps, n_dead in NO_CIRCLE:
         turn = 2 * np.pi * (np.arange(n) * n_clumps // n) / n_clumps
-        W[..., 2:, :], W[..., :2, :] = 0, np.stack([np.cos(turn), np.sin(turn)])
+        length = np.where(np.arange(n) < n_dead, DEAD, 1)
+        W[..., 2:, :], W[..., :2, :] = 0, length * np.stack([np.cos(turn), np.sin(turn)])
         yield data.assign(W=W.copy(deep=True))
+
+
+def feature_products(data: xr.Dataset) -> np.ndarray:
+    """``W^T W``, ``[seed, kind, decay, feature, feature]``."""
+    W = data.W.transpose("seed", "kind", "decay", "hidden", "feature").values.astype(float)
+    return np.swapaxes(W, -1, -2) @ W
 
 
 def feature_cosines(data: xr.Dataset) -> np.ndarray:
     """Cosine between every two features, ``[seed, kind, decay, feature, feature]``."""
-    W = data.W.transpose("seed", "kind", "decay", "hidden", "feature").values.astype(float)
-    unit = W / np.maximum(np.linalg.norm(W, axis=-2, keepdims=True), 1e-12)
-    return np.swapaxes(unit, -1, -2) @ unit
+    found = feature_products(data)
+    norms = np.maximum(np.sqrt(np.diagonal(found, axis1=-2, axis2=-1)), 1e-12)
+    cosines: np.ndarray = found / (norms[..., :, None] * norms[..., None, :])
+    return cosines
 
 
 def circle(data: xr.Dataset) -> np.ndarray:
     """Fit of cosines of circular features to their places, ``[seed, decay]``."""
-    found = feature_cosines(data)[:, list(data.kind.values).index("circular")]
+    return _follow_places(data, feature_cosines(data))
+
+
+def _follow_places(data: xr.Dataset, products: np.ndarray) -> np.ndarray:
+    """Correlation over pairs of circular features with the cosine of their places."""
+    found = products[:, list(data.kind.values).index("circular")]
     n = data.sizes["feature"]
     turn = 2 * np.pi * np.arange(n) / n
     pair = np.triu_indices(n, 1)
@@ -145,20 +183,19 @@ def interference(data: xr.Dataset, density: float, decay: int = 0) -> xr.DataArr
         density: p in (0, 1).
         decay: Its index; the first is the least.
     """
-    covariance, variance = _of_features(data, density, decay)
+    products, C = _between_features(data, density, decay)
     loss = data.loss.isel(decay=decay, drop=True).transpose("seed", "kind")
-    return loss.copy(data=covariance.sum(axis=-1) / variance.sum(axis=-1))
+    covariance = (products * C).sum(axis=(-2, -1))
+    return loss.copy(data=covariance / np.trace(C, axis1=-2, axis2=-1))
 
 
-def _of_features(data: xr.Dataset, density: float, decay: int) -> tuple[np.ndarray, np.ndarray]:
-    """Covariance of each feature with what the others add to it, and its variance.
+def _between_features(data: xr.Dataset, density: float, decay: int) -> tuple[np.ndarray, ...]:
+    """``W^T W`` with 0 on its diagonal, and covariances of features.
 
-    ``[seed, kind, feature]`` and ``[kind, feature]``.
+    ``[seed, kind, feature, feature]`` and ``[kind, feature, feature]``.
     """
-    W = data.W.isel(decay=decay).transpose("seed", "kind", "hidden", "feature").values
     C = np.stack([feature_covariance(R, density) for R in data.correlation.values])
-    G = np.swapaxes(W, -1, -2) @ W * ~np.eye(C.shape[-1], dtype=bool)
-    return (G * C).sum(axis=-1), np.diagonal(C, axis1=-2, axis2=-1)
+    return feature_products(data)[:, :, decay] * ~np.eye(C.shape[-1], dtype=bool), C
 
 
 def ratio(data: xr.Dataset) -> xr.DataArray:
@@ -217,14 +254,20 @@ def _worst(ratios: np.ndarray) -> Estimate:
 
 @measures("constructive-interference-*")
 def _helpful(data: xr.Dataset, density: float) -> dict[str, Estimate]:
-    """Interference without decay in the part of each network in which it is least."""
-    covariance, variance = _of_features(data, density, 0)
-    found = {}
-    for kind in DEPENDENT:
-        k, parts = list(data.kind.values).index(kind), _parts(data, kind)
-        each = (covariance[:, k] @ parts.T) / (variance[k] @ parts.T)
-        found[f"constructive-interference-{kind}"] = mean_estimate(each.min(axis=1))
-    return found
+    """Interference of the feature that has least in each network, and above its mean exchange."""
+    products, C = _between_features(data, density, 0)
+    n, variance = data.sizes["feature"], np.diagonal(C, axis1=-2, axis2=-1)
+    each = (products * C).sum(axis=-1) / variance
+    # Over all exchanges of features every pair has the mean of ``W^T W`` over pairs.
+    mean = products.sum(axis=(-2, -1))[..., None] / (n * (n - 1))
+    above = each - mean * (C.sum(axis=-1) - variance) / variance
+    least = np.minimum(each, above).min(axis=-1)
+    return {
+        f"constructive-interference-{kind}": mean_estimate(
+            least[:, list(data.kind.values).index(kind)]
+        )
+        for kind in DEPENDENT
+    }
 
 
 @measures("constructive-clusters")
@@ -238,7 +281,9 @@ def _side_by_side(data: xr.Dataset) -> Estimate:
 def _on_circle(data: xr.Dataset) -> Estimate:
     """Share of seeds whose circular features lie on a circle at the middle decay."""
     middle = data.decay.values.tolist().index(DECAYS[1])
-    return share_estimate(circle(data)[:, middle] >= ON_CIRCLE)
+    # A cosine has no length: a dead feature would count as one on the circle.
+    found = _follow_places(data, feature_products(data))
+    return share_estimate(found[:, middle] >= ON_CIRCLE)
 
 
 @measures("constructive-decay-*", "constructive-circle-decay", "constructive-clusters-decay")

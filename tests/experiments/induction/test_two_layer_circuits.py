@@ -109,6 +109,8 @@ def test_nulls_tell_a_circuit_from_one_that_was_there_before(
     orders, more = losses(5.0, 3.0, 2.9), losses(5.0, 3.0, 2.5)
     # Near no loss at all the second half of the lead saves few nats, and is worth as much.
     alike = losses(5.0, 0.1, 0.0001)
+    # An order 2 that takes away a third of the lead is worth as much as one that adds it.
+    costs = losses(5.0, 3.0, 3.7)
     by_layer = np.tile([5, 4, 3, 2.95, 2.5], (MEMBERS, 1))
     first = {"first_order_loss": (("member", "selection"), by_layer)}
     attends = {"top_is_match": data.top_is_match * (data.layer == 1)}
@@ -124,7 +126,8 @@ def test_nulls_tell_a_circuit_from_one_that_was_there_before(
     assert {found[name] for name in names} == {HOLDS}
     assert {none[name] for name in names} == {WOULD_HOLD}
     assert (found["order-1-above-2"], none["order-1-above-2"]) == (HOLDS, FAILS)
-    assert verdicts(nothing, more, first, attends)["order-1-above-2"] == FAILS
+    for other in (more, costs):
+        assert verdicts(nothing, other, first, attends)["order-1-above-2"] == FAILS
     # 0.05 of 1 is left of the first layer, which would be all of it if savings added up.
     assert found["layer-0-redundant"] == HOLDS
 
@@ -148,6 +151,9 @@ def test_two_orders_that_add_as_much_to_a_lead_share_it(known: dict[str, np.ndar
     assert measure(Record(data)).estimates["order-1-above-2"].value == pytest.approx(1)
     alike = measures._second_adds(data, 1.0).order_loss
     np.testing.assert_allclose(alike.isel(member=0), losses, rtol=1e-6)
+    # Where order 2 costs all that order 1 adds, the loss is again that without heads.
+    cost = measures._second_adds(data, -1.0).order_loss.isel(member=0)
+    np.testing.assert_allclose(cost, losses[[0, 1, 0]], rtol=1e-6)
     parts = [measures._second_adds(data, part) for part in measures.SECOND_ADDS]
     found = [measures._second_order(one).mean().item() for one in parts]
     assert found == pytest.approx(measures.SECOND_ADDS)
