@@ -19,7 +19,9 @@ from experiments.superposition.toy_demonstrate.claims import (
     CLAIMS,
     COUNTS,
     NOTEBOOK_COUNTS,
+    NOTEBOOK_SQUARES,
     RANGES,
+    SQUARE_ALLOWED,
 )
 
 # A feature is represented when its norm is above this.
@@ -110,9 +112,43 @@ def _beside(data: xr.Dataset) -> dict[str, Draws]:
     for here, there in ((less, more), (more, less)):
         theirs = (norm.dims, norm.isel(notebook_density=there).values)
         drawn.append(_notebook(data.isel(notebook_density=here).assign(notebook_norm=theirs)))
-    return {
+    found: dict[str, Draws] = {
         name: [draw[name] for draw in drawn if name in draw] or [None] for name in _notebook(data)
     }
+    worlds = _one_off(data) | _either_side(data)
+    return found | {name: [*found[name], *draws] for name, draws in worlds.items()}
+
+
+def _one_off(data: xr.Dataset) -> dict[str, list[Estimate]]:
+    """Misses of printed counts where every network has one feature fewer, or one more, than those.
+
+    In such worlds no network has a printed count: what is allowed must refuse them.
+    """
+    norm, rank = data.notebook_norm, np.arange(data.sizes["notebook_feature"])
+    counts = {density: ends for (what, density), ends in RANGES.items() if what == "count"}
+    found: dict[str, list[Estimate]] = {}
+    for density, (least, most) in counts.items():
+        worlds = [norm.copy(data=np.ones(norm.shape) * (rank < n)) for n in (least - 1, most + 1)]
+        drawn = [_notebook(data.assign(notebook_norm=world)) for world in worlds]
+        name = f"demonstrate-notebook-count-p{density:g}"
+        found |= {name: [draw[name] for draw in drawn]} if name in drawn[0] else {}
+    return found
+
+
+def _either_side(data: xr.Dataset) -> dict[str, list[Estimate]]:
+    """Misses of printed squares where half of the networks are below, and half above, by too much.
+
+    Their mean is what is printed, which none of them has.
+    """
+    norm, n_features = data.notebook_norm, data.sizes["notebook_feature"]
+    side = xr.DataArray(np.where(np.arange(data.sizes["seed"]) % 2, 1, -1), dims="seed")
+    found: dict[str, list[Estimate]] = {}
+    for density, square in NOTEBOOK_SQUARES.items():
+        each = np.sqrt((square + 2 * SQUARE_ALLOWED[density] * side) / n_features)
+        drawn = _notebook(data.assign(notebook_norm=xr.ones_like(norm) * each))
+        name = f"demonstrate-notebook-frobenius-p{density:g}"
+        found |= {name: [drawn[name]]} if name in drawn else {}
+    return found
 
 
 def best_weights(data: xr.Dataset, name: str = "relu") -> np.ndarray:
@@ -142,10 +178,7 @@ def _linear(data: xr.Dataset) -> dict[str, Estimate]:
     }
     if 1 in p:
         dense = off[:, p == 1].mean(axis=1)
-        found["T7-bias"] = max(
-            (mean_estimate(dense[:, kind].mean(axis=1)) for kind in (ignored, ~ignored)),
-            key=lambda estimate: estimate.value,
-        )
+        found["T7-bias"] = mean_estimate(dense[:, dense.mean(axis=0).argmax()])
         found["T7-dense-relu"] = _unlike_linear(data, 1.0)
     return found
 
@@ -262,7 +295,7 @@ def _rescaled(data: xr.Dataset) -> Estimate:
 
 @measures("demonstrate-notebook-*")
 def _notebook(data: xr.Dataset) -> dict[str, Estimate]:
-    """Counts and squared norms of the notebook's model, or their distance from two runs."""
+    """Distances of the notebook's counts and squared norms from two runs, and one count itself."""
     found = {}
     norms = data.notebook_norm.values
     numbers = {"count": (norms > REPRESENTED).sum(axis=-1), "frobenius": (norms**2).sum(axis=-1)}

@@ -1,5 +1,7 @@
 """Measured values of the claims on uniform superposition, from a record."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
@@ -28,6 +30,7 @@ LINES = {
     "square antiprism": (8, 3),
 }
 LINE_WIDTH = 1 / 80  # to each side: half of the way from 3/8 to 2/5, the two nearest lines
+LEAST_ON_LINE = 3 / 4  # of a shape's features, and of those on its line
 MOST = 0.8  # of represented features, at which a network counts as the mixture
 LEAST_KIND = 0.2  # of them, of each kind in it
 N_DRAWS, N_OTHERS = 20, 500
@@ -84,12 +87,7 @@ def nulls(record: Record) -> Nulls:
                 if not np.isin(one.inverse_density, flat.inverse_density).any()
             ],
         },
-        "random": {
-            f"geometry-{name.replace(' ', '-')}": _in_label(
-                data, name, record.notes["tolerances"]["spread"]
-            )
-            for name in LINES
-        },
+        "random": _other_lines(data, record.notes["tolerances"]["spread"]),
     }
 
 
@@ -253,48 +251,85 @@ def _digons(data: xr.Dataset) -> Estimate:
     return resampled_estimate(lambda seeds: float(shares[seeds].mean()), shares.size)
 
 
-@measures(
-    "geometry-mixture",
-    "geometry-mixture-digons",
-    "geometry-pentagon",
-    "geometry-square-antiprism",
-    "geometry-tetrahedron",
-    "geometry-triangle",
-)
+@measures("geometry-mixture", "geometry-mixture-digons")
 def _labels(data: xr.Dataset) -> dict[str, Estimate]:
     """Names of the polytopes in the code."""
     cell = data.sel(inverse_density=4.13)
     some = cell.dimensionality > LEAST_DIMENSIONALITY
     half = (abs(cell.dimensionality - 1 / 2) < 0.03) & some
-    found = {
+    return {
         "geometry-digons": _digons(plateau(data)),
         "geometry-mixture-digons": mean_estimate(half.sum("feature") / some.sum("feature")),
         "geometry-mixture": _share_of_mixtures(_mixed(cell)),
+        **_lines(data),
     }
+
+
+@measures(
+    "geometry-pentagon",
+    "geometry-square-antiprism",
+    "geometry-tetrahedron",
+    "geometry-triangle",
+)
+def _lines(data: xr.Dataset) -> dict[str, Estimate]:
+    """Shares of the seeds with a shape in which the line at its D_i is that of the shape."""
+    counts = {name: _on_line(data, name) for name in LINES}
+    return {_of_line(name): _is_its_line(*n) for name, n in counts.items() if n[0].any()}
+
+
+def _of_line(name: str) -> str:
+    """The claim on the line of a shape."""
+    return f"geometry-{name.replace(' ', '-')}"
+
+
+def _on_line(data: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each seed's features of a shape, those of them on its line, and others there."""
+    k, rank = LINES[name]
+    of_shape = data.polytope == data.name.values.tolist().index(name)
+    near = abs(data.dimensionality - rank / k) <= LINE_WIDTH
+    every, there, others = (
+        x.sum(["inverse_density", "feature"]).values
+        for x in (of_shape, of_shape & near, ~of_shape & near)
+    )
+    return every, there, others
+
+
+def _is_its_line(every: np.ndarray, there: np.ndarray, others: np.ndarray) -> Estimate:
+    """Share of the seeds with a shape in which it is on its line, and little else is."""
+    its_own = there >= LEAST_ON_LINE * np.maximum(every, there + others)
+    return share_estimate(its_own[every > 0])
+
+
+def _other_lines(data: xr.Dataset, spread: float) -> Mapping[str, Draws]:
+    """The same for D_i anywhere within the spread that labels allow, and for shuffled labels."""
+    chance = min(LINE_WIDTH / spread, 1.0)
+    found: dict[str, list[Estimate | None]] = {}
     for name in LINES:
-        k, rank = LINES[name]
-        of_shape = data.polytope == data.name.values.tolist().index(name)
-        on_line = of_shape & (abs(data.dimensionality - rank / k) <= LINE_WIDTH)
-        every, there = (x.sum(["inverse_density", "feature"]).values for x in (of_shape, on_line))
-        if every.any():
-            found[f"geometry-{name.replace(' ', '-')}"] = _most_on_line(there, every)
+        (every, _, others), rng = _on_line(data, name), np.random.default_rng(0)
+        found[_of_line(name)] = (
+            [_is_its_line(every, rng.binomial(every, chance), others) for _ in range(DRAWS)]
+            if every.any()
+            else [None]
+        )
+    shapes = [data.name.values.tolist().index(name) for name in LINES]
+    some = data.polytope.isin(shapes).any(["seed", "feature"]).values
+    rng = np.random.default_rng(0)
+    for _ in range(DRAWS if some.any() else 0):
+        for line, draw in _lines(_relabelled(data, some, rng)).items():
+            found[line].append(draw)
     return found
 
 
-def _most_on_line(there: np.ndarray, every: np.ndarray) -> Estimate:
-    """Share of the seeds with a shape in which at least half of its features are on its line."""
-    some = every > 0
-    return share_estimate(there[some] >= every[some] / 2)
-
-
-def _in_label(data: xr.Dataset, name: str, spread: float) -> Draws:
-    """The same, where each feature's D_i lies anywhere within the spread that the label allows."""
-    of_shape = data.polytope == data.name.values.tolist().index(name)
-    every = of_shape.sum(["inverse_density", "feature"]).values
-    if not every.any():
-        return [None]
-    chance, rng = min(LINE_WIDTH / spread, 1.0), np.random.default_rng(0)
-    return [_most_on_line(rng.binomial(every, chance), every) for _ in range(DRAWS)]
+def _relabelled(data: xr.Dataset, some: np.ndarray, rng: np.random.Generator) -> xr.Dataset:
+    """Labels shuffled among the represented features of each network, at some densities alone."""
+    cells = data.polytope.transpose("inverse_density", "seed", "feature").copy(deep=True)
+    labelled = cells.values[some]
+    absent = labelled < 0
+    drawn = np.where(absent, 1, rng.random(labelled.shape)).argsort(axis=-1)
+    places = absent.argsort(axis=-1, kind="stable")
+    np.put_along_axis(labelled, places, np.take_along_axis(labelled, drawn, -1), -1)
+    cells.values[some] = labelled
+    return data.assign(polytope=cells)
 
 
 @measures("geometry-digon-*")

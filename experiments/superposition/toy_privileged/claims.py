@@ -8,6 +8,11 @@ from circuitax.records.nulls import Null
 from circuitax.records.papers import Paper
 
 COUNT = "a count"
+BEST_ALONE = (
+    "The weights of the best restart alone are on record; in the interval, others count by norms "
+    "and purity."
+)
+OTHERS = Null("mismatched", "the best solution of each other density")
 PAPER = ClaimSource(
     "Toy Models of Superposition, superposition in a privileged basis",
     cites=(Paper.TOY_MODELS,),
@@ -16,7 +21,7 @@ PAPER = ClaimSource(
     why=COUNT,
     origin="published",
     link=papers.TOY_MODELS,
-    null=Null("mismatched", "the best solution of each other density"),
+    null=OTHERS,
 )
 # Starts have no monosemantic neuron and often as many features, which other densities have not.
 STARTS = Null("untrained", "1,000 networks at their start, each by itself")
@@ -28,27 +33,43 @@ OURS = replace(
 MONOSEMANTIC = {0.75: 5, 0.35: 3, 0.15: 2, 0.12: 1, 0.06: 0, 0.03: 0}
 # Density: features represented by the best solution, as published.
 REPRESENTED = {0.75: 5, 0.35: 6, 0.15: 7, 0.12: 7, 0.06: 8, 0.03: 10}
+# Density: neurons of several features, of the five.
+SHARED = {p: 5 - count for p, count in MONOSEMANTIC.items()}
+# Densities with neurons of either class.
+MIXED = tuple(p for p, count in MONOSEMANTIC.items() if 0 < count < 5)
+ANEW = replace(
+    OTHERS,
+    how=f"{OTHERS.how}; and 80 times its own, with directions or signs of features drawn anew in "
+    "the shared neurons",
+)
+# By all that is asked of the best solution no start would pass.
+COUNTED_STARTS = replace(STARTS, how=f"{STARTS.how}, by norms and purity alone")
 
 CLAIMS = (
     *(
         PAPER.claim(
             f"privileged-mono-p{p:g}",
-            f"p = {p:g}: the best solution has {count} monosemantic neurons",
+            f"p = {p:g}: the best solution has {count} monosemantic neurons (nine tenths of the "
+            "squared weights are one feature's, whose weight is positive)",
             near(count, 0),
+            explanation=BEST_ALONE,
             printed=f"{count} monosemantic neurons",
-            null=PAPER.null if count else STARTS,
+            null=OTHERS if count else STARTS,
         )
         for p, count in MONOSEMANTIC.items()
     ),
     *(
         PAPER.claim(
             f"privileged-features-p{p:g}",
-            f"p = {p:g}: the best solution represents {count} features, {MONOSEMANTIC[p]} of its "
-            "neurons monosemantic (1 where both counts are as printed, else 0)",
+            f"p = {p:g}: the best solution represents {count} features in {SHARED[p]} shared and "
+            f"{MONOSEMANTIC[p]} monosemantic neurons (1 where these counts are as printed, each "
+            "feature of a norm over 0.5, alone at 1, raises its own output by more than 0.5 and "
+            "more than any other, and monosemantic neurons have positive main weights, else 0)",
             near(1, 0),
-            printed=f"{count} features in {5 - MONOSEMANTIC[p]} shared and {MONOSEMANTIC[p]} "
-            "other neurons",
-            null=PAPER.null if MONOSEMANTIC[p] else STARTS,
+            "counts; a feature comes back by half of what is put in, as its norm is over half",
+            explanation=BEST_ALONE,
+            printed=f"{count} features in {SHARED[p]} shared and {MONOSEMANTIC[p]} other neurons",
+            null=ANEW if p in MIXED else OTHERS if MONOSEMANTIC[p] else COUNTED_STARTS,
         )
         for p, count in REPRESENTED.items()
     ),

@@ -1,6 +1,7 @@
 """Measured values of the claims on the privileged basis, from a record."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,7 +14,13 @@ from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
 from circuitax.records.shared_exam import over_seeds_only
 from experiments.superposition.shared.random_weights import normal_weights, same_norms
-from experiments.superposition.toy_privileged.claims import CLAIMS, MONOSEMANTIC, REPRESENTED
+from experiments.superposition.toy_privileged.claims import (
+    CLAIMS,
+    MIXED,
+    MONOSEMANTIC,
+    REPRESENTED,
+    SHARED,
+)
 
 # A restart has found the best solution when its loss is at most 1 % above it.
 TOLERANCE = 0.01
@@ -27,17 +34,20 @@ CODE = {(True, True), (True, False), (False, True)}
 # Of the greatest weight of a feature: what others of its code or pair have at least, and what
 # those of other neurons stay below.
 LEAST_OTHER, MOST_THIRD = 0.5, 0.25
+# A feature that is on alone, at 1, comes back when its own output rises by more.
+LEAST_RISE = 0.5
+# With 40 draws of either kind, five other densities are still over a twentieth of the null.
 N_STARTS, N_DRAWS, N_CODES = 1000, 40, 1000
 
 
 def measure(record: Record) -> Measured:
     """The measured value of every claim that this run can settle."""
-    data = record.data
+    data, least = record.data, record.notes["represented"]
     found: dict[str, Estimate] = {}
     for p, cell in _named(data, MONOSEMANTIC):
-        found[f"privileged-mono-p{p:g}"] = _of_best(cell, "monosemantic")
+        found[f"privileged-mono-p{p:g}"] = _pure_of_best(cell, least)
     for p, cell in _named(data, REPRESENTED):
-        found[f"privileged-features-p{p:g}"] = _printed_best(p, cell)
+        found[f"privileged-features-p{p:g}"] = _printed_best(p, cell, least)
     for _, cell in _named(data, (0.35,)):
         found["privileged-code"] = exact(is_code(shared_weights(cell)))
     for _, cell in _named(data, (0.03,)):
@@ -56,20 +66,13 @@ def measure(record: Record) -> Measured:
 
 def nulls(record: Record) -> Nulls:
     """Draws of the nulls: other densities, networks at their start, random codes and losses."""
-    data = record.data
+    data, least = record.data, record.notes["represented"]
     rng = np.random.default_rng(0)
     shape = (N_STARTS, data.sizes["neuron"], data.sizes["feature"])
-    start = counts(
-        normal_weights(rng, record.notes["init_std"], *shape), record.notes["represented"]
-    )
+    start = counts(normal_weights(rng, record.notes["init_std"], *shape), least)
     untrained: dict[str, Draws] = {
-        **{f"privileged-mono-p{p:g}": start["monosemantic"] for p in MONOSEMANTIC},
-        **{
-            f"privileged-features-p{p:g}": _as_printed(
-                p, start["represented"], start["monosemantic"]
-            )
-            for p in REPRESENTED
-        },
+        **{f"privileged-mono-p{p:g}": start["positive"] for p in MONOSEMANTIC},
+        **{f"privileged-features-p{p:g}": _counts_as_printed(p, start) for p in REPRESENTED},
     }
     random: dict[str, Draws] = {}
     sparse = data.isel(density=data.density.values <= 0.15)
@@ -85,23 +88,42 @@ def nulls(record: Record) -> Nulls:
         directions = [is_code(same_norms(rng, W)) for _ in range(N_CODES)]
         signs = rng.choice([-1, 1], (N_CODES, *W.shape))
         random["privileged-code"] = [*directions, *(is_code(one) for one in np.abs(W) * signs)]
-    return {"untrained": untrained, "mismatched": _of_others(data), "random": random}
+    return {"untrained": untrained, "mismatched": _of_others(data, least, rng), "random": random}
 
 
-def _of_others(data: xr.Dataset) -> dict[str, Draws]:
-    """The best solutions of all other densities in the place of one."""
+def _of_others(data: xr.Dataset, least: float, rng: np.random.Generator) -> dict[str, Draws]:
+    """The best solutions of all other densities in the place of one, or its own drawn anew."""
     found: dict[str, Draws] = {}
     for p in MONOSEMANTIC:
         others = [cell for _, cell in _named(data, MONOSEMANTIC.keys() - {p})]
-        found[f"privileged-mono-p{p:g}"] = [_of_best(cell, "monosemantic") for cell in others]
-        found[f"privileged-features-p{p:g}"] = [_printed_best(p, cell) for cell in others]
+        own = [cell for _, cell in _named(data, (p,) if p in MIXED else ())]
+        found[f"privileged-mono-p{p:g}"] = [_pure_of_best(cell, least) for cell in others]
+        found[f"privileged-features-p{p:g}"] = [
+            *(_printed_best(p, cell, least) for cell in others),
+            *(x for cell in own for x in as_printed(p, *shared_anew(cell, rng), least)),
+        ]
         if p == 0.03:
             found["privileged-pairs"] = [different_pairs(cell.best_W.values) for cell in others]
     return {name: draws or [None] for name, draws in found.items()}
 
 
+def shared_anew(cell: xr.Dataset, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the best network with what it shares drawn anew, and its biases.
+
+    In its neurons of several features, features get random directions of their lengths in half of
+    the draws, and random signs in the others.
+    """
+    shared = cell.best_polysemantic.values
+    W = np.tile(cell.best_W.values, (2 * N_DRAWS, 1, 1))
+    W[:N_DRAWS, shared] = same_norms(rng, W[:N_DRAWS, shared])
+    W[N_DRAWS:, shared] *= rng.choice([-1, 1], W[N_DRAWS:, shared].shape)
+    return W, cell.best_b.values
+
+
 def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
     """The record's counts of a trained network, of any weights, ``[network]``.
+
+    Beside them are its monosemantic neurons of a positive main weight, which alone are ever on.
 
     Args:
         W: ``[network, neuron, feature]``.
@@ -110,13 +132,36 @@ def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
     squares = W**2
     total = squares.sum(axis=-1)
     live, pure = total >= LEAST_NORM**2, squares.max(axis=-1) >= LEAST_PURITY * total
+    positive = W.max(axis=-1) >= -W.min(axis=-1)
     on = (LEAST_SHARE * np.abs(W).max(axis=(-1, -2), keepdims=True) <= W).sum(axis=-2)
     return {
         "monosemantic": (live & pure).sum(axis=-1, dtype=float),
+        "positive": (live & pure & positive).sum(axis=-1, dtype=float),
         "polysemantic": (live & ~pure).sum(axis=-1, dtype=float),
         "represented": (np.linalg.norm(W, axis=-2) > represented).sum(axis=-1, dtype=float),
         "paired": (on == 2).mean(axis=-1),
     }
+
+
+def all_come_back(W: np.ndarray, b: np.ndarray, represented: float) -> np.ndarray:
+    """Whether every represented feature, on alone at 1, comes back as itself, ``[network]``.
+
+    Its own output rises above that of no input by `LEAST_RISE`, and by more than any other does.
+    """
+    rise = np.maximum(W.swapaxes(-1, -2) @ np.maximum(W, 0) + b[:, None], 0)
+    rise -= np.maximum(b, 0)[:, None]
+    own = np.einsum("...ii->...i", rise)
+    others = np.where(np.eye(len(b), dtype=bool), -np.inf, rise).max(axis=-2)
+    lost = (own <= LEAST_RISE) | (own <= others)
+    kept: np.ndarray = ~(lost & (np.linalg.norm(W, axis=-2) > represented)).any(axis=-1)
+    return kept
+
+
+def as_printed(p: float, W: np.ndarray, b: np.ndarray, represented: float) -> np.ndarray:
+    """1 where a network has the printed counts, and all that they count works, else 0."""
+    found = counts(W, represented)
+    works = all_come_back(W, b, represented) & (found["positive"] == found["monosemantic"])
+    return _counts_as_printed(p, found) * works
 
 
 def shared_weights(cell: xr.Dataset) -> np.ndarray:
@@ -164,21 +209,32 @@ def _rare(sparse: xr.Dataset) -> Estimate:
     return mean_estimate(reached(sparse).mean("density").values)
 
 
-def _as_printed(p: float, represented: np.ndarray, monosemantic: np.ndarray) -> np.ndarray:
-    """1 where a network has both counts that are printed for the density, else 0."""
-    both = (represented == REPRESENTED[p]) & (monosemantic == MONOSEMANTIC[p])
-    return both.astype(float)
+def _counts_as_printed(p: float, found: Mapping[Any, Any]) -> np.ndarray:
+    """1 where a network has the counts that are printed for the density, else 0."""
+    printed = {"represented": REPRESENTED, "monosemantic": MONOSEMANTIC, "polysemantic": SHARED}
+    same = [np.asarray(found[name]) == count[p] for name, count in printed.items()]
+    return np.all(same, axis=0).astype(float)
 
 
-def _printed_best(p: float, cell: xr.Dataset) -> Estimate:
-    """The same of the restart with the lowest loss."""
-    both = _as_printed(p, cell.represented.values, cell.monosemantic.values)
-    return best_estimate(cell.loss.values, both)
+def _printed_best(p: float, cell: xr.Dataset, least: float) -> Estimate:
+    """The same of the restart with the lowest loss, all of whose counts have to work too."""
+    of_all = _counts_as_printed(p, cell)
+    (own,) = as_printed(p, cell.best_W.values[None], cell.best_b.values, least)
+    return best_estimate(cell.loss.values, np.where(_is_best(cell), own * of_all, of_all))
 
 
-def _of_best(cell: xr.Dataset, count: str) -> Estimate:
-    """A number of the restart with the lowest loss, and how it varies with the restarts tried."""
-    return best_estimate(cell.loss.values, cell[count].values)
+def _pure_of_best(cell: xr.Dataset, least: float) -> Estimate:
+    """Monosemantic neurons of the restart with the lowest loss, in it with positive weights."""
+    own = counts(cell.best_W.values, least)["positive"]
+    of_all = np.where(_is_best(cell), own, cell.monosemantic.values)
+    return best_estimate(cell.loss.values, of_all)
+
+
+def _is_best(cell: xr.Dataset) -> np.ndarray:
+    """Which restart has the lowest loss: that whose weights are on record."""
+    loss = np.nan_to_num(cell.loss.values, nan=np.inf)
+    best: np.ndarray = np.arange(loss.size) == loss.argmin()
+    return best
 
 
 @measures("privileged-pairs")
@@ -187,7 +243,8 @@ def _of_pairs(cell: xr.Dataset) -> Estimate:
 
     The record has no weights of the others; those count that other inputs may rank first.
     """
-    best, own = _of_best(cell, "paired"), different_pairs(cell.best_W.values)
+    best = best_estimate(cell.loss.values, cell.paired.values)
+    own = different_pairs(cell.best_W.values)
     alike = cell.paired.values[cell.loss.values <= (1 + RANKED_ALIKE) * cell.loss.min().item()]
     method = f"{best.method}, and the restarts up to {RANKED_ALIKE:.0%} behind the best"
     ends = np.append(alike, (best.low, best.high, own))

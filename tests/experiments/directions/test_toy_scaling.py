@@ -61,6 +61,8 @@ def test_polygons_and_represented_features_are_told_by_hand() -> None:
     near = np.stack([np.cos(turn), np.sin(turn)])
     assert memorization_measures.regular(near)
     assert not memorization_measures.regular(near[:, [0, 1, 2, 3]])
+    assert memorization_measures.regular(near * [0.8, 1, 1, 1, 1])  # of a mean of 0.96
+    assert not memorization_measures.regular(near * [0.7, 1, 1, 1, 1])
     W = np.concatenate([near, 0.4 * near[:, :2]], axis=1)
     np.testing.assert_array_equal(memorization_measures.represented(W), near)
 

@@ -331,31 +331,48 @@ def test_the_best_restart_decides_and_all_are_counted() -> None:
     assert found["privileged-best-is-rare"].n == loss.sizes["restart"]
 
 
-def test_the_best_network_puts_out_what_it_is_said_to_represent() -> None:
+def test_a_represented_feature_comes_back_as_itself() -> None:
+    # The fourth feature is too short to count; the third shares the second neuron.
+    W, none = np.array([[1.0, 0, 0, 0.2], [0, 1, 0.8, 0], [0, 0, 0.7, 0]]), np.zeros(4)
+    assert privileged_measures.all_come_back(W[None], none, 0.5).all()
+    off, other = W.copy(), W.copy()
+    off[0, 0] = -1  # a norm of 1, and nothing comes out
+    other[2, 2] = 0  # 0.64 comes out, and 0.8 of the second feature
+    for lost, b in ((off, none), (other, none), (W, none - 0.6), (-W, none + 1)):
+        assert not privileged_measures.all_come_back(lost[None], b, 0.5).any()
+
+
+def test_counts_of_the_best_network_need_features_that_come_back() -> None:
     record = accepted("toy_privileged")
-    at = {"density": 0.15}
-    neuron = int(record.data.best_monosemantic.sel(at).argmax())
-    seventh = record.data.best_W.sel(at).isel(feature=6).values
-    # The seventh feature is as long in each, the same neurons are pure, and no count changes.
-    worlds = {
-        "as trained": {},
-        "turns on no neuron": {6: -np.abs(seventh)},
-        "raises another output more": {6: 0.9 * record.data.best_W.sel(at).isel(feature=3).values},
-        "its neuron is off": {neuron: -record.data.best_W.sel(at).isel(neuron=neuron).values},
-    }
-    found = {}
-    for name, change in worlds.items():
+    best = {"density": 0.15}
+    W, pure = (record.data[f"best_{name}"].sel(best).values for name in ("W", "monosemantic"))
+    reversed_pure, hidden, doubled = W.copy(), W.copy(), W.copy()
+    reversed_pure[pure.argmax()] *= -1
+    hidden[:, 6] = -np.abs(W[:, 6])
+    doubled[:, 6] = 0.9 * W[:, 3]
+    found = []
+    for one in (W, hidden, doubled, reversed_pure):
         data = record.data.copy(deep=True)
-        for index, values in change.items():
-            axis = "neuron" if name == "its neuron is off" else "feature"
-            data.best_W.loc[at | {axis: index}] = values
-        found[name] = privileged_measures.measure(Record(data, record.notes)).estimates
-        W = data.best_W.sel(at).values[None]
-        least = record.notes["represented"]
-        counted = privileged_measures.counts(W, least)
-        assert (counted["represented"], counted["monosemantic"]) == (7, 2)
-    assert [one["privileged-features-p0.15"].value for one in found.values()] == [1, 0, 0, 0]
-    assert [one["privileged-mono-p0.15"].value for one in found.values()] == [2, 2, 2, 1]
+        data.best_W.loc[best] = one
+        estimates = privileged_measures.measure(Record(data, record.notes)).estimates
+        names = ("privileged-features-p0.15", "privileged-mono-p0.15")
+        found.append(tuple(estimates[name].value for name in names))
+        # By norms and purity they are all alike.
+        counted = privileged_measures.counts(one[None], 0.5)
+        kinds = ("represented", "monosemantic", "polysemantic")
+        assert [counted[kind] for kind in kinds] == [7, 2, 3]
+    assert found == [(1, 2), (0, 2), (0, 2), (0, 1)]
+
+
+def test_features_drawn_anew_keep_their_counts_and_do_not_come_back() -> None:
+    data = accepted("toy_privileged").data.sel(density=0.35)
+    W, b = privileged_measures.shared_anew(data, np.random.default_rng(0))
+    lengths = np.linalg.norm(data.best_W, axis=0)
+    np.testing.assert_allclose(np.linalg.norm(W, axis=1), lengths + 0 * W[:, 0], rtol=1e-5)
+    counted = privileged_measures.counts(W, 0.5)
+    same = (counted["represented"] == 6) & (counted["monosemantic"] == 3)
+    assert same.mean() > 0.9
+    assert privileged_measures.as_printed(0.35, W, b, 0.5).mean() < 0.05
 
 
 def test_a_feature_needs_one_neuron_for_either_side() -> None:
