@@ -140,12 +140,19 @@ CLAIMS = (
     ),
     PAPER.claim(
         "bump-two-layers",
-        "Share of two-layer models whose loss curve has a non-convex stretch (a sixth of "
-        "training in which it falls 0.3 nats more than in an earlier sixth)",
+        "Share of two-layer models whose loss has a bump in the phase change and no other (a sixth "
+        "of training in which it falls 0.3 nats more than in an earlier and in a later one begins "
+        "within half a sixth of that in which the in-context score falls most; before and after "
+        "this, no 20th, 10th or three 20ths of training fall 0.3 nats more than an earlier one)",
         at_least(0.75),
         MOST,
         section="loss curves (O4)",
         printed="a bump in the window, the only stretch that is not convex; no number",
+        null=Null(
+            "false world",
+            "one layer; and losses that fall to the same end with the fourth power of time, in two "
+            "bumps, or as they do, moved against the in-context score",
+        ),
     ),
     PAPER.claim(
         "bump-one-layer",

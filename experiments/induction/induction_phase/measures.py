@@ -16,16 +16,20 @@ from experiments.induction.shared.phase_change import (
     PRINTED_WINDOW,
     SMALL_WINDOW,
     falls_within,
+    faster_than_beside,
     has_changed,
     jump_share,
     last_score,
+    most_beside,
     of_size,
     sudden,
 )
 
-# Two layers have a bump if the whole loss falls by this much more in a sixth of training than in an
-# earlier one; a bag of the words seen so far makes none.
+# Two layers have a bump if the whole loss falls by this much more in a sixth of training than in
+# others; a bag of the words seen so far makes none.
 BUMP_NATS = 0.3
+# By these shares of training, loss curves are moved against the jump in the null of a bump in it.
+MOVES = (-1 / 4, -3 / 20, -1 / 10, 1 / 10, 3 / 20, 1 / 4, 3 / 8)
 # Of the fall of one layer, this is made at once at these places in the null of its having no bump.
 AT_ONCE, PLACES = 0.4, (0.1, 0.2, 0.5)
 BOTH = "2 layers, smeared"
@@ -52,7 +56,7 @@ def measure(record: Record) -> Measured:
         "prefix-two-layers": share_estimate(end_of_two.best_prefix >= enough),
         "prefix-one-layer": share_estimate(end_of_one.best_prefix >= enough),
         "icl-depth": difference_estimate(*shares),
-        "bump-two-layers": share_estimate(two.bump >= BUMP_NATS),
+        "bump-two-layers": share_estimate(one_bump(two)),
         "bump-one-layer": share_estimate(bends(one.loss)),
         "together-prefix": _together(two, two, usual),
         "together-previous": _inside(two, two.best_previous_middle, usual),
@@ -102,7 +106,6 @@ def nulls(record: Record) -> Nulls:
             "prefix-one-layer": [
                 share_estimate(end_of_two.prefix.isel(layer=1).max("head") >= enough)
             ],
-            "bump-two-layers": [share_estimate(one.bump >= BUMP_NATS)],
             "together-prefix": [
                 _together(two, other, usual) for other in (*rolled, *each, _evenly(two))
             ],
@@ -123,6 +126,9 @@ def nulls(record: Record) -> Nulls:
             "phase-one-layer": [
                 share_estimate(jumps_at_all(world))
                 for world in (at_once, as_early(two_beside, one_beside, "in_context"))
+            ],
+            "bump-two-layers": [
+                share_estimate(one_bump(world)) for world in (one, *without_one_bump(two))
             ],
             "bump-one-layer": [
                 share_estimate(bends(loss))
@@ -157,6 +163,30 @@ def bends(loss: xr.DataArray) -> xr.DataArray:
     return sudden(loss, loss.isel(step=0, drop=True) - loss.isel(step=-1, drop=True))
 
 
+def one_bump(members: xr.Dataset) -> xr.DataArray:
+    """Mask of members whose loss has a bump where their in-context score jumps, and no other.
+
+    It falls fastest against the sixths on both sides in one that begins within half of one of the
+    jump's, and speeds up neither before nor after that.
+    """
+    excess = faster_than_beside(members.loss)
+    way = excess.step[excess.argmax("step")] - members.jump_start
+    near = np.abs(way) <= JUMP_WINDOW / 2 * float(members.step[-1] - members.step[0])
+    rest = most_beside(members.loss, members.jump_start, members.jump_end)
+    return (excess.max("step") >= BUMP_NATS) & near & (rest < BUMP_NATS)
+
+
+def without_one_bump(members: xr.Dataset) -> list[xr.Dataset]:
+    """Members whose loss falls with the fourth power of time, in two bumps, or at other times."""
+    loss, steps = members.loss, members.step
+    whole = float(steps[-1] - steps[0])
+    at_fourth = _falling(loss, ((steps - steps[0]) / whole) ** 4)
+    # Each half of training has the whole curve in it, and half of its fall.
+    twice = [_retimed(loss, 2 * (steps - steps[0]) + steps[0] - late * whole) for late in (0, 1)]
+    moved = (_retimed(loss, steps - by * whole) for by in MOVES)
+    return [members.assign(loss=curve) for curve in (at_fourth, sum(twice) / 2, *moved)]
+
+
 def growing(members: xr.Dataset) -> xr.Dataset:
     """Members whose in-context score grows to the same end with the fourth power of time."""
     share = (members.step - members.step[0]) / (members.step[-1] - members.step[0])
@@ -166,16 +196,25 @@ def growing(members: xr.Dataset) -> xr.Dataset:
 def as_early(members: xr.Dataset, others: xr.Dataset, name: str) -> xr.Dataset:
     """Members whose curve runs so fast that it is half way when that of the other member is."""
     faster = members[f"{name}_middle"] / others[f"{name}_middle"]
-    steps = (members.step * faster).clip(max=float(members.step[-1])).rename(step="at")
-    moved = members[name].interp(step=steps).drop_vars("step").rename(at="step")
-    return members.assign({name: moved})
+    return members.assign({name: _retimed(members[name], members.step * faster)})
+
+
+def _retimed(curve: xr.DataArray, times: xr.DataArray) -> xr.DataArray:
+    """A curve as it was at other times; before its start and after its end it is level."""
+    first, last = float(curve.step[0]), float(curve.step[-1])
+    steps = times.clip(first, last).rename(step="at")
+    return curve.interp(step=steps).drop_vars("step").rename(at="step")
+
+
+def _falling(loss: xr.DataArray, share: xr.DataArray) -> xr.DataArray:
+    """Losses that fall by as much in all, of which they have fallen by this share at each step."""
+    start, end = loss.isel(step=0, drop=True), loss.isel(step=-1, drop=True)
+    return start + (end - start) * share
 
 
 def partly_at_once(loss: xr.DataArray, place: float) -> xr.DataArray:
     """Losses of which `AT_ONCE` of the fall is made in one step, at a share of training."""
-    start, end = loss.isel(step=0, drop=True), loss.isel(step=-1, drop=True)
-    late = loss.step > place * loss.step[-1]
-    return (1 - AT_ONCE) * loss + AT_ONCE * (start + (end - start) * late)
+    return (1 - AT_ONCE) * loss + AT_ONCE * _falling(loss, loss.step > place * loss.step[-1])
 
 
 def _place(members: xr.Dataset, time: xr.DataArray) -> xr.DataArray:

@@ -21,6 +21,8 @@ SMALL_WINDOW = 1 / 5
 JUMP, JUMP_WINDOW = BEFORE / AFTER, 1 / 6
 # What is said not to jump must not do so in narrower windows either, which see early changes.
 ANY_WINDOW = (JUMP_WINDOW, 1 / 10, 1 / 20)
+# What is said to be all there is must not be seen in windows that fit before and after a jump.
+REST_WINDOWS = (1 / 20, 1 / 10, 3 / 20)
 
 
 def last_score(members: xr.Dataset) -> float:
@@ -59,12 +61,34 @@ def jumps(members: xr.Dataset) -> xr.DataArray:
 
     Source: induction-heads paper, "the phase change ... in a narrow window"; the rule is ours.
     """
-    falls = falls_within(members.in_context, JUMP_WINDOW)
-    backwards = {"step": slice(None, None, -1)}
-    after = _slowest_so_far(falls.isel(backwards)).isel(backwards)
-    beside = np.maximum(_slowest_so_far(falls), after)
     last = -members.in_context.isel(step=-1)
-    return (last > 0) & ((falls - beside).max("step") >= JUMP * last)
+    return (last > 0) & (faster_than_beside(members.in_context).max("step") >= JUMP * last)
+
+
+def faster_than_beside(curve: xr.DataArray) -> xr.DataArray:
+    """Excess of the fall within a sixth of training over an earlier and a later one, the lesser."""
+    falls, backwards = falls_within(curve, JUMP_WINDOW), {"step": slice(None, None, -1)}
+    after = _slowest_so_far(falls.isel(backwards)).isel(backwards)
+    return falls - np.maximum(_slowest_so_far(falls), after)
+
+
+def most_beside(curve: xr.DataArray, start: xr.DataArray, end: xr.DataArray) -> xr.DataArray:
+    """Largest `speed_up` of each curve before a time and after another one, in `REST_WINDOWS`.
+
+    Args:
+        curve: ``[step, member]``.
+        start: Until when the windows may reach that lie before, one time for each member.
+        end: From when those may begin that lie after.
+    """
+    steps = curve.step
+    found = []
+    for window in REST_WINDOWS:
+        falls, width = falls_within(curve, window), window * float(steps[-1] - steps[0])
+        begins = steps.clip(max=float(steps[-1]) - width)
+        for within in (begins + width <= start, begins >= end):
+            slowest = _slowest_so_far(falls.where(within, np.inf))
+            found.append((falls - slowest).where(within, 0).max("step"))
+    return xr.concat(found, "part").max("part")
 
 
 def sudden(curve: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:

@@ -8,7 +8,7 @@ from circuitax.records.estimate import mean_estimate, mean_estimates
 from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
 from circuitax.records.null_draws import measured_again, with_data
-from circuitax.records.null_samples import exchanged
+from circuitax.records.null_samples import DRAWS, exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE, composition_rise
@@ -19,7 +19,7 @@ from experiments.induction.text_induction_circuits.claims import CLAIMS, CORNER
 DIFFERENCES = (
     *("primed-k-above-v", "primed-k-composition", "primed-composition-overall"),
     *("primed-composition-some", "primed-composition-avoided"),
-    *("primed-raises", "primed-order-1-above-2", "primed-layer-0-redundant"),
+    *("primed-order-1-above-2", "primed-layer-0-redundant"),
     *("primed-layer-1-above-0", "primed-previous-through-patterns", "primed-matching-by-writer"),
 )
 
@@ -55,7 +55,8 @@ def nulls(record: Record) -> Nulls:
             "primed-attends": [mean_estimate(each) for each in _other_heads(members)],
             "primed-stripes": [mean_estimate(_of_first_layer(members))],
         },
-        "permuted": exchanged({name: samples[name] for name in DIFFERENCES}),
+        "permuted": exchanged({name: samples[name] for name in DIFFERENCES})
+        | {"primed-raises": [mean_estimate(each) for each in _raises_exchanged(members)]},
         "false world": {
             "primed-layer-0-nearly-redundant": without_redundancy(
                 worth.first_alone, worth.first_last
@@ -83,8 +84,9 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     previous, induction = members.previous_head, members.induction_head
     z = members.composition_z.isel(writer=previous, reader=induction)
     into_induction = members.composition_z.isel(reader=induction)
-    others = into_induction.where(members.writer != previous).mean("writer")
-    lead = z - others
+    is_previous = members.writer == previous
+    lead = z - into_induction.where(~is_previous).mean("writer")
+    rivals = into_induction.where(~(is_previous & (members.kind == "K")))
     composed = composition_rise(members)
     matching = members.matching.isel(reader=induction)
     through_previous = matching.isel(writer=previous)
@@ -94,14 +96,15 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
     raised = (members.ablated - members.ablated_preserving).isel(first_head)
     on_text, on_random = (members.sel(where=where) for where in ("text", "random"))
     second = on_random.stripes.isel(layer=1)
-    stripes = second.where(members.prefix.isel(layer=1) > PREFIX_SCORE).mean("head")
+    # A seed whose second layer has no such head has no stripes.
+    stripes = second.where(members.prefix.isel(layer=1) > PREFIX_SCORE).mean("head").fillna(0)
 
     def of_induction(part: xr.Dataset, name: str) -> xr.DataArray:
         return part[name].isel(layer=1, head=induction)
 
     return {
         "primed-previous": members.attention.isel(first_head).isel(offset=1),
-        "primed-k-composition": lead.sel(kind="K"),
+        "primed-k-composition": z.sel(kind="K") - rivals.max(("kind", "writer")),
         "primed-k-above-v": lead.sel(kind="K") - lead.sel(kind="V"),
         "primed-composition-overall": composed["mean"],
         "primed-composition-some": composed["above"],
@@ -110,7 +113,7 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "primed-matching": through_previous,
         "primed-matching-by-writer": through_previous - matching.isel(writer=least),
         "primed-attends": of_induction(on_text, "top_is_match"),
-        "primed-raises": of_induction(on_text, "raises") - on_text.raises.isel(layer=0).max("head"),
+        "primed-raises": lesser_lead(*_raises(members)),
         "primed-stripes": stripes,
         "primed-order-1-above-2": worth.heads - worth.virtual,
         "primed-layer-0-redundant": worth.first_alone - worth.first_last,
@@ -118,6 +121,30 @@ def _samples(members: xr.Dataset) -> dict[str, xr.DataArray]:
         "primed-layer-1-above-0": worth.second_last - worth.first_last,
         "primed-previous-through-patterns": raised,
     }
+
+
+def _raises(members: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """Effect on the token that comes next, of the induction head and the best first-layer one."""
+    raises = members.raises.sel(where="text")
+    return raises.isel(layer=1, head=members.induction_head), raises.isel(layer=0).max("head")
+
+
+def lesser_lead(own: xr.DataArray, other: xr.DataArray) -> xr.DataArray:
+    """The lesser of an effect and its lead over another one, in each seed.
+
+    A lead alone would grow where the other head does harm.
+    """
+    return own - other.clip(min=0)
+
+
+def _raises_exchanged(members: xr.Dataset) -> list[xr.DataArray]:
+    """The same with both heads exchanged at random in each seed."""
+    own, other = _raises(members)
+    swaps = np.random.default_rng(0).random((DRAWS, own.size)) < 0.5
+    drawn = xr.DataArray(swaps, dims=("draw", *own.dims))
+    return list(
+        lesser_lead(other.where(drawn, own), own.where(drawn, other)).transpose("draw", ...)
+    )
 
 
 def _other_heads(members: xr.Dataset) -> list[xr.DataArray]:

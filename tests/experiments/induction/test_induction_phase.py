@@ -34,12 +34,14 @@ from experiments.induction.induction_phase.measures import (
     bends,
     least_share,
     most_steepened,
+    one_bump,
     pair_scores,
     pairs_alike,
     partly_at_once,
     side_by_side,
     steepening,
     turns,
+    without_one_bump,
 )
 
 SIZES = TransformerSpec(d_vocab=8, n_ctx=12, n_layers=2, n_heads=2, d_model=8, init_scale=3.0)
@@ -275,6 +277,31 @@ def test_two_fifths_of_a_fall_at_once_are_a_bump_wherever_they_are() -> None:
         np.testing.assert_allclose(partly_at_once(loss, place)[-1], [-1, -9])
 
 
+def test_a_bump_lies_where_the_score_jumps_and_is_the_only_one() -> None:
+    steps, starts = np.arange(0.0, 601.0, 20.0)[:, None], np.array([160.0, 200.0, 240.0])
+
+    def fallen(by: float, beside: float, width: float) -> xr.DataArray:
+        share = np.clip((steps - starts - beside) / width, 0, 1)
+        return xr.DataArray(by * share, {"step": steps[:, 0]}, ("step", "member"))
+
+    times = {"jump_start": ("member", starts), "jump_end": ("member", starts + 100)}
+    two = xr.Dataset({"loss": 4 - fallen(1, 0, 100)}).assign(times)
+    assert one_bump(two).all()
+    assert not any(one_bump(world).any() for world in without_one_bump(two))
+    # A small one, little of which lies outside of the jump, begins up to 50 steps from it.
+    small = two.assign(loss=4 - fallen(0.4, 0, 100))
+    for way, inside in ((40, True), (-40, True), (60, False), (-60, False)):
+        moved = small.assign(jump_start=two.jump_start + way, jump_end=two.jump_end + way)
+        assert (one_bump(moved) == inside).all(), way
+    # Another fall before it or after it, half as large.
+    for beside in (-100, 160):
+        assert one_bump(two.assign(loss=two.loss - fallen(0.2, beside, 40))).all()
+        assert not one_bump(two.assign(loss=two.loss - fallen(0.5, beside, 40))).any()
+    # What falls as fast to the end of training has no later stretch that is slower.
+    assert not one_bump(two.assign(loss=4 - fallen(6, 0, 600))).any()
+    assert not one_bump(two.assign(loss=4 - fallen(0.25, 0, 100))).any()
+
+
 ARMS = ("1 layer", "2 layers", "1 layer, smeared", "2 layers, smeared")
 
 
@@ -299,7 +326,6 @@ def curves(starts: np.ndarray, sudden: dict[str, bool]) -> Record:
         "best_prefix_middle": starts + 20 + noise,
         "best_previous_middle": starts + 20 + noise,
     }
-    arrays |= {"bump": noise}
     losses = np.stack([3 + 0 * zero, 3 + 0 * zero, 3 + in_context], axis=-1)
     ways = np.stack([steps[:, None] + zero, zero], axis=-1)
     curve = dict.fromkeys(("best_prefix", "best_previous_new", "best_previous_again"), zero)

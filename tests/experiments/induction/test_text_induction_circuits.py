@@ -125,6 +125,20 @@ def test_nulls_tell_what_training_made_from_what_was_there(
     turned = eight.composition_z.roll(writer=1).where(eight.member % 2 > 0, eight.composition_z)
     assert found["primed-k-composition"] == HOLDS
     assert verdicts(composition_z=turned)["primed-k-composition"] != HOLDS
+    # Q-composition of the same two heads, or that of the other first-layer head, is stronger.
+    k = eight.composition_z.sel(kind="K").max()
+    for same in (True, False):
+        rival = (eight.kind == "Q") & ((eight.writer == eight.previous_head) == same)
+        above = verdicts(composition_z=eight.composition_z.where(~rival, k + 5))
+        assert (above["primed-k-composition"], above["primed-k-above-v"]) == (FAILS, HOLDS)
+    # All heads make the token less likely, by as much as they made it likely, and half more.
+    lower = eight.raises - 1.5 * eight.raises.max()
+    assert found["primed-raises"] == HOLDS
+    assert verdicts(raises=lower)["primed-raises"] == FAILS
+    # A first-layer head that raises it as much, or more, in half of the models.
+    as_much = eight.raises.max() + 1
+    beside = eight.raises.where((eight.layer == 1) | (eight.member % 2 == 0), as_much)
+    assert verdicts(raises=beside)["primed-raises"] != HOLDS
     # Its null is the best of as many heads at the token two back.
     assert found["primed-previous"] == HOLDS
     everywhere = verdicts(attention=np.maximum(eight.attention, two_back))
