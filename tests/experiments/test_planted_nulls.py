@@ -145,7 +145,7 @@ ROWS = (
     Row("text_circuits", "text-layer-0-nearly-redundant", "additive", _saved_twice, FAILS),
     Row("text_circuits", "text-positional", "random heads", _positions_decide, FAILS),
     Row("one_layer_circuits", "bugs-said", "sides exchanged", _said, UNDECIDED),
-    Row("one_layer_circuits", "ov-most-copy", "before training", _copying, FAILS),
+    Row("one_layer_circuits", "ov-most-copy", "two trained heads", _copying, FAILS),
 )
 
 

@@ -42,6 +42,11 @@ LOGISTIC = ClaimSource("S0 Theorem 25; S4 (E11)", cites=(Paper.S0, Paper.S4), n=
 
 SIDES = Null("permuted", "the two sides of the difference are exchanged at random in each seed")
 BEFORE = Null("untrained", "the same heads before training")
+TWO_TRAINED = Null(
+    "false world",
+    "the two best heads are as trained beside untrained ones of all seeds, or all are untrained: "
+    "of each two draws the one nearer to holding",
+)
 
 CLAIMS = (
     FRAMEWORK.claim(
@@ -75,12 +80,13 @@ CLAIMS = (
         "ov-most-copy",
         "Most heads copy: share of heads with a score above 0.25, which 95 % of random heads "
         "between trained embeddings do not have (F9)",
-        at_least(0.5),
-        "10 of 12 in the paper; more than half. Of untrained heads 95 % are below 0.16; random "
+        at_least(0.625),
+        "10 of 12 in the paper; half of the way from two of four heads, which are not most, to "
+        "three, set after the look. Of untrained heads 95 % are below 0.16; random "
         "ones were drawn between the embeddings of published models, which this record has not",
         section="OV eigenvalues of a one-layer model (F9)",
         printed="10 of 12 heads copy significantly",
-        null=BEFORE,
+        null=TWO_TRAINED,
     ),
     FRAMEWORK.claim(
         "ov-positive",

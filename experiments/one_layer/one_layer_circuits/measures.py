@@ -32,7 +32,7 @@ def measure(record: Record) -> Measured:
     measured = {
         "ov-random": mean_estimate(alive.copying_at_init.mean("head")),
         "ov-copying-rise": mean_estimate(_second_least(alive.copying - alive.copying_at_init)),
-        "ov-most-copy": mean_estimate((alive.copying > COPIES).mean("head")),
+        "ov-most-copy": _most_copy(alive.copying),
         "copying-top-5": mean_estimate(best),
         "bugs-cost": mean_estimate(alive.bug_price),
         "additive-loss": mean_estimate(data.additive_loss - data.optimal_loss),
@@ -83,15 +83,27 @@ def nulls(record: Record) -> Nulls:
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(DRAWS, said.size))
     ratios = {"bugs-said": [geometric_estimate(row * said) for row in signs]} if said.size else {}
     permuted = exchanged({name: d for name, d in differences.items() if d.size}) | ratios
-    rise = "ov-copying-rise"
-    # Of a draw of either kind the one nearer to holding.
-    pairs_of_draws = zip(permuted[rise], _two_heads_trained(alive), strict=True)
-    permuted[rise] = [max(pair, key=lambda draw: draw.low) for pair in pairs_of_draws]
+    rise, copy, before = "ov-copying-rise", "ov-most-copy", alive.copying_at_init
+    two = _two_heads_trained(alive)
+    rises = [mean_estimate(_second_least(scores - before)) for scores in two]
+    permuted[rise] = [*map(_nearer, permuted[rise], rises)]
+    false = measured_again(measure, [with_data(record, no_gain)])
+    false[copy] = [_nearer(_most_copy(before), _most_copy(scores)) for scores in two]
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
         "permuted": permuted,
-        "false world": measured_again(measure, [with_data(record, no_gain)]),
+        "false world": false,
     }
+
+
+def _nearer(*draws: Estimate) -> Estimate:
+    """Of draws of several kinds the one nearer to holding."""
+    return max(draws, key=lambda draw: draw.low)
+
+
+def _most_copy(scores: xr.DataArray) -> Estimate:
+    """Share of heads with the score from which a head copies."""
+    return mean_estimate((scores > COPIES).mean("head"))
 
 
 def _second_least(rises: xr.DataArray) -> xr.DataArray:
@@ -100,8 +112,8 @@ def _second_least(rises: xr.DataArray) -> xr.DataArray:
     return rises.isel(head=0, drop=True).copy(data=ordered[..., min(1, ordered.shape[-1] - 1)])
 
 
-def _two_heads_trained(alive: xr.Dataset) -> list[Estimate]:
-    """Rises where the two best heads of each seed are as trained, and the others untrained.
+def _two_heads_trained(alive: xr.Dataset) -> list[xr.DataArray]:
+    """Scores where the two best heads of each seed are as trained, and the others untrained.
 
     The others are drawn anew from the untrained heads of all seeds.
     """
@@ -110,8 +122,7 @@ def _two_heads_trained(alive: xr.Dataset) -> list[Estimate]:
     rng, found = np.random.default_rng(0), []
     for _ in range(DRAWS):
         drawn = before.copy(data=rng.permuted(before.values.ravel()).reshape(before.shape))
-        rises = alive.copying.where(best, drawn) - before
-        found.append(mean_estimate(_second_least(rises)))
+        found.append(alive.copying.where(best, drawn))
     return found
 
 

@@ -17,15 +17,17 @@ from experiments.superposition.shared.random_weights import (
     normal_weights,
     same_norms,
 )
+from experiments.superposition.toy_memorization import nulls as altered
 from experiments.superposition.toy_memorization.claims import CLAIMS
 
 FEW = (5, 8)
+MANY = 150  # first T at which a set has a pentagon: from there on features are in order
 TOLERANCE = 0.25
 CORNERS = 5
+LARGEST = 10  # others that are set to 0: what is left of the sharing is that of many
 # Of polygons that are no pentagon, and of those whose features share two dimensions alone.
 MORE_CORNERS, SOME_CORNERS = (6, 7, 8), (3, 4, 5, 6, 7, 8)
 GAIN = 0.25  # share of the final gain on 1 from which on a model generalises
-LEFT = 0.1  # of the bump, in a world in which decay does not remove it
 N_DRAWS = 40
 
 
@@ -48,21 +50,28 @@ def nulls(record: Record) -> Nulls:
     data, density = record.data, record.notes["density"]
     if not _wanted(data):
         return {}
-    rngs = [np.random.default_rng(i) for i in range(N_DRAWS)]
+    rngs, others, more = (_generators(i * N_DRAWS) for i in range(3))
     sizes = [shuffled(data, ["feature_dimension"], "points", rng, ["dataset"]) for rng in rngs]
     many, few = data.points.values[-1], FEW[-1]
     no_change = [
-        *(_polygons(data, corners, many, alone=False) for corners in MORE_CORNERS),
-        *(_polygons(data, corners, few, alone=True) for corners in SOME_CORNERS),
+        *(altered.polygons(data, n, many, CORNERS, alone=False) for n in MORE_CORNERS),
+        *(altered.polygons(data, n, few, CORNERS, alone=True) for n in SOME_CORNERS),
         *sizes,
-        *(_turned(data, np.random.default_rng(N_DRAWS + i)) for i in range(N_DRAWS)),
+        *(altered.turned(data, [few, many], rng) for rng in others),
     ]
     removed: dict[str, Draws] = {}
     if data.sizes["decay"] > 1:
         decays = [shuffled(data, ["test_loss"], "decay", rng, ["dataset"]) for rng in rngs]
-        removed["memorization-decay"] = [_removed(one) for one in [*decays, *_tenths(data, rngs)]]
-    down, up = (_bump(_monotone(data, falls)) for falls in (True, False))
+        worlds = [*decays, *altered.tenths(data, rngs)]
+        removed["memorization-decay"] = [_removed(one) for one in worlds]
+    no_peak = [
+        *(_bump(altered.monotone(data, falls)) for falls in (True, False)),
+        *(_bump(altered.rolled(data, T)) for T in _regimes(data)[1:-1]),
+    ]
     strong = _bump(data.isel(decay=slice(-1, None)))
+    W = _last_weights(data)
+    kept = is_represented(W)
+    shared_with_few = W * (kept | _largest_others(W, kept))[:, None]
     return {
         "mismatched": {
             "memorization-generalises": [
@@ -72,19 +81,24 @@ def nulls(record: Record) -> Nulls:
         "false world": {
             **removed,
             "memorization-no-features": [mean_estimate(_set_apart(one)) for one in no_change],
-            "memorization-feature-dimension": [_of_five(data, alone=True)],
-            "memorization-bump": [one["memorization-bump"] for one in (down, up, strong)],
-            "memorization-norm-peak": [one["memorization-norm-peak"] for one in (down, up)],
+            "memorization-feature-dimension": [_of_five(shared_with_few)],
+            "memorization-bump": [one["memorization-bump"] for one in (*no_peak, strong)],
+            "memorization-norm-peak": [one["memorization-norm-peak"] for one in no_peak],
         },
-        "untrained": _untrained(data, record.notes["init_std"], rngs),
-        "random": _random(data, density, rngs),
+        "untrained": _untrained(W, record.notes["init_std"], rngs, more),
+        "random": _random(data, density, rngs, more),
     }
 
 
+def _generators(first: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(first + i) for i in range(N_DRAWS)]
+
+
 def regular(vectors: np.ndarray) -> bool:
-    """Whether directions ``[2, n]`` have equal gaps, within a quarter."""
-    wanted = 360 / vectors.shape[1]
-    return bool((np.abs(gaps(vectors) - wanted) <= TOLERANCE * wanted).all())
+    """Whether vectors ``[2, n]`` have equal gaps and equal lengths, within a quarter."""
+    both = np.stack([gaps(vectors), np.linalg.norm(vectors, axis=0)])
+    mean = both.mean(axis=1, keepdims=True)
+    return bool((np.abs(both - mean) <= TOLERANCE * mean).all())
 
 
 def represented(W: np.ndarray) -> np.ndarray:
@@ -144,22 +158,29 @@ def _wanted(data: xr.Dataset) -> bool:
     """Whether a run has what the claims are about: few and many points, sets, finite losses."""
     sizes = set(data.points.values.tolist())
     enough = set(FEW) <= sizes and len(sizes) > 5 and data.sizes["dataset"] > 1
+    enough = enough and _regimes(data).size < len(sizes)
     return enough and bool(np.isfinite(data.test_loss).all())
 
 
 @measures("memorization-tgon-*", "memorization-least-norm")
 def _samples(data: xr.Dataset) -> dict[str, Estimate]:
     """Polygons of hidden vectors."""
-    found = {}
-    for size in FEW:
-        vectors = data.hidden_vectors.sel(points=size).values[..., :size]
-        found[f"memorization-tgon-{size}"] = share_estimate([regular(one) for one in vectors])
-    few = [data.hidden_vectors.sel(points=size).values[..., :size] for size in FEW]
+    few = [_few_vectors(data, size) for size in FEW]
+    found = {
+        f"memorization-tgon-{size}": share_estimate([*map(regular, vectors)])
+        for size, vectors in zip(FEW, few, strict=True)
+    }
     found["memorization-sample-dimension"] = _uneven(few)
-    norm = np.linalg.norm(vectors, axis=1).mean(axis=1)
+    norm = np.linalg.norm(few[-1], axis=1).mean(axis=1)
     least = float(data.least_norm.sel(points=FEW[-1]))
     found["memorization-least-norm"] = mean_estimate(norm / least)
     return found
+
+
+def _few_vectors(data: xr.Dataset, size: int) -> np.ndarray:
+    """Hidden vectors ``[set, 2, T]`` of the T points of each set."""
+    few = data.hidden_vectors.sel(points=size)
+    return np.asarray(few.transpose("dataset", "hidden", "sample").values[..., :size])
 
 
 @measures("memorization-sample-dimension")
@@ -185,24 +206,35 @@ def _features(data: xr.Dataset) -> dict[str, Estimate]:
         "memorization-sample-share": mean_estimate(first.sample_dimension.sel(points=most)),
         "memorization-norm-plateau": mean_estimate(first.W_norm.sel(points=most)),
     }
-    if five := _of_five(data):
+    if five := _of_five(_last_weights(data)):
         found["memorization-feature-dimension"] = five
     return found
 
 
-def _of_five(data: xr.Dataset, alone: bool = False) -> Estimate | None:
-    """Mean dimension of the five features of the sets that represent five, at the largest T.
+def _of_five(W: np.ndarray) -> Estimate | None:
+    """Mean dimension of the five features of the sets that represent five, of ``[set, 2, n]``.
 
-    None where there are no two such sets. With ``alone`` all other features have no weights.
+    The ten largest others of each set are 0. None where there are no two such sets.
     """
-    most = data.W.sel(points=data.points.values[-1])
-    W = most.transpose("dataset", "hidden", "feature").values
     kept = is_represented(W)
-    dimensions = dimensionalities(W * kept[:, None] if alone else W)
+    dimensions = dimensionalities(W * ~_largest_others(W, kept)[:, None])
     has_five = kept.sum(axis=-1) == CORNERS
     if has_five.sum() < 2:
         return None
     return mean_estimate(dimensions[has_five][kept[has_five]].reshape(-1, CORNERS).mean(axis=1))
+
+
+def _largest_others(W: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Mask ``[set, n]`` of the ten features with the largest norms that are not represented."""
+    norm = np.where(kept, 0, np.linalg.norm(W, axis=1))
+    ranks = (-norm).argsort(axis=-1).argsort(axis=-1)
+    return np.asarray((ranks < LARGEST) & ~kept)
+
+
+def _last_weights(data: xr.Dataset) -> np.ndarray:
+    """Weights ``[set, 2, n]`` at the largest T."""
+    most = data.W.sel(points=data.points.values[-1])
+    return np.asarray(most.transpose("dataset", "hidden", "feature").values)
 
 
 def _set_apart(data: xr.Dataset) -> np.ndarray:
@@ -223,43 +255,6 @@ def _set_apart(data: xr.Dataset) -> np.ndarray:
     return np.min([gap[1] - gap[0], size[1] - size[0], (order[1] - order[0]) / 4], axis=0)
 
 
-def _turned(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """The data where all features at the larger of the few T and the largest lie anywhere."""
-    points = [FEW[-1], data.points.values[-1]]
-    W = data.W.transpose("points", "dataset", "hidden", "feature").copy()
-    dimensions = data.feature_dimension.copy()
-    for T in points:
-        norm = np.linalg.norm(W.sel(points=T).values, axis=1, keepdims=True)
-        angle = rng.uniform(0, 2 * np.pi, norm.shape)
-        turned = norm * np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
-        W.loc[{"points": T}] = turned
-        dimensions.loc[{"points": T}] = xr.DataArray(
-            dimensionalities(turned), dims=("dataset", "feature")
-        )
-    return data.assign(W=W, feature_dimension=dimensions)
-
-
-def _polygons(data: xr.Dataset, corners: int, points: int, alone: bool) -> xr.Dataset:
-    """The data where the longest features at one T are a regular polygon in each set.
-
-    With ``alone`` no other feature has weights there.
-    """
-    W = data.W.sel(points=points).transpose("dataset", "hidden", "feature").values.copy()
-    norm = np.linalg.norm(W, axis=1)
-    longest = np.argsort(-norm, axis=-1)[:, None, :corners]
-    radius = np.sort(norm)[:, None, -CORNERS:].mean(axis=-1, keepdims=True)
-    angle = 2 * np.pi * np.arange(corners) / corners
-    W = np.zeros_like(W) if alone else W
-    np.put_along_axis(W, longest, radius * np.stack([np.cos(angle), np.sin(angle)]), axis=-1)
-    changed = xr.DataArray(dimensionalities(W), dims=("dataset", "feature"))
-    weights = xr.DataArray(W, dims=("dataset", "hidden", "feature"))
-    other = data.points != points
-    return data.assign(
-        feature_dimension=data.feature_dimension.where(other, changed),
-        W=data.W.where(other, weights),
-    )
-
-
 def is_pentagon(W: np.ndarray) -> bool:
     """Whether exactly five features ``[2, n]`` are represented, as a regular pentagon."""
     kept = represented(W)
@@ -268,7 +263,7 @@ def is_pentagon(W: np.ndarray) -> bool:
 
 def pentagons(data: xr.Dataset) -> list[bool]:
     """Whether each of the largest training sets made five features a regular pentagon."""
-    return [is_pentagon(W) for W in data.W.sel(points=data.points.values[-1]).values]
+    return [is_pentagon(W) for W in _last_weights(data)]
 
 
 @measures("memorization-onset", "memorization-onset-decay")
@@ -292,17 +287,26 @@ def _descent(data: xr.Dataset, density: float) -> dict[str, Estimate]:
 
 @measures("memorization-bump", "memorization-bump-height", "memorization-norm-peak")
 def _bump(data: xr.Dataset) -> dict[str, Estimate]:
-    """The peaks of test loss and of norms between the fewest and the most points."""
-    first = data.isel(decay=0)
-    test, norms = first.test_loss, (first.W_norm, first.b_norm)
-    top = at_peak(test)
-    ends = test.isel(points=[0, -1]).max("points")
-    rise = [at_peak(norm) / norm.isel(points=[0, -1]).max("points") for norm in norms]
+    """The peaks of test loss and of norms between few and many points."""
+    first, sides = data.isel(decay=0), _regimes(data)
+    # The place is between the regimes: where a peak is in one, its loss less itself would be 0.
+    between, beside = first.drop_sel(points=sides), first.sel(points=sides)
+    top = best_elsewhere(between.test_loss, "points", "dataset")
+    rises = [
+        best_elsewhere(between[norm], "points", "dataset") / beside[norm].max("points")
+        for norm in ("W_norm", "b_norm")
+    ]
     return {
-        "memorization-bump": mean_estimate(top - ends),
-        "memorization-bump-height": mean_estimate(top),
-        "memorization-norm-peak": mean_estimate(np.minimum(*rise)),
+        "memorization-bump": mean_estimate(top - beside.test_loss.max("points")),
+        "memorization-bump-height": mean_estimate(at_peak(first.test_loss)),
+        "memorization-norm-peak": mean_estimate(xr.concat(rises, "norm").min("norm")),
     }
+
+
+def _regimes(data: xr.Dataset) -> np.ndarray:
+    """The T at which few samples are stored as samples, or many as features; both ends are."""
+    points = data.points.values
+    return points[(points <= FEW[-1]) | (points >= min(MANY, points[-1]))]
 
 
 @measures("memorization-generalises")
@@ -335,43 +339,30 @@ def _removed(data: xr.Dataset) -> Estimate:
     return resampled_estimate(removed, data.sizes["dataset"])
 
 
-def _tenths(data: xr.Dataset, rngs: list[np.random.Generator]) -> list[xr.Dataset]:
-    """The data where the last decay leaves a tenth of the bump, with its sets drawn anew."""
-    weak, n = data.test_loss.isel(decay=0), data.sizes["dataset"]
-    left = xr.where(weak > 1, 1 + LEFT * (weak - 1), weak)
-    last = data.decay == data.decay[-1]
-    changed = data[["test_loss"]].assign(test_loss=xr.where(last, left, data.test_loss))
-    return [changed.isel(dataset=rng.integers(n, size=n)) for rng in rngs]
+def _untrained(
+    W: np.ndarray, std: float, rngs: list[np.random.Generator], more: list[np.random.Generator]
+) -> dict[str, Draws]:
+    """Draws from starts of as many sets and from other norms, for the claim on the pentagon."""
+    kept = is_represented(W)
+    starts = [normal_weights(rng, std, *W.shape) for rng in rngs]
+    drawn = [*starts, *(altered.of_norms(W, kept, rng) for rng in more)]
+    return {"memorization-pentagon": [share_estimate([*map(is_pentagon, one)]) for one in drawn]}
 
 
-def _monotone(data: xr.Dataset, falls: bool) -> xr.Dataset:
-    """Test losses and norms of each set in order, so that no curve has a peak between its ends."""
-    changed = {}
-    for name in ("test_loss", "W_norm", "b_norm"):
-        rows = np.sort(data[name].transpose(..., "points").values, axis=-1)
-        dims = data[name].transpose(..., "points").dims
-        changed[name] = (dims, rows[..., ::-1] if falls else rows)
-    return data.assign(changed)
-
-
-def _untrained(data: xr.Dataset, std: float, rngs: list[np.random.Generator]) -> dict[str, Draws]:
-    """Draws from starts of as many sets, for the claim on the pentagon."""
-    shape = (data.sizes["dataset"], 2, data.sizes["feature"])
-    starts = (normal_weights(rng, std, *shape) for rng in rngs)
-    draws = [share_estimate([is_pentagon(one) for one in W]) for W in starts]
-    return {"memorization-pentagon": draws}
-
-
-def _random(data: xr.Dataset, density: float, rngs: list[np.random.Generator]) -> dict[str, Draws]:
-    """Draws of hidden vectors in random directions, and of onsets after the bump."""
+def _random(
+    data: xr.Dataset,
+    density: float,
+    rngs: list[np.random.Generator],
+    more: list[np.random.Generator],
+) -> dict[str, Draws]:
+    """Draws of hidden vectors in random directions or lengths, and of onsets after the bump."""
     sets, most = data.sizes["dataset"], int(data.points[-1])
-    found: dict[str, Draws] = {
-        f"memorization-tgon-{size}": [
-            share_estimate([regular(one) for one in normal_weights(rng, 1, sets, 2, size)])
-            for rng in rngs
-        ]
-        for size in FEW
-    }
+    found: dict[str, Draws] = {}
+    for size in FEW:
+        vectors = _few_vectors(data, size)
+        drawn = [same_norms(rng, np.ones(vectors.shape)) for rng in rngs]
+        drawn += [altered.of_lengths(vectors, rng) for rng in more]
+        found[f"memorization-tgon-{size}"] = [share_estimate([*map(regular, x)]) for x in drawn]
     found["memorization-sample-share"] = [
         mean_estimate(dimensionalities(normal_weights(rng, 1, sets, 2, most)).mean(axis=-1))
         for rng in rngs

@@ -15,6 +15,7 @@ from circuitax.records.claims import FAILS, HOLDS, settle
 from circuitax.records.record import Record
 from experiments.one_layer.neuron_tables import experiment as neuron_tables
 from experiments.one_layer.neuron_tables.measures import measure as measure_neurons
+from experiments.one_layer.neuron_tables.measures import of_few
 from experiments.one_layer.one_layer_circuits import experiment as one_layer_circuits
 from experiments.one_layer.one_layer_circuits.additive import AdditiveTask
 from experiments.one_layer.one_layer_circuits.claims import CLAIMS
@@ -148,6 +149,19 @@ def test_one_trained_head_of_four_does_not_make_heads_copy() -> None:
     assert own.null is not None and own.null.median is not None and 0 < own.null.median < 0.25
 
 
+def test_two_trained_heads_of_four_are_not_most() -> None:
+    record = Record.load(RESULTS / "one_layer_circuits" / "accepted")
+    (claim,) = (claim for claim in CLAIMS if claim.id == "ov-most-copy")
+    found = []
+    for n_copying in (2, 3):
+        copying = xr.full_like(record.data.copying, 0.0)
+        copying[{"head": slice(n_copying)}] = 1
+        made = Record(record.data.assign(copying=copying), record.notes)
+        found.append(settle([claim], measure(made).estimates, {}, None, nulls(made))[0])
+    assert [one.verdict for one in found] == [FAILS, HOLDS]
+    assert found[1].null is not None and found[1].null.median == 0.5
+
+
 def test_a_unit_that_fires_for_nothing_counts_half() -> None:
     record = Record.load(RESULTS / "neuron_tables" / "accepted")
     record.data["fired"] = record.data.everywhere
@@ -156,3 +170,22 @@ def test_a_unit_that_fires_for_nothing_counts_half() -> None:
     assert found["neuron-lift"].value == 1
     before = found["neuron-values-null"].value
     assert found["neuron-values-rise"].value == pytest.approx(0.5 - before)
+
+
+def test_a_lift_is_that_of_the_median_unit_of_the_lesser_layer() -> None:
+    data = Record.load(RESULTS / "neuron_tables" / "accepted").data
+
+    def lift(fired: xr.DataArray) -> float:
+        return measure_neurons(Record(data.assign(fired=fired))).estimates["neuron-lift"].value
+
+    few = of_few(data, 0.25)
+    # A quarter of the units carries a ratio of means, and the median unit has no gain.
+    assert (few.mean() / data.everywhere.mean()) > 3 and lift(few) == 1
+    # Nor has a model of which one layer alone has any.
+    for layer in (0, 1):
+        assert lift(data.fired.where(data.layer == layer, data.everywhere)) == 1
+    assert lift(data.fired) > 2.5
+    # Units whose values never come count as no gain.
+    never = data.everywhere.where(data.unit % 4 > 0, 0)
+    none = data.assign(fired=data.fired.where(never > 0, 0), everywhere=never)
+    assert 1 < measure_neurons(Record(none)).estimates["neuron-lift"].value < lift(data.fired)

@@ -37,6 +37,12 @@ def polar(angles: np.ndarray) -> np.ndarray:
     return np.stack([np.cos(angles), np.sin(angles)])
 
 
+def of_pairs_alone() -> dict[str, Any]:
+    """The best network of one density, whose features are pairs of neurons."""
+    W = (("density", "neuron", "feature"), PAIRS[None].copy())
+    return {"best_W": W, "best_b": (("density", "feature"), np.zeros((1, 10)))}
+
+
 @pytest.mark.parametrize(("init_std", "verdict"), [(1e-3, HOLDS), (30.0, WOULD_HOLD)])
 def test_counts_of_privileged_neurons_are_held_against_networks_at_their_start(
     init_std: float, verdict: str
@@ -46,12 +52,11 @@ def test_counts_of_privileged_neurons_are_held_against_networks_at_their_start(
     loss = np.random.default_rng(0).uniform(1, 2, (n, 1))
     counts = {"monosemantic": 0, "represented": 10, "polysemantic": 5, "paired": 1.0}
     arrays = {name: (cells, np.full((n, 1), float(x))) for name, x in counts.items()}
-    W = (("density", "neuron", "feature"), PAIRS[None].copy())
-    data = xr.Dataset({"loss": (cells, loss), **arrays, "best_W": W}, {"density": [0.03]})
+    data = xr.Dataset({"loss": (cells, loss), **arrays, **of_pairs_alone()}, {"density": [0.03]})
     found = verdicts("toy_privileged", data, init_std=init_std, represented=0.5)
     assert found["privileged-features-p0.03"] == verdict
     assert found["privileged-pairs"] == HOLDS
-    for count, by in (("represented", -1), ("monosemantic", 1)):
+    for count, by in (("represented", -1), ("monosemantic", 1), ("polysemantic", -1)):
         other = verdicts("toy_privileged", data.assign({count: data[count] + by}), **NOTES)
         assert other["privileged-features-p0.03"] == FAILS
 
@@ -60,8 +65,7 @@ def test_a_restart_that_other_inputs_may_rank_first_leaves_pairs_undecided() -> 
     cells, loss = ("restart", "density"), np.linspace(1, 2, 100)[:, None]
     names = ("monosemantic", "represented", "polysemantic", "paired")
     arrays = {name: (cells, np.ones((100, 1))) for name in names}
-    W = (("density", "neuron", "feature"), PAIRS[None].copy())
-    data = xr.Dataset({"loss": (cells, loss), **arrays, "best_W": W}, {"density": [0.03]})
+    data = xr.Dataset({"loss": (cells, loss), **arrays, **of_pairs_alone()}, {"density": [0.03]})
     found = []
     for behind in (4, 20):  # in percent, nearly
         data["paired"] = xr.where(data.restart == behind, 0.5, 1.0) * xr.ones_like(data.loss)
@@ -103,6 +107,7 @@ def test_three_features_are_a_code_of_two_neurons(code: list[list[float]], verdi
         | {
             "loss": (cells, np.linspace(1, 2, n)[:, None]),
             "best_W": (("density", "neuron", "feature"), W[None]),
+            "best_b": (("density", "feature"), np.zeros((1, 10))),
             "best_monosemantic": (("density", "neuron"), pure[None]),
             "best_polysemantic": (("density", "neuron"), ~pure[None]),
             "best_represented": (("density", "feature"), np.linalg.norm(W, axis=0)[None] > 0.5),
@@ -190,6 +195,16 @@ def test_features_without_a_length_have_no_angle_that_counts() -> None:
     lost = toy_correlated._three_pairs(data)
     assert lost["correlated-collapsed-p0.4"].value == pytest.approx(5 / 8)
     assert lost["correlated-collapse-rises"] == collapse["correlated-collapse-rises"]
+
+
+def test_a_hexagon_has_even_norms() -> None:
+    data = of_pairs(polar(np.zeros(4)), np.ones((8, 1, 1, 1), bool))
+    worlds = [toy_correlated._hexagon(one).value for one in toy_correlated._without_hexagon(data)]
+    found = [toy_correlated._hexagon(data).value]
+    for shrunk in (0.95, 0.9):  # twice: to 0.95 of the others, and to 0.86
+        data.crowded_W[:, 0, :, 5] *= shrunk
+        found.append(toy_correlated._hexagon(data).value)
+    assert found == pytest.approx([0, 0, 180]) and worlds == [180] * 9
 
 
 def test_as_many_collapsed_pairs_as_printed_are_held_against_other_densities(
@@ -293,11 +308,12 @@ def test_lines_are_as_wide_as_half_of_the_way_between_the_two_nearest() -> None:
     data = of_halves(4, 8)
     data["polytope"] = data.polytope.where(data.feature < 4, 2)
     found = []
-    for off in (0.012, 0.013):
-        one = data.assign(dimensionality=xr.full_like(data.dimensionality, 0.75 - off))
-        record = Record(one, {"n_hidden": 4})
+    # The four features of a tetrahedron on the line, and one or two others there.
+    for off, members in ((0.012, 4), (0.013, 4), (0.012, 5), (0.012, 6)):
+        d = xr.full_like(data.dimensionality, 0.75 - off).where(data.feature >= 8 - members, 0.5)
+        record = Record(data.assign(dimensionality=d), {"n_hidden": 4})
         found.append(toy_geometry.measure(record).estimates["geometry-tetrahedron"].value)
-    assert found == [1, 0]
+    assert found == [1, 0, 1, 0]
 
 
 def test_features_anywhere_in_the_window_of_a_label_are_on_its_line_by_chance(
@@ -307,12 +323,14 @@ def test_features_anywhere_in_the_window_of_a_label_are_on_its_line_by_chance(
     notes = {"n_hidden": 4, "init_std": 1.0}
     notes["tolerances"] = {"represented": 0.5, "edge": 0.3, "spread": 0.05}
     data = of_halves(4, 20)
-    for fewest, share in ((19, 1 / 4), (18, 7 / 16)):  # of one feature, and of one in two
+    for fewest, share in ((19, 1 / 4), (18, 1 / 16)):  # of one feature, and of both of two
         here = (data.feature >= fewest) & (data.inverse_density == 4.13)
         record = Record(data.assign(polytope=data.polytope.where(~here, 1)), notes)
         nulls = toy_geometry.nulls(record)["random"]
-        drawn = np.mean([draw.value for draw in nulls["geometry-triangle"]])
-        assert drawn == pytest.approx(share, abs=0.02)
+        drawn = [draw.value for draw in nulls["geometry-triangle"]]
+        assert np.mean(drawn[:1000]) == pytest.approx(share, abs=0.02)
+        # Labels that are shuffled fall on features that are at 1/2.
+        assert drawn[1000:] == [0] * 1000
         assert nulls["geometry-pentagon"] == [None]
 
 
@@ -357,6 +375,19 @@ def test_generalisation_is_held_against_losses_at_other_sizes() -> None:
     assert only_many["memorization-tgon-8"] == only_many["memorization-pentagon"] == HOLDS
 
 
+def test_a_polygon_has_equal_lengths() -> None:
+    data, found = of_samples(2.0, 0.5), []
+    # The gaps stay; a feature of 0.6 is represented still.
+    names = ["memorization-tgon-5", "memorization-tgon-8", "memorization-pentagon"]
+    for sample, feature in ((0.8, 0.8), (0.1, 0.8), (0.8, 0.6)):
+        one = data.copy(deep=True)
+        one.hidden_vectors[..., 0] *= sample
+        one.W[..., 0] *= feature
+        verdict = verdicts("toy_memorization", one, density=0.05, init_std=0.1)
+        found.append([verdict[name] for name in names])
+    assert found == [[HOLDS] * 3, [FAILS, FAILS, HOLDS], [HOLDS, HOLDS, FAILS]]
+
+
 def test_the_best_constant_output_is_the_mean_sample() -> None:
     rng, shape = np.random.default_rng(0), (100_000, 100)
     x = rng.random(shape) * (rng.random(shape) < 0.05)
@@ -368,13 +399,17 @@ def test_the_best_constant_output_is_the_mean_sample() -> None:
     assert loss == pytest.approx(BEST_CONSTANT, abs=2e-4)
 
 
-def test_five_features_alone_have_two_fifths_each() -> None:
+def test_five_features_that_share_with_ten_alone_have_two_fifths_each() -> None:
     data = of_samples(2.0, 0.5)
     data.W[..., 5:] = 0.1 * np.random.default_rng(0).normal(size=data.W[..., 5:].shape)
     data.W[:, 0, :, 5] = data.W[:, 0, :, 4]  # a sixth feature in the first set, which is left out
-    W = data.W.values[-1]
+    W = data.W.values[-1].copy()
+    for one in W[1:]:
+        order = np.argsort(np.linalg.norm(one, axis=0))
+        one[:, order[-15:-5]] = 0  # the ten behind the pentagon
     gram = np.einsum("ski,skj->sij", W, W)
-    D = np.einsum("sii->si", gram) ** 2 / (gram**2).sum(axis=-1)
+    fourth = np.einsum("sii->si", gram) ** 2
+    D = fourth / np.maximum((gram**2).sum(axis=-1), 1e-30)
     cells = ("decay", "dataset", "points", "feature")
     changed = data.assign(feature_dimension=(cells, D[None, :, None] + np.zeros((1, 1, 6, 1))))
     record = Record(changed, {"density": 0.05, "init_std": 0.1})
@@ -385,6 +420,16 @@ def test_five_features_alone_have_two_fifths_each() -> None:
     found = entry.load_measure()(record).estimates[name]
     assert found.value == pytest.approx(D[1:, :5].mean()) and found.high < 0.4
     assert found.n == len(W) - 1
+
+
+def test_five_features_share_their_dimensions_with_more_than_ten() -> None:
+    data, found = of_samples(2.0, 0.5), []
+    for n_others in (15, 10):
+        one = data.copy(deep=True)
+        one.W[..., 5 : 5 + n_others] = 0.3 * polar(np.arange(n_others))
+        verdict = verdicts("toy_memorization", one, density=0.05, init_std=0.1)
+        found.append(verdict["memorization-feature-dimension"])
+    assert found == [HOLDS, FAILS]
 
 
 def test_five_features_have_dimensions_with_many_samples_and_not_with_few() -> None:
@@ -434,6 +479,18 @@ def test_norms_of_weights_and_of_biases_peak() -> None:
         for one in (both, both.assign(b_norm=data.b_norm))
     ]
     assert [one["memorization-norm-peak"] for one in found] == [HOLDS, FAILS]
+
+
+def test_peaks_lie_between_the_regimes() -> None:
+    data, found = of_samples(2.0, 0.5).isel(decay=[0, 0]), []
+    data = data.assign_coords(points=[3, 5, 8, 20, 150, 450], decay=[0.01, 1.0])
+    names = ["memorization-bump", "memorization-norm-peak"]
+    for place in (20, 5, 150):
+        peak = 1 + 2 * ((data.points == place) & (data.decay < 1))
+        one = data.assign({name: data[name] * peak for name in ("test_loss", "W_norm", "b_norm")})
+        verdict = verdicts("toy_memorization", one, density=0.05, init_std=0.1)
+        found.append([verdict[name] for name in names])
+    assert found == [[HOLDS, HOLDS], [FAILS, FAILS], [FAILS, FAILS]]
 
 
 def test_generalisation_begins_where_a_quarter_of_the_gain_is_kept() -> None:
