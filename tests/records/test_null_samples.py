@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from circuitax.records.difference import ratio_estimate
+from circuitax.records.estimate import exact
+from circuitax.records.null_draws import beside
 from circuitax.records.null_samples import exchanged, regrouped
 
 
@@ -41,3 +43,10 @@ def test_two_groups_far_apart_rarely_differ_once_shuffled() -> None:
     rng = np.random.default_rng(0)
     draws = regrouped(5 + 0.01 * rng.normal(size=8), 0.01 * rng.normal(size=8))
     assert 0 < np.mean([draw.low > 0 for draw in draws]) <= 0.05
+
+
+def test_a_world_that_holds_counts_in_every_draw() -> None:
+    draws = [exact(0.0), None, exact(2.0)]
+    assert [one and one.value for one in beside(draws, [None])] == [0, None, 2]
+    worlds = [exact(1.0), exact(-1.0), None]
+    assert [one and one.value for one in beside(draws, worlds)] == [1, 1, 2]

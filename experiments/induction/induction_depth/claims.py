@@ -235,9 +235,9 @@ CLAIMS = (
     ),
     FRAMEWORK.claim(
         "depth-corner-alone",
-        "Induction heads are in the corner of OV and QK eigenvalues, and others are not: share of "
-        "a model's prefix-matching heads behind the first layer whose smaller score is 0.8 or "
-        "more, less that share of all its other heads there",
+        "Induction heads are in the corner of OV and QK eigenvalues, and others are not: in models "
+        "with heads of both kinds behind the first layer, share of prefix-matching heads whose "
+        "smaller score is 0.8 or more, less that share of all others there",
         at_least(0.9),
         "all and no others: nine tenths of what there can be",
         explanation="with a corner from 0.9 on it is 0.90 [0.82, 0.98], which would be undecided",

@@ -9,6 +9,7 @@ from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate, proportion_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
+from circuitax.records.null_draws import beside
 from circuitax.records.null_samples import regrouped
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
@@ -170,10 +171,9 @@ def _corners(deep: list[xr.Dataset]) -> list[Estimate | None]:
     for _ in range(DRAWS):
         worlds = [[altered.heads_shuffled(part, rng) for part in deep]]
         worlds += [altered.idle_in(deep, name, rng) for name in ("eigenvalues", "matching")]
-        worlds += [altered.all_in_corner(deep)]
         leads = [lead for world in worlds for lead in _corner(world).values()]
         found.append(max(leads, key=lambda lead: lead.low, default=None))
-    return found
+    return beside(found, _corner(altered.all_in_corner(deep)).values())
 
 
 def has_no_mlps(data: xr.Dataset) -> np.ndarray:

@@ -142,8 +142,8 @@ CLAIMS = (
         "bump-two-layers",
         "Share of two-layer models whose loss has a bump in the phase change and no other (a sixth "
         "of training in which it falls 0.3 nats more than in an earlier and in a later one begins "
-        "within half a sixth of that in which the in-context score falls most; before and after "
-        "this, no 20th, 10th or three 20ths of training fall 0.3 nats more than an earlier one)",
+        "within half a sixth of that in which the in-context score falls most; before that one, "
+        "and after it, no 20th, 10th or three 20ths fall 0.3 nats more than an earlier one there)",
         at_least(0.75),
         MOST,
         section="loss curves (O4)",

@@ -7,6 +7,7 @@ from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
+from circuitax.records.null_draws import beside
 from circuitax.records.null_samples import exchanged, regrouped
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -106,9 +107,10 @@ def nulls(record: Record) -> Nulls:
             "prefix-one-layer": [
                 share_estimate(end_of_two.prefix.isel(layer=1).max("head") >= enough)
             ],
-            "together-prefix": [
-                _together(two, other, usual) for other in (*rolled, *each, _evenly(two))
-            ],
+            "together-prefix": beside(
+                (_together(two, other, usual) for other in (*rolled, *each)),
+                [_together(two, _evenly(two), usual)],
+            ),
             "together-previous": [
                 _inside(two, other.best_previous_middle, usual) for other in rolled
             ]
@@ -229,7 +231,7 @@ def _inside(members: xr.Dataset, middle: xr.DataArray, usual: float) -> Estimate
 
 
 def _evenly(members: xr.Dataset) -> xr.Dataset:
-    """Members whose prefix matching grows evenly from the start, half way when it was."""
+    """Members whose prefix matching grows evenly from nothing, half way when it was."""
     share = (members.step / (2 * members.best_prefix_middle)).clip(max=1)
     return members.assign(best_prefix=members.best_prefix.isel(step=-1, drop=True) * share)
 

@@ -169,7 +169,7 @@ CLAIMS = (
         "primed-stripes",
         "induction heads, trained on text, have clean stripes on random tokens, repeated: share of "
         "the value-weighted attention of the second-layer heads with a score over 0.4 that lies "
-        "on the match (F13)",
+        "on the match, 0 without one (F13)",
         at_least(0.5),
         "clean: most of it lies there, as in `induction-stripes`",
         section="random tokens, repeated (F13)",

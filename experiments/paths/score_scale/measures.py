@@ -37,13 +37,9 @@ def nulls(record: Record) -> Nulls:
     raw, scaled = (record.data.sel(scale=name) for name in ("1", "1/sqrt(d_k)"))
     losses = [members_where(part.isel(width=-1)).loss.sel(time="trained") for part in (raw, scaled)]
     trains = regrouped(*losses) if min(map(len, losses)) else [None]
-    levels = [
-        widened(_saturation(_levelled(raw, scaled, at), scaled), OF_TEXTS)["scale-saturates"]
-        for at in range(1, raw.sizes["width"] - 1)
-    ] + [
-        widened(_saturation(_floored(raw, scaled, floor), scaled), OF_TEXTS)["scale-saturates"]
-        for floor in FLOORS
-    ]
+    worlds = [_levelled(raw, scaled, at) for at in range(1, raw.sizes["width"] - 1)]
+    worlds += [world for floor in FLOORS for world in _floored(raw, scaled, floor)]
+    levels = [widened(_saturation(world, scaled), OF_TEXTS)["scale-saturates"] for world in worlds]
     return {
         "permuted": {"scale-trains": trains},
         "false world": {"scale-saturates": levels or [None]},
@@ -65,15 +61,18 @@ def _levelled(raw: xr.Dataset, scaled: xr.Dataset, at: int) -> xr.Dataset:
     return raw.assign(jacobian=raw.jacobian * xr.where(later, stays, 1))
 
 
-def _floored(raw: xr.Dataset, scaled: xr.Dataset, floor: float) -> xr.Dataset:
+def _floored(raw: xr.Dataset, scaled: xr.Dataset, floor: float) -> list[xr.Dataset]:
     """Models without the scale whose mean ratio to those with it nears a floor at the last width.
 
-    What is above the floor falls by the same factor as in the step before.
+    What is above the floor falls by the same factor as in the step before; none where it does not
+    fall there.
     """
     ratio = raw.jacobian.mean("member") / scaled.jacobian.mean("member")
-    before, last = (ratio.isel(width=i) - floor for i in (-3, -2))
-    ends = (floor + last**2 / before) / ratio
-    return raw.assign(jacobian=raw.jacobian * xr.where(raw.width == raw.width[-1], ends, 1))
+    above = (ratio.sel(time="initial") - floor).values
+    if len(above) < 3 or not above[-3] > above[-2] > 0:
+        return []
+    ends = (floor + above[-2] ** 2 / above[-3]) / ratio.sel(time="initial", drop=True)
+    return [raw.assign(jacobian=raw.jacobian * xr.where(raw.width == raw.width[-1], ends, 1))]
 
 
 def _slopes(part: xr.Dataset, name: str) -> np.ndarray:

@@ -173,10 +173,10 @@ CLAIMS = (
         "memorization-bump",
         "The test loss bumps: it is higher between the regimes than in both of them (at the T "
         "from 9 to 149 at which the mean of the other half of the sets is highest, less the "
-        "highest at any other T)",
+        "highest at any T outside)",
         at_least(0),
-        "a sign; half of the sets have a regular T-gon at T = 8, and 150 is the first T at which "
-        "a set has a pentagon",
+        "a sign; half of the accepted run's sets have a regular T-gon at T = 8, and 150 is the "
+        "first T at which one has a pentagon",
         printed="the test loss bumps between the regimes, where it is about 1.01; features "
         "generalise from about 5,000 points",
         null=NO_BUMP,
@@ -232,8 +232,8 @@ CLAIMS = (
     PAPER.claim(
         "memorization-norm-peak",
         "Norms of weights peak between few and many points (norm of W at the T from 9 to 149 at "
-        "which the mean of the other half of the sets is largest, over the largest at any other T; "
-        "or that of b where it is smaller)",
+        "which the mean of the other half of the sets is largest, over the largest at any T "
+        "outside; or that of b where it is smaller)",
         at_least(2),
         "the paper's peak is well above its plateau; T as in `memorization-bump`",
         printed="norms of W and b peak near T = 30, above a plateau near 2.2; T itself cannot be "

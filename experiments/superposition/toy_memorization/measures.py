@@ -7,7 +7,7 @@ from circuitax.records.claims import unmet_rest
 from circuitax.records.elsewhere import best_elsewhere
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
-from circuitax.records.null_draws import shuffled
+from circuitax.records.null_draws import beside, shuffled
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
@@ -53,12 +53,11 @@ def nulls(record: Record) -> Nulls:
     rngs, others, more = (_generators(i * N_DRAWS) for i in range(3))
     sizes = [shuffled(data, ["feature_dimension"], "points", rng, ["dataset"]) for rng in rngs]
     many, few = data.points.values[-1], FEW[-1]
-    no_change = [
+    polygons = [
         *(altered.polygons(data, n, many, CORNERS, alone=False) for n in MORE_CORNERS),
         *(altered.polygons(data, n, few, CORNERS, alone=True) for n in SOME_CORNERS),
-        *sizes,
-        *(altered.turned(data, [few, many], rng) for rng in others),
     ]
+    no_change = [*sizes, *(altered.turned(data, [few, many], rng) for rng in others)]
     removed: dict[str, Draws] = {}
     if data.sizes["decay"] > 1:
         decays = [shuffled(data, ["test_loss"], "decay", rng, ["dataset"]) for rng in rngs]
@@ -80,7 +79,12 @@ def nulls(record: Record) -> Nulls:
         },
         "false world": {
             **removed,
-            "memorization-no-features": [mean_estimate(_set_apart(one)) for one in no_change],
+            "memorization-no-features": beside(
+                *(
+                    (mean_estimate(_set_apart(one)) for one in each)
+                    for each in (no_change, polygons)
+                )
+            ),
             "memorization-feature-dimension": [_of_five(shared_with_few)],
             "memorization-bump": [one["memorization-bump"] for one in (*no_peak, strong)],
             "memorization-norm-peak": [one["memorization-norm-peak"] for one in no_peak],

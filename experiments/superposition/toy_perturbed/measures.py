@@ -8,7 +8,7 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate, share_estimate
 from circuitax.records.measured import Measured, measures
-from circuitax.records.null_draws import shuffled
+from circuitax.records.null_draws import beside, shuffled
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -84,8 +84,9 @@ def nulls(record: Record) -> Nulls:
         "untrained": {name: [draw.get(name) for draw in bends] for name in BENT},
         "random": {"perturbed-both": [_both(_turned(data, rng)) for rng in rngs]},
         "false world": {
-            "perturbed-first-order": [_step(data, i) for i in elsewhere]
-            + [_step(each, here) for each in onsets],
+            "perturbed-first-order": beside(
+                (_step(each, here) for each in onsets), (_step(data, i) for i in elsewhere)
+            ),
             "perturbed-trained": [_as_exact(each, at) for each in (*unordered, *unsnapped)],
         },
         "mismatched": {
@@ -98,7 +99,11 @@ def _wanted(record: Record) -> bool:
     """Whether a run has what the claims are about, and its exact branches cross."""
     data = record.data
     complete = set(RATIOS) <= set(data.ratio.values.tolist()) and record.notes["density"] == 0.05
-    return complete and np.isfinite(exact_crossing(data)) and bool(data.alive.all())
+    at = exact_crossing(data)
+    if not (complete and np.isfinite(at) and bool(data.alive.all())):
+        return False
+    # A ratio below the crossing, and two above it.
+    return 0 <= _at_crossing(data, at) <= data.sizes["ratio"] - 3
 
 
 def exact_crossing(data: xr.Dataset) -> float:
@@ -261,12 +266,13 @@ def _onset(data: xr.Dataset, i: int, rng: np.random.Generator, power: float) -> 
     """The networks where the feature appears without a jump, as ``(ratio - onset)^power``.
 
     The onset lies anywhere in the step from ratio i to the next, where the norm is what the power
-    leaves of that at the ratio after it.
+    leaves of that of the best network at the ratio after it.
     """
     below, above, after = data.ratio.values[i : i + 3]
     onset = rng.uniform(below, above)
     norms = np.linalg.norm(data.W.transpose(..., "hidden", "feature").values, axis=-2)
-    grown = norms[:, i + 2, -1].mean() * ((above - onset) / (after - onset)) ** power
+    best = int(data.loss.transpose("seed", "ratio").values[:, i + 2].argmin())
+    grown = norms[best, i + 2, -1] * ((above - onset) / (after - onset)) ** power
     W = data.W.copy()
     scale = grown / np.maximum(norms[:, i + 1, -1], np.finfo(norms.dtype).tiny)
     W[:, i + 1, :, -1] = W.values[:, i + 1, :, -1] * scale[:, None]

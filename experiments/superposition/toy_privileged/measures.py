@@ -9,6 +9,7 @@ import xarray as xr
 from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured, measures
+from circuitax.records.null_draws import beside
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
@@ -36,7 +37,6 @@ CODE = {(True, True), (True, False), (False, True)}
 LEAST_OTHER, MOST_THIRD = 0.5, 0.25
 # A feature that is on alone, at 1, comes back when its own output rises by more.
 LEAST_RISE = 0.5
-# With 40 draws of either kind, five other densities are still over a twentieth of the null.
 N_STARTS, N_DRAWS, N_CODES = 1000, 40, 1000
 
 
@@ -98,10 +98,9 @@ def _of_others(data: xr.Dataset, least: float, rng: np.random.Generator) -> dict
         others = [cell for _, cell in _named(data, MONOSEMANTIC.keys() - {p})]
         own = [cell for _, cell in _named(data, (p,) if p in MIXED else ())]
         found[f"privileged-mono-p{p:g}"] = [_pure_of_best(cell, least) for cell in others]
-        found[f"privileged-features-p{p:g}"] = [
-            *(_printed_best(p, cell, least) for cell in others),
-            *(x for cell in own for x in as_printed(p, *shared_anew(cell, rng), least)),
-        ]
+        elsewhere = [_printed_best(p, cell, least) for cell in others]
+        anew = [x for cell in own for x in as_printed(p, *shared_anew(cell, rng), least)]
+        found[f"privileged-features-p{p:g}"] = beside(map(exact, anew), elsewhere) or elsewhere
         if p == 0.03:
             found["privileged-pairs"] = [different_pairs(cell.best_W.values) for cell in others]
     return {name: draws or [None] for name, draws in found.items()}

@@ -26,6 +26,27 @@ def measured_again(
     return {name: [estimates.get(name) for estimates in found] for name in names}
 
 
+def beside(
+    draws: Iterable[Estimate | None], worlds: Iterable[Estimate | None]
+) -> list[Estimate | None]:
+    """Each draw, or the world that is nearest to holding where that is nearer than the draw.
+
+    Worlds that do not vary are few; among many draws one that holds would not count. For claims of
+    at least so much: the nearer one has the greater lower end.
+
+    Args:
+        draws: Draws of a null, None where a precondition is not met.
+        worlds: Outcomes of altered records, likewise.
+    """
+    worlds = list(worlds)
+
+    def nearest(draw: Estimate | None) -> Estimate | None:
+        there = [each for each in (draw, *worlds) if each is not None]
+        return max(there, key=lambda each: each.low, default=None)
+
+    return [nearest(draw) for draw in draws]
+
+
 def with_data(record: Record, data: xr.Dataset) -> Record:
     """The record with other data and the same notes."""
     return Record(data, record.notes)

@@ -66,3 +66,16 @@ def test_a_softmax_saturates_where_its_gradient_goes_on_falling(
     assert saturates(0.95, 0.6, 0.6, 0.6) == FAILS
     # One step that alone has the whole fall shows nothing of the widths after it.
     assert saturates(0.95, 0.1, 0.09, 0.08) == WOULD_HOLD
+
+
+def test_worlds_that_near_a_floor_need_a_fall_above_it() -> None:
+    sizes = {"width": [4, 16, 64, 256], "time": ["initial", "trained"], "member": range(2)}
+    shape = tuple(map(len, sizes.values()))
+    scaled = xr.Dataset({"jacobian": (tuple(sizes), np.ones(shape))}, sizes)
+    means = xr.DataArray([0.9, 0.55, 0.35, 0.2], dims="width")
+    raw = scaled.assign(jacobian=scaled.jacobian * means)
+    (world,) = measures._floored(raw, scaled, 0.15)
+    # What is above the floor is halved in the step before: 0.4 and 0.2.
+    np.testing.assert_allclose(world.jacobian.isel(member=0, time=0), [0.9, 0.55, 0.35, 0.25])
+    for few in (raw.isel(width=slice(2)), raw.assign(jacobian=raw.jacobian / 3)):
+        assert not measures._floored(few, scaled.isel(width=slice(few.sizes["width"])), 0.15)

@@ -445,7 +445,11 @@ def test_a_feature_that_appears_without_a_jump_is_smaller_by_the_next_ratio() ->
         world = toy_perturbed_measures._onset(data, here, np.random.default_rng(0), power)
         np.testing.assert_array_equal(world.W.values[..., :-1], data.W.values[..., :-1])
         steps.append(toy_perturbed_measures._step(world, here).value)
-    assert 0.1 < steps[0] < steps[1] < 0.92
+    # A square and a fourth root of what the best network has at the ratio after it, 1.166.
+    above, after = data.ratio.values[here + 1 : here + 3]
+    onset = np.random.default_rng(0).uniform(data.ratio.values[here], above)
+    share = (above - onset) / (after - onset)
+    assert steps == pytest.approx([1.166 * share**0.5, 1.166 * share**0.25], abs=0.03)
     assert toy_perturbed_measures._step(data, here).value > 1.1
 
 
