@@ -247,7 +247,7 @@ def _together(members: xr.Dataset, others: xr.Dataset, usual: float) -> Estimate
         others.best_prefix.interp(step=time) for time in (members.jump_start, members.jump_end)
     )
     rise = others.best_prefix.isel(step=-1) - others.best_prefix.isel(step=0)
-    within = (place >= MIDDLE[0]) & (place <= MIDDLE[1]) & (end - start >= rise / 2)
+    within = (place >= MIDDLE[0]) & (place <= MIDDLE[1]) & (rise > 0) & (end - start >= rise / 2)
     return share_estimate(within & has_changed(members, usual))
 
 

@@ -328,7 +328,8 @@ def curves(starts: np.ndarray, sudden: dict[str, bool]) -> Record:
     }
     losses = np.stack([3 + 0 * zero, 3 + 0 * zero, 3 + in_context], axis=-1)
     ways = np.stack([steps[:, None] + zero, zero], axis=-1)
-    curve = dict.fromkeys(("best_prefix", "best_previous_new", "best_previous_again"), zero)
+    curve = dict.fromkeys(("best_previous_new", "best_previous_again"), zero)
+    curve["best_prefix"] = np.clip((steps[:, None] - starts) / 40, 0, 1) + zero
     data = xr.Dataset(
         {name: (each, values) for name, values in arrays.items()}
         | {name: (at_step, values) for name, values in curve.items()}
@@ -381,4 +382,8 @@ def test_nulls_are_one_layer_and_the_times_of_others(monkeypatch: pytest.MonkeyP
     late = curves(spread, two)
     late.data["best_prefix_middle"] += 15
     assert verdicts(late)["together-prefix"] == FAILS
+    # Nor does a curve that grows over all of training rise within the change.
+    slow = curves(spread, two)
+    slow.data["best_prefix"] = slow.data.step / 600 + 0 * slow.data.best_prefix
+    assert verdicts(slow)["together-prefix"] == FAILS
     assert (found["icl-depth"], all_change["icl-depth"]) == (HOLDS, FAILS)
