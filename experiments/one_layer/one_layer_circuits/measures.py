@@ -10,7 +10,7 @@ from circuitax.records.estimate import (
 )
 from circuitax.records.measured import Measured, measures
 from circuitax.records.members import members_where
-from circuitax.records.null_draws import measured_again, with_data
+from circuitax.records.null_draws import beside, measured_again, with_data
 from circuitax.records.null_samples import DRAWS, exchanged
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
@@ -86,19 +86,16 @@ def nulls(record: Record) -> Nulls:
     rise, copy, before = "ov-copying-rise", "ov-most-copy", alive.copying_at_init
     two = _two_heads_trained(alive)
     rises = [mean_estimate(_second_least(scores - before)) for scores in two]
-    permuted[rise] = [*map(_nearer, permuted[rise], rises)]
+    # Of a draw of either kind the one nearer to holding.
+    pairs_of_draws = zip(permuted[rise], rises, strict=True)
+    permuted[rise] = [max(pair, key=lambda draw: draw.low) for pair in pairs_of_draws]
     false = measured_again(measure, [with_data(record, no_gain)])
-    false[copy] = [_nearer(_most_copy(before), _most_copy(scores)) for scores in two]
+    false[copy] = beside(map(_most_copy, two), [_most_copy(before)])
     return {
         "untrained": measured_again(measure, [with_data(record, start)]),
         "permuted": permuted,
         "false world": false,
     }
-
-
-def _nearer(*draws: Estimate) -> Estimate:
-    """Of draws of several kinds the one nearer to holding."""
-    return max(draws, key=lambda draw: draw.low)
 
 
 def _most_copy(scores: xr.DataArray) -> Estimate:

@@ -294,14 +294,14 @@ def _bump(data: xr.Dataset) -> dict[str, Estimate]:
     """The peaks of test loss and of norms between few and many points."""
     first, sides = data.isel(decay=0), _regimes(data)
     # The place is between the regimes: where a peak is in one, its loss less itself would be 0.
-    between, beside = first.drop_sel(points=sides), first.sel(points=sides)
+    between, outside = first.drop_sel(points=sides), first.sel(points=sides)
     top = best_elsewhere(between.test_loss, "points", "dataset")
     rises = [
-        best_elsewhere(between[norm], "points", "dataset") / beside[norm].max("points")
+        best_elsewhere(between[norm], "points", "dataset") / outside[norm].max("points")
         for norm in ("W_norm", "b_norm")
     ]
     return {
-        "memorization-bump": mean_estimate(top - beside.test_loss.max("points")),
+        "memorization-bump": mean_estimate(top - outside.test_loss.max("points")),
         "memorization-bump-height": mean_estimate(at_peak(first.test_loss)),
         "memorization-norm-peak": mean_estimate(xr.concat(rises, "norm").min("norm")),
     }

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from experiments.superposition.shared.random_weights import dimensionalities
+from experiments.superposition.shared.random_weights import dimensionalities, same_norms
 
 LEFT = 0.1  # of the bump, in a world in which decay does not remove it
 # Shares of the longest: all samples have a direction, and features above half are represented.
@@ -15,9 +15,7 @@ def turned(data: xr.Dataset, points: list[int], rng: np.random.Generator) -> xr.
     W = data.W.transpose("points", "dataset", "hidden", "feature").copy()
     dimensions = data.feature_dimension.copy()
     for T in points:
-        norm = np.linalg.norm(W.sel(points=T).values, axis=1, keepdims=True)
-        angle = rng.uniform(0, 2 * np.pi, norm.shape)
-        anywhere = norm * np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
+        anywhere = same_norms(rng, W.sel(points=T).values)
         W.loc[{"points": T}] = anywhere
         dimensions.loc[{"points": T}] = xr.DataArray(
             dimensionalities(anywhere), dims=("dataset", "feature")

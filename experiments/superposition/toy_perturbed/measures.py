@@ -12,9 +12,9 @@ from circuitax.records.null_draws import beside, shuffled
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
-from circuitax.superposition.geometry.directions import angles
+from circuitax.superposition.geometry.directions import angles, gaps
 from experiments.superposition.shared.crossing import crossing
-from experiments.superposition.shared.random_weights import normal_weights
+from experiments.superposition.shared.random_weights import normal_weights, same_norms
 from experiments.superposition.shared.transitions import transitions
 from experiments.superposition.toy_perturbed.claims import CLAIMS
 
@@ -134,9 +134,8 @@ def is_pentagon(data: xr.Dataset) -> np.ndarray:
     """Whether a network represents all five features evenly, ``[seed, ratio]``."""
     W = data.W.values
     norm = np.linalg.norm(W, axis=2)
-    directions = np.sort(np.degrees(np.arctan2(W[:, :, 1], W[:, :, 0])), axis=-1)
-    gaps = np.diff(directions, append=directions[..., :1] + 360, axis=-1)
-    even = (np.abs(gaps - 72) <= UNEVEN).all(axis=-1)
+    between = np.array([[gaps(each) for each in row] for row in W])
+    even = (np.abs(between - 72) <= UNEVEN).all(axis=-1)
     even &= norm.min(axis=-1) >= EVEN_NORMS * norm.max(axis=-1)
     found: np.ndarray = has_all_five(data) & even
     return found
@@ -252,9 +251,7 @@ def _both(data: xr.Dataset) -> Estimate:
 
 def _turned(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     """The networks with their norms, in random directions."""
-    norm = np.linalg.norm(data.W.values, axis=2, keepdims=True)
-    turned = norm * _directions(rng.uniform(0, 2 * np.pi, norm[:, :, 0].shape))
-    return data.assign(W=data.W.copy(data=turned))
+    return data.assign(W=data.W.copy(data=same_norms(rng, data.W.values)))
 
 
 def _at_crossing(data: xr.Dataset, at: float) -> int:
@@ -292,7 +289,7 @@ def _bends(data: xr.Dataset) -> dict[str, Estimate]:
     found = {}
     for name, (ratio, less_bent) in BENT.items():
         cell = data.sel(ratio=[ratio])
-        gaps = [less_bent(own_gaps(W)) - 72 for W in cell.W.values[:, 0][has_all_five(cell)[:, 0]]]
-        if len(gaps) > 1:
-            found[name] = mean_estimate(gaps)
+        bent = [less_bent(own_gaps(W)) - 72 for W in cell.W.values[:, 0][has_all_five(cell)[:, 0]]]
+        if len(bent) > 1:
+            found[name] = mean_estimate(bent)
     return found

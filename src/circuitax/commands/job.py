@@ -24,11 +24,7 @@ from circuitax.config.scale import Reuse
 from circuitax.data.cache import CacheError
 from circuitax.data.corpus import TextError
 from circuitax.lab.busy import Busy
-from circuitax.lab.compilation import (
-    compile_seconds,
-    keep_compiled_code,
-    multiply_in_float32,
-)
+from circuitax.lab.compilation import compile_seconds, keep_compiled_code, multiply_in_float32
 from circuitax.lab.conduct import Outcome, conduct
 from circuitax.lab.loop import Diverged
 from circuitax.lab.places import about_the_place
