@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from circuitax.config.ranges import check
 from circuitax.config.scale import BY_SCALE
 from circuitax.config.schema import ConfigError, type_name
 from circuitax.kernel.spec import TransformerSpec
@@ -47,6 +48,7 @@ def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
         values[field.name] = value
     try:
         built = spec(**values)
+        check(built)
         if isinstance(built, TransformerSpec):
             require_memory(built, 3 * weights_of(built), *_SIZES)  # and their moments
         return built

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import xarray as xr
 
 from circuitax.config.catalogue import checkout
 from circuitax.config.identity import canonical
@@ -237,10 +238,10 @@ def _compute(planned: PlannedRun, lab: Lab) -> Record:
     module = planned.entry.load()
     with jax.enable_x64(planned.settings.dtype.name == "float64"):
         key = derive(jax.random.key(planned.settings.seed), planned.entry.name)
-        record = module.run(planned.spec, key, lab)
-    if not isinstance(record, Record):
-        raise ValueError(f"run() of {planned.entry.name!r} returned {type(record)}, not a Record")
-    return record
+        data = module.run(planned.spec, key, lab)
+    if not isinstance(data, xr.Dataset):
+        raise ValueError(f"run() of {planned.entry.name!r} returned {type(data)}, not a Dataset")
+    return Record(data.drop_attrs(deep=False), dict(data.attrs))
 
 
 def _write(
