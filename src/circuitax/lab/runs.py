@@ -9,10 +9,8 @@ from typing import Any, NewType
 from circuitax.config.catalogue import checkout
 from circuitax.data.fingerprint import checksum
 from circuitax.names import nearest
-from circuitax.records.claims import SettledClaim
-from circuitax.records.estimate import Estimate, estimate_from_json
 from circuitax.records.manifest import damage
-from circuitax.records.settled_json import settled_from_json
+from circuitax.records.rows import SettledRow, row_from_json
 from circuitax.records.store import recover, recover_all
 
 # Another place for results, such as a scratch disk.
@@ -20,7 +18,6 @@ VARIABLE = "CIRCUITAX_RESULTS"
 PROVENANCE = "provenance.json"
 SPEC = "spec.json"
 CLAIMS = "claims.json"
-SCALARS = "scalars.json"
 SETTLED = "settled.json"
 FIGURES = "figures"
 FIGURES_FAILED = "figures_failed.txt"
@@ -29,7 +26,7 @@ TIMES = "times.json"
 TWIN = "twin.json"
 # What is made again from the data of a run, when it is damaged or its source has changed, and how
 # long that took.
-DERIVED = (CLAIMS, SCALARS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
+DERIVED = (CLAIMS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
 ACCEPTED = "accepted"
 # The folder of a run's arrays. Of them git keeps small copies of weights, whose names begin with
 # PUBLISHED, and beside them the tokenizer.
@@ -206,23 +203,13 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def scalars(run: Path) -> dict[str, Estimate]:
-    """The numbers behind the claims of a finished run, by name.
+def settled_rows(run: Path) -> list[SettledRow]:
+    """The rows of a finished run as they were settled last.
 
     Raises:
         DamagedRun: If they are not as they were settled.
     """
-    measured = _settled(run, SCALARS)["measured"]
-    return {name: estimate_from_json(fields) for name, fields in measured.items()}
-
-
-def verdicts(run: Path) -> list[SettledClaim]:
-    """The latest verdicts of a finished run.
-
-    Raises:
-        DamagedRun: If they are not as they were settled.
-    """
-    return [settled_from_json(row) for row in _settled(run, CLAIMS)]
+    return [row_from_json(item) for item in _settled(run, CLAIMS)]
 
 
 def _settled(run: Path, name: str) -> Any:

@@ -135,7 +135,8 @@ class _Readings:
         if text is None:
             return None
         if text.value is not None:
-            return Control(text.value, text.value, text.value, 1)
+            number = float(text.value)
+            return Control(number, number, number, 1)
         if text.measure:
             draws = [self._or_none(text.measure, text.at, quantity.id)]
         else:

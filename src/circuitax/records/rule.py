@@ -51,7 +51,9 @@ class Judgement(NamedTuple):
     why: str
 
 
-def judge_number(x: Estimate, printed: float, spread: float, control: Control | None) -> Judgement:
+def judge_number(
+    x: Estimate, printed: float, spread: float | int, control: Control | None
+) -> Judgement:
     """A printed number: ours is near it, known well enough, and off the control.
 
     Near is the largest of ``spread``, 10 % of the number and half of our interval.
@@ -82,7 +84,7 @@ def judge_number(x: Estimate, printed: float, spread: float, control: Control | 
 
 
 def judge_relation(
-    x: Estimate, above: bool, than: float | None, control: Control | None
+    x: Estimate, above: bool, than: float | int | None, control: Control | None
 ) -> Judgement:
     """A printed relation: our interval lies on the stated side of the control and of the limit.
 

@@ -34,7 +34,7 @@ class ControlText:
     """
 
     words: str
-    value: float | None = None
+    value: float | int | None = None
     measure: str = ""
     at: Mapping[str, Any] = field(default_factory=dict)
     world: str = ""
@@ -66,10 +66,10 @@ class Quantity:
     measure: str
     rule: str
     at: Mapping[str, Any] = field(default_factory=dict)
-    printed: float | str | None = None
-    spread: float = 0.0
+    printed: float | int | str | None = None
+    spread: float | int = 0.0
     side: str = ""
-    than: float | None = None
+    than: float | int | None = None
     control: ControlText | None = None
     note: str = ""
 
@@ -82,7 +82,7 @@ class Quantity:
     def precision(self) -> float:
         """The printed spread, or one unit of the last digit that is printed."""
         if self.spread or not isinstance(self.printed, str):
-            return self.spread
+            return float(self.spread)
         mantissa, _, exponent = self.printed.lower().partition("e")
         digits = len(mantissa.partition(".")[2])
         return float(10.0 ** (int(exponent or 0) - digits))
@@ -172,7 +172,7 @@ class Table:
     message: str
     place: int = 1000
     requires: tuple[str, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float | int] = field(default_factory=dict)
     needs_packages: tuple[str, ...] = ()
     alone: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
