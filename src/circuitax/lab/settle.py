@@ -114,7 +114,9 @@ class _Readings:
             except (Absent, NotRun) as reason:
                 self.taken[key] = reason
             except Exception as error:
-                place = traceback.extract_tb(error.__traceback__)[-1]
+                frames = traceback.extract_tb(error.__traceback__)
+                own = [frame for frame in frames if "site-packages" not in frame.filename]
+                place = own[-1]
                 where = f"{Path(place.filename).name}:{place.lineno}"
                 what = f"{measure}({dict(at)}){' in the control ' + world if world else ''}"
                 raise ValueError(
