@@ -1,4 +1,4 @@
-"""Without 1/sqrt(d_k) wide heads start saturated; the scale keeps every width alike."""
+"""The scale of scores: slopes over the width of a head, losses, and the figures."""
 
 import numpy as np
 import xarray as xr
@@ -7,10 +7,11 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
 from circuitax.figures.palette import BLACK, BLUE, ORANGE
-from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.record import Record
+from circuitax.records.members import members_where
+from circuitax.records.sample import Sample, difference_of, mean_of
 
+SCALED, RAW = "1/sqrt(d_k)", "1"
 LINES = {"1/sqrt(d_k)": ("-", "o", r"scaled by $1/\sqrt{d_k}$"), "1": ("--", "s", "not scaled")}
 TIMES = {"initial": (BLUE, "at initialisation"), "trained": (ORANGE, "after training")}
 PANELS = {
@@ -20,9 +21,29 @@ PANELS = {
 }
 
 
-def widths(record: Record) -> Figure:
+def growth(data: xr.Dataset, scale: str) -> Sample:
+    """Slope of the log variance of scores over log d_k before training, mean of models."""
+    return mean_of(_slopes(data.sel(scale=scale), "variance"))
+
+
+def saturation(data: xr.Dataset) -> Sample:
+    """The same slope of the softmax's Jacobian without the scale, less that with it."""
+    return difference_of(*(_slopes(data.sel(scale=s), "jacobian") for s in (RAW, SCALED)))
+
+
+def loss_without(data: xr.Dataset) -> Sample:
+    """Loss of the widest heads after training without the scale, less that with it, nats."""
+    widest = (data.sel(scale=s).isel(width=-1) for s in (RAW, SCALED))
+    return difference_of(*(members_where(part).loss.sel(time="trained") for part in widest))
+
+
+def _slopes(part: xr.Dataset, name: str) -> np.ndarray:
+    logs = np.log(part[name].sel(time="initial").transpose("width", "member").values)
+    return np.asarray(np.polyfit(np.log(part.width.values), logs, 1)[0])
+
+
+def widths(data: xr.Dataset) -> Figure:
     """Three measures of saturation over the width of a head."""
-    data = record.data
     figure, axes = new_figure(1, 3, height=2.5)
     for ax, (name, quantity) in zip(axes[0], PANELS.items(), strict=True):
         for time, (colour, when) in TIMES.items():
@@ -47,9 +68,8 @@ def widths(record: Record) -> Figure:
     return figure
 
 
-def losses(record: Record) -> Figure:
+def losses(data: xr.Dataset) -> Figure:
     """Training curves at every width, and the loss at the end."""
-    data = record.data
     n = data.sizes["width"]
     figure, axes = new_figure(1, n + 1, height=2.0, sharey=True)
     for ax, width in zip(axes[0], data.width.values, strict=False):
@@ -79,21 +99,3 @@ def _width_axis(ax: Axes, data: xr.Dataset) -> None:
     ax.set_xticks(data.width.values, [str(w) for w in data.width.values])
     ax.minorticks_off()
     ax.set_xlabel(r"width of a head, $d_k$")
-
-
-FIGURES = (
-    FigureSpec(
-        "widths",
-        widths,
-        message="With the scale, variance, entropy and Jacobian do not change with width before "
-        "training; without it they diverge, before and after.",
-        refuted="Refuted if the solid and dashed curves of a panel are parallel.",
-    ),
-    FigureSpec(
-        "losses",
-        losses,
-        message="Without the scale wide heads learn less.",
-        caption="The loss of each width along training, and at its end.",
-        refuted="Refuted, as a reason to scale, if the dashed curves end where the solid ones do.",
-    ),
-)
