@@ -19,8 +19,6 @@ SMALL_WINDOW = 1 / 5
 # Of its own final score a jumping model gains this much more in a sixth of training than in an
 # earlier one: the part that is there before, as printed.
 JUMP, JUMP_WINDOW = BEFORE / AFTER, 1 / 6
-# What is said not to jump must not do so in narrower windows either, which see early changes.
-ANY_WINDOW = (JUMP_WINDOW, 1 / 10, 1 / 20)
 # What is said to be all there is must not be seen in windows that fit before and after a jump.
 REST_WINDOWS = (1 / 20, 1 / 10, 3 / 20)
 
@@ -73,7 +71,7 @@ def faster_than_beside(curve: xr.DataArray) -> xr.DataArray:
 
 
 def most_beside(curve: xr.DataArray, start: xr.DataArray, end: xr.DataArray) -> xr.DataArray:
-    """Largest `speed_up` of each curve before a time and after another one, in `REST_WINDOWS`.
+    """Largest excess of a fall over an earlier one, before a time and after another one.
 
     Args:
         curve: ``[step, member]``.
@@ -89,26 +87,6 @@ def most_beside(curve: xr.DataArray, start: xr.DataArray, end: xr.DataArray) -> 
             slowest = _slowest_so_far(falls.where(within, np.inf))
             found.append((falls - slowest).where(within, 0).max("step"))
     return xr.concat(found, "part").max("part")
-
-
-def sudden(curve: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:
-    """Mask of curves that fall faster in one of `ANY_WINDOW` than before, by `JUMP` of a whole.
-
-    Args:
-        curve: ``[step, member]``.
-        whole: What each of them falls by in all; one that does not fall is not sudden.
-    """
-    most = [speed_up(curve, window) for window in ANY_WINDOW]
-    return (whole > 0) & (xr.concat(most, "window").max("window") >= JUMP * whole)
-
-
-def speed_up(curve: xr.DataArray, window: float) -> xr.DataArray:
-    """Largest excess of a fall within a window over that within an earlier one.
-
-    As `circuits.losses.phase_change.speed_up`, in NumPy, since records are read without JAX.
-    """
-    falls = falls_within(curve, window)
-    return (falls - _slowest_so_far(falls)).max("step")
 
 
 def _slowest_so_far(falls: xr.DataArray) -> xr.DataArray:

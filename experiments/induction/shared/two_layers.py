@@ -5,6 +5,7 @@ The readings are those of `circuits.weight_readings`, `circuits.window_readings`
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
@@ -40,6 +41,17 @@ AXES: dict[str, tuple[str, ...]] = {
     "chance": ("member",),
     "identity": ("member",),
 }
+
+
+def require_readable(model: TransformerSpec, task: RepeatedSource) -> None:
+    """Refuse texts that a model cannot read, or of which distinct symbols cannot be drawn."""
+    longest = task.length if model.n_ctx is None else model.n_ctx
+    if model.d_vocab != task.d_vocab or task.length > longest or model.start_token is not None:
+        raise ValueError(
+            f"task.d_vocab={task.d_vocab} must be model.d_vocab={model.d_vocab}, task.length="
+            f"{task.length} at most model.n_ctx={model.n_ctx}, and model.start_token null"
+        )
+    replace(task, distinct=True)
 
 
 def n_ctx_for(model: TransformerSpec, offsets: int) -> int:
