@@ -1,4 +1,4 @@
-"""Proofs of the phase diagram of two features, and of pentagon and digons."""
+"""Proofs of the phase diagram of two features, and of pentagon and digons; no JAX."""
 
 from typing import Any
 
@@ -10,15 +10,112 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, PINK, SKY
-from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import COLUMN, headline, letter_panels, new_figure
-from circuitax.records.record import Record
+from circuitax.records.estimate import Estimate
+from circuitax.records.sample import NotRun, Sample, exactly, sample
+from circuitax.superposition.geometry.phases import phases
 from circuitax.superposition.proofs.stability import ignoring_limit
-from experiments.superposition.phase_proof.measures import TRIPLE_OF_CLOSED_FORMS, proven_phases
 
+TRIPLE_OF_CLOSED_FORMS = 4 / 7
+# A proven class as one of the phases; both kinds of superposition are one.
+PHASE_OF = {"ignored": "ignored", "dedicated": "dedicated", "antipodal": "superposed"}
+SLACK = 1e-12  # rounding of an exact loss
+RARE = 0.3  # greatest density of boundaries that a row is about
 COLOURS = {"ignored": "white", "dedicated": BLUE, "superposed": ORANGE, "": "#D9D9D9"}
 LEAST_BAR = 0.03  # shorter ranges of a norm are drawn as a square
 CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
+
+
+def grid(data: xr.Dataset) -> dict[str, Sample]:
+    """What is proven of every point of the grid, and whether optimiser and balls agree."""
+    data = _proven(data)
+    named = proven_phases(data)
+    proven, n = named != "", named.size
+    lower, upper, loss = (data[k].values for k in ("lower", "upper", "optimiser_loss"))
+    inside = (loss >= lower - SLACK) & (loss <= upper + SLACK)
+    same = (optimiser_phases(data) == named)[proven].mean()
+    closed = data.configuration_loss.min("configuration").values
+    return {
+        "proof-classes": exactly(proven.mean(), n),
+        "proof-losses": exactly((upper - lower <= 1e-6).mean(), n),
+        "proof-optimiser-class": exactly(same, proven.sum()),
+        "proof-optimiser-loss": exactly(inside[proven].mean(), proven.sum()),
+        "proof-closed-form-loss": exactly((lower / closed).max(), n),
+        "proof-balls": exactly(data.n_wrong.sum(), int(data.n_repeated.sum())),
+        "proof-formula": exactly(np.nanmax(np.abs(data.formula_loss.values - loss))),
+    }
+
+
+def triple_point(data: xr.Dataset) -> Sample:
+    """How much denser than 4/7 the minimisers at importance 1 cease to be symmetric pairs."""
+    return _enclosure(_proven(data).triple.values - TRIPLE_OF_CLOSED_FORMS)
+
+
+def crossing(data: xr.Dataset) -> dict[str, Sample]:
+    """The density at which the best pentagon overtakes two digons."""
+    data = _proven(data)
+    return {
+        "proof-crossing-place": _enclosure(data.crossing.values),
+        "proof-crossing-once": exactly(_ordered(data).mean(), data.sizes["family_density"]),
+    }
+
+
+def least_jump(data: xr.Dataset) -> Sample:
+    """Least jump of the last feature's norm that the proofs leave at rare boundaries."""
+    data = _proven(data)
+    rare = data.line.values <= RARE
+    if not rare.any():
+        raise NotRun(f"no density of {RARE} or less was looked at")
+    low, high = (float(end) for end in norm_jumps(data)[:, rare].min(axis=1))
+    low = max(low, 0.0)
+    return sample(Estimate(low, low, high, int(rare.sum()), "proven range"))
+
+
+def _proven(data: xr.Dataset) -> xr.Dataset:
+    """A run that had the library of balls."""
+    if data.attrs["missing"]:
+        raise NotRun(f"no balls: {data.attrs['missing']}")
+    return data
+
+
+def proven_phases(data: xr.Dataset) -> np.ndarray:
+    """The phase that is proven at each point of the grid, empty where none is."""
+    possible = data.possible.transpose("density", "importance", "class")
+    names = np.array([PHASE_OF.get(str(name), "") for name in data["class"].values])
+    number = possible.values.argmax(axis=-1)
+    return np.where(possible.values.sum(axis=-1) == 1, names[number], "")
+
+
+def optimiser_phases(data: xr.Dataset) -> np.ndarray:
+    """The phase of the optimiser's best solution."""
+    W = data.optimiser_W.values
+    return phases(np.abs(W[..., 1]), np.where(W[..., 1] != 0, W[..., 0] ** 2, 0.0)).astype(str)
+
+
+def norm_jumps(data: xr.Dataset) -> np.ndarray:
+    """Least and greatest jump of the last feature's norm that the proofs leave, ``[2, line]``.
+
+    Where a boundary is not enclosed, any jump is left.
+    """
+    norm = np.sqrt(data.boundary_second.transpose("side", "end", "line").values)
+    (below_low, below_high), (above_low, above_high) = norm
+    left = np.stack([above_low - below_high, above_high - below_low])
+    return np.where(np.isnan(left), np.array([[-np.inf], [np.inf]]), left)
+
+
+def _ordered(data: xr.Dataset) -> np.ndarray:
+    """Whether the pentagon is proven better below the crossing, and two digons above it."""
+    pentagon, digons = data.pentagon, data.digons
+    pentagon_better = (pentagon.sel(end="high") < digons.sel(end="low")).values
+    digons_better = (digons.sel(end="high") < pentagon.sel(end="low")).values
+    below, above = data.crossing.values
+    p = data.family_density.values
+    return np.where(p <= below, pentagon_better, np.where(p >= above, digons_better, False))
+
+
+def _enclosure(ends: np.ndarray) -> Sample:
+    low, high = (float(end) for end in ends)
+    return sample(Estimate((low + high) / 2, low, high, 1, "proven enclosure"))
 
 
 def _nothing(how: str) -> Figure:
@@ -30,11 +127,10 @@ def _nothing(how: str) -> Figure:
     return figure
 
 
-def proof(record: Record) -> Figure:
+def proof(data: xr.Dataset) -> Figure:
     """The proven diagram, and the last feature's norm at the boundary."""
-    if record.notes["missing"]:
-        return _nothing(record.notes["missing"])
-    data = record.data
+    if data.attrs["missing"]:
+        return _nothing(data.attrs["missing"])
     figure, axes = new_figure(1, 2, height=3.3, width_ratios=[1.5, 1])
     diagram(axes[0, 0], data)
     jumps(axes[0, 1], data)
@@ -126,9 +222,8 @@ def jumps(ax: Axes, data: xr.Dataset) -> None:
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), fontsize=6.5)
 
 
-def families(record: Record) -> Figure:
+def families(data: xr.Dataset) -> Figure:
     """The pentagon's loss less that of two digons, over density."""
-    data = record.data
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.4)
     ax = axes[0, 0]
     p, place = data.family_density.values, data.crossing.values
@@ -159,25 +254,3 @@ def _scales(ax: Axes) -> None:
     ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
     ax.minorticks_off()
     ax.spines[:].set_visible(True)
-
-
-FIGURES = (
-    FigureSpec(
-        "proof",
-        proof,
-        message="Proven class of every global minimiser at each point (left); a cross where "
-        "nothing is proven.",
-        caption="Closed forms are right away from the boundaries only; the exact triple point is "
-        "denser than theirs.",
-        refuted="This is refuted if a cross lies in the middle of a region. Right: at enclosed "
-        "boundaries the last feature's norm differs between both sides. Bars are proven ranges, "
-        "long where a proof is coarse; refuted if short ones of a density overlap.",
-    ),
-    FigureSpec(
-        "families",
-        families,
-        message="The best pentagon overtakes the best digons at one density.",
-        refuted="This is refuted if the curves cross elsewhere.",
-        where=lambda record: not record.notes["missing"],
-    ),
-)
