@@ -1,5 +1,7 @@
 """Features that are on together share a direction, and the loss is lower for it."""
 
+from functools import lru_cache
+
 import numpy as np
 import xarray as xr
 from matplotlib import colormaps
@@ -134,8 +136,15 @@ def _products_of(data: xr.Dataset, kind: str, decay: float) -> np.ndarray:
 
 def _between(data: xr.Dataset, kind: str, decay: float) -> tuple[np.ndarray, np.ndarray]:
     """``W^T W`` with 0 on its diagonal, and the covariance of features."""
-    C = feature_covariance(data.correlation.sel(kind=kind).values, data.attrs["density"])
+    correlation = data.correlation.sel(kind=kind).transpose("feature", "other").values
+    C = _covariance(correlation.tobytes(), len(correlation), data.attrs["density"])
     return _products_of(data, kind, decay) * ~np.eye(len(C), dtype=bool), C
+
+
+@lru_cache
+def _covariance(correlation: bytes, n: int, density: float) -> np.ndarray:
+    """The covariance of features, which all worlds of a record share and quadrature is slow for."""
+    return feature_covariance(np.frombuffer(correlation).reshape(n, n), density)
 
 
 def _at(data: xr.Dataset, values: np.ndarray, decay: float) -> np.ndarray:
