@@ -1,4 +1,4 @@
-"""Paths multiply with depth, and the loss comes from the shortest."""
+"""Paths of models of every depth: what each order is worth, the ledger, and the figures."""
 
 import numpy as np
 import xarray as xr
@@ -25,19 +25,71 @@ from circuitax.figures.palette import (
     PINK,
     SKY,
 )
-from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
-from circuitax.records.record import Record
+from circuitax.records.sample import Sample, exactly, mean_of, share_of
 
 DEPTHS = (*DEPTH_COLOURS[1:], BLACK, BLACK, BLACK)
 ORDERS = (*ORDER_COLOURS, PINK, BLACK, BLACK, BLACK, BLACK)
 
 
-def depth(record: Record) -> Figure:
+def order_2_below_1(data: xr.Dataset) -> Sample:
+    """What order 1 adds to the right token's lead less what order 2 adds, two layers, nats."""
+    return mean_of(first_above_second(members_where(data.isel(depth=1))))
+
+
+def late_gain(data: xr.Dataset) -> Sample:
+    """Share of the deepest models' gain over a guess that orders 3 and up bring."""
+    last = members_where(data.isel(depth=-1)).loss.values
+    return mean_of((last[:, 2] - last[:, -1]) / (float(data.guess) - last[:, -1]))
+
+
+def next_step(data: xr.Dataset, layers: int) -> Sample:
+    """Loss on answers one step further than there are layers, less that at as many steps, nats."""
+    by_steps = members_where(data.isel(depth=layers - 1)).loss_by_steps
+    return mean_of(by_steps.sel(steps=layers + 1) - by_steps.sel(steps=layers))
+
+
+def proven(data: xr.Dataset) -> Sample:
+    """Share of the deepest models in which the ledger proves its paths to be the largest."""
+    return share_of(members_where(data.isel(depth=-1)).complete.all("text"))
+
+
+def evaluated(data: xr.Dataset) -> Sample:
+    """Share of all paths of the deepest models that the ledger evaluates."""
+    return mean_of(members_where(data.isel(depth=-1)).evaluated.mean("text"))
+
+
+def count_error(data: xr.Dataset) -> Sample:
+    """Greatest difference of ``C(L, k) H^k`` from an enumeration."""
+    return exactly(np.abs(data["count"] - data.enumerated).max())
+
+
+def path_remainder(data: xr.Dataset) -> Sample:
+    """Greatest remainder of the sum of all paths, over the greatest logit."""
+    return exactly(data.remainder.where(data.alive).max())
+
+
+def brute_force_gap(data: xr.Dataset) -> Sample:
+    """Greatest difference of the ledger's largest paths from all paths one by one, relative."""
+    return exactly(members_where(data.isel(depth=-1)).brute_force_gap.max())
+
+
+def first_above_second(members: xr.Dataset) -> xr.DataArray:
+    """What order 1 adds to the right token's lead minus what order 2 adds, nats, of each member.
+
+    A token that leads by ``a`` has the loss ``log(1 + (e^guess - 1) e^-a)``. Losses have a floor:
+    what is added first would save more of them. Order 1 is counted from a guess where the direct
+    path is worse than one: undoing it is no gain.
+    """
+    leads = -np.log(np.expm1(members.loss) / np.expm1(members.guess))
+    direct, first, second = (leads.isel(order=k) for k in range(3))
+    return (first - np.maximum(direct, 0)) - (second - first)
+
+
+def depth(data: xr.Dataset) -> Figure:
     """Loss on the answers against the number of layers, for each number of steps."""
-    data = record.data
     figure, axes = new_figure(1, 1, height=2.4, width=COLUMN)
     ax = axes[0, 0]
     for i, steps in enumerate(data.steps.values):
@@ -62,9 +114,8 @@ def depth(record: Record) -> Figure:
     return figure
 
 
-def orders(record: Record) -> Figure:
+def orders(data: xr.Dataset) -> Figure:
     """Counts on a logarithmic axis, above the loss of all paths up to each order."""
-    data = record.data
     figure, axes = new_figure(1, 2, height=2.6)
     counts, losses = axes[0]
     for i, depth in enumerate(data.depth.values):
@@ -90,9 +141,8 @@ def orders(record: Record) -> Figure:
     return figure
 
 
-def sizes(record: Record) -> Figure:
+def sizes(data: xr.Dataset) -> Figure:
     """Root mean square logits by order, and Shapley values of layers."""
-    data = record.data
     figure, axes = new_figure(1, 2, height=2.6)
     size, worth = axes[0]
     for i, depth in enumerate(data.depth.values):
@@ -111,9 +161,9 @@ def sizes(record: Record) -> Figure:
     return figure
 
 
-def ledger(record: Record) -> Figure:
+def ledger(data: xr.Dataset) -> Figure:
     """All paths by size with their proven bounds, first text; the largest of one member."""
-    data = members_where(record.data.isel(depth=-1)).isel(text=0)
+    data = members_where(data.isel(depth=-1)).isel(text=0)
     figure, axes = new_figure(1, 2, height=3.4, width_ratios=(1.2, 1))
     sizes, bars = axes[0]
     places = 1 + np.arange(data.sizes["place"])
@@ -189,38 +239,3 @@ def _label_orders(axes: list[Axes]) -> None:
     for ax in axes:
         ax.set_xlabel("order: heads on a path")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-FIGURES = (
-    FigureSpec(
-        "depth",
-        depth,
-        message="Deeper models look up more steps of a map: one layer one step, further layers "
-        "further steps.",
-        caption="Loss on the answers to questions about one, two and three steps.",
-        refuted="Refuted if one layer answers them all, or six answer no more than one.",
-    ),
-    FigureSpec(
-        "orders",
-        orders,
-        message="The number of paths grows with depth, but the shortest save most of the loss.",
-        caption="Number of paths of each order, and the loss on answers with all paths up to it.",
-        refuted="Refuted if the loss still falls where the counts are highest.",
-    ),
-    FigureSpec(
-        "sizes",
-        sizes,
-        message="Beyond two heads longer paths add smaller logits; every layer lowers the loss.",
-        caption="Size of the logits of each order, and the layers that the loss depends on. A "
-        "model may be full of large terms that cancel: then sizes grow where the saved loss does "
-        "not.",
-    ),
-    FigureSpec(
-        "ledger",
-        ledger,
-        message="The ledger finds the largest of thousands of paths, and bounds all others.",
-        caption="Every path of the deepest models by size, the twenty that the ledger proves "
-        "largest, and its bound on the rest; the twenty of one model by name.",
-        refuted="Refuted if a path outside the twenty is larger than one inside.",
-    ),
-)
