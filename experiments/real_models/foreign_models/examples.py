@@ -1,17 +1,48 @@
 """The examples on which the published numbers were taken, drawn again from their seeds."""
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from experiments.real_models.foreign_models.torch_draws import TorchDraws
-
 NONE = 10  # first unique: the start token, and the answer "there is none"
 COPY, COPIES, LONG = 16, 3, 85  # repeated subsequences: tokens of a copy, copies, tokens of a text
 OPEN, CLOSE, START, PAD, END = 3, 4, 0, 1, 2  # brackets
 TOWERS = tuple(range(2, 38, 2))  # sizes of the first of two towers
-LISTED, UNLISTED = (24, 26, 28, 30, 32), (2, 4, 6)  # called balanced: by the page, and besides it
+
+
+class TorchDraws:
+    """What torch's CPU generator draws after ``manual_seed``; a number takes one 32-bit word.
+
+    It is a Mersenne Twister started by the classic 32-bit seeding, which NumPy has.
+
+    Source: PyTorch, ``aten/src/ATen/core/MT19937RNGEngine.h`` and ``DistributionsHelper.h``.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._bits = np.random.MT19937()
+        self._bits._legacy_seeding(seed)
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
+        """``torch.randint``: in ``[low, high)``, row by row."""
+        return self._words(shape) % (high - low) + low
+
+    def uniforms(self, shape: tuple[int, ...]) -> np.ndarray:
+        """``torch.rand`` in single precision: in ``[0, 1)``."""
+        return (self._words(shape) & 0xFFFFFF) / 2**24
+
+    def permutation(self, n: int) -> np.ndarray:
+        """``torch.randperm``."""
+        order = np.arange(n)
+        for i, word in enumerate(self._words((max(n - 1, 0),))):
+            j = i + word % (n - i)
+            order[i], order[j] = order[j], order[i]
+        return order
+
+    def _words(self, shape: tuple[int, ...]) -> np.ndarray:
+        words = self._bits.random_raw(math.prod(shape))
+        return np.asarray(words, np.int64).reshape(shape)
 
 
 class Examples(NamedTuple):
@@ -90,11 +121,6 @@ def tower(i: int, n: int = 40) -> np.ndarray:
     """
     rise = {k: [OPEN] * (k // 2) + [CLOSE] * (k // 2) for k in (i, n - 2 - i)}
     return np.array([START, *rise[i], CLOSE, OPEN, *rise[n - 2 - i], END])
-
-
-def brackets(text: str) -> np.ndarray:
-    """A string of brackets as token ids, between start and end."""
-    return np.array([START, *({"(": OPEN, ")": CLOSE}[c] for c in text), END])
 
 
 class Copies(NamedTuple):
