@@ -1,20 +1,53 @@
-"""Sufficient dimensions in practice, and the overshoot of the bounds."""
+"""The smallest sufficient dimension: slopes, constants, sharpness, and the figures."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.record import Record
+from circuitax.records.estimate import Estimate
+from circuitax.records.sample import NotRun
 
 COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
 
 
-def threshold(record: Record) -> Figure:
+def numbers(data: xr.Dataset) -> dict[str, Estimate]:
+    """Every number with the percentile interval of a bootstrap over the maps of each N."""
+    value = _numbers(data.threshold.sel(end="dim").values, data)
+    if not np.isfinite(list(value.values())).all():
+        raise NotRun(f"max_dim={int(data.dim_out[-1])} is too small")
+    draws = [_numbers(found, data) for found in data["resampled"].values]
+    n = data.attrs["n_maps"] * data.sizes["n_points"]
+    found = {}
+    for name, number in value.items():
+        low, high = np.nanpercentile([draw[name] for draw in draws], [2.5, 97.5])
+        found[name] = Estimate(number, float(low), float(high), n, "bootstrap over maps 95%")
+    return found
+
+
+def _numbers(thresholds: np.ndarray, data: xr.Dataset) -> dict[str, float]:
+    """Of one set of thresholds ``[δ, ε, N]``, δ = 1/2, 0.1 and 0.9."""
+    median, safe, first = thresholds
+    log_n, eps = np.log(data.n_points.values), data.epsilon.values
+    predicted = data.predicted.values
+    width = (safe - first) / median
+
+    def slope(m: np.ndarray) -> float:
+        return float(np.polyfit(log_n, m[0], 1)[0])
+
+    return {
+        "jl-log-n": slope(median) / slope(predicted),
+        "jl-epsilon": float(np.polyfit(np.log(eps), np.log(median[:, -1]), 1)[0]),
+        "jl-constant": float((median / predicted).mean()),
+        "jl-dasgupta-gupta": float((data.dasgupta_gupta.values / safe).mean()),
+        "jl-proof-slack": float((data.proof.values / median).min()),
+        "jl-sharpness": float((width[:, -1] / np.maximum(width[:, 0], 1e-9)).mean()),
+    }
+
+
+def threshold(data: xr.Dataset) -> Figure:
     """Smallest m against N at every ε, and against ε at the largest N with the bounds."""
-    data = record.data
     figure, axes = new_figure(1, 2, height=2.6)
     left, right = axes[0]
     n, eps = data.n_points.values, data.epsilon.values
@@ -81,9 +114,8 @@ def threshold(record: Record) -> Figure:
     return figure
 
 
-def transition(record: Record) -> Figure:
+def transition(data: xr.Dataset) -> Figure:
     """Share of maps that keep all pairs against m over the median, and its width against N."""
-    data = record.data
     eps, points = data.epsilon.values, data.n_points.values
     figure, axes = new_figure(1, 2, height=2.4)
     steps, widths = axes[0]
@@ -118,23 +150,3 @@ def _arms(cell: xr.DataArray) -> np.ndarray:
     """Lengths below and above the dot; an end that the table does not reach is drawn as nothing."""
     dim, low, high = (cell.sel(end=name).values for name in ("dim", "low", "high"))
     return np.nan_to_num(np.stack([dim - low, high - dim]))
-
-
-FIGURES = (
-    FigureSpec(
-        "threshold",
-        threshold,
-        message="The smallest m grows like log N, as the exact law says.",
-        caption="It lies below the bound of Dasgupta and Gupta, and far below the proof of "
-        "Theorem 27.",
-        refuted="Refuted if dots leave the solid lines or reach the dashed ones.",
-        flagship=True,
-    ),
-    FigureSpec(
-        "transition",
-        transition,
-        message="With more points the transition in m from never to always keeping all pairs "
-        "becomes narrower.",
-        refuted="Refuted if the curves have equal widths.",
-    ),
-)
