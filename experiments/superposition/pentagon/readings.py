@@ -1,4 +1,4 @@
-"""The pentagon network: one feature at magnitude one is recovered exactly, everything else is not.
+"""The pentagon network: what is read from the record, and its figures; no JAX.
 
 S0 is "Some Structures in Transformer Architectures", the project's source note.
 """
@@ -6,22 +6,55 @@ S0 is "Some Structures in Transformer Architectures", the project's source note.
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike
 
 from circuitax.figures.marks import legend_above
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY
-from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import COLUMN, letter_panels, new_figure
-from circuitax.records.record import Record
+from circuitax.records.sample import Sample, exactly
 
 FEATURE_COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY)
 
 
-def pipeline(record: Record) -> Figure:
+def network(data: xr.Dataset) -> dict[str, Sample]:
+    """All numbers of the network: at magnitude one, over magnitudes, and of pairs."""
+    features = np.eye(5)
+    apart = data.pair_output[(data.second - data["first"]).isin([2, 3]).values]
+    adjacent = np.concatenate([_pair(data, *pair).pair_output for pair in ((1, 2), (1, 5), (4, 5))])
+    measured = {
+        "pentagon-identity": np.abs(data.single.values - features).max(),
+        "pentagon-interference": data["single_pre_activation"].values[features == 0].max(),
+        "pentagon-erasure": _pair(data, 1, 3)["pair_pre_activation"].values[0, 0],
+        "pentagon-threshold": _common(data.alive),
+        "pentagon-half": _common(np.diagonal(data["half"])),
+        "pentagon-clip-23": _common(data.clips.sel(feature=[2, 3])),
+        "pentagon-clip-4": data.clips.sel(feature=4),
+        "pentagon-invents-23": _common(data.invents.sel(feature=[2, 3])),
+        "pentagon-invents-145": _common(data.invents.sel(feature=[1, 4, 5])),
+        "pentagon-hallucination": _common(apart.max("output")),
+        "pentagon-amplified": _common(np.sort(adjacent, axis=1)[:, 3:]),
+        "pentagon-clipped-pairs": data.pair_clipped.any("neuron").sum(),
+    }
+    return {name: exactly(float(value)) for name, value in measured.items()}
+
+
+def _pair(data: xr.Dataset, first: int, second: int) -> xr.Dataset:
+    """The part of the data that belongs to one pair of features."""
+    return data.isel(pair=((data["first"] == first) & (data.second == second)).values)
+
+
+def _common(values: ArrayLike) -> float:
+    """The common value of several numbers, or NaN if they differ."""
+    numbers = np.asarray(values).ravel()
+    return float(numbers[0]) if np.ptp(numbers) < 1e-9 else float("nan")
+
+
+def pipeline(data: xr.Dataset) -> Figure:
     """S0 Figure 1 redrawn, for e_1 and for the pair e_1 + e_3."""
-    data = record.data
     directions = data.embedding.values
     pair = int(np.flatnonzero((data["first"] == 1) & (data["second"] == 3))[0])
     rows = [
@@ -41,9 +74,8 @@ def pipeline(record: Record) -> Figure:
     return figure
 
 
-def response(record: Record) -> Figure:
+def response(data: xr.Dataset) -> Figure:
     """The output for a single feature of magnitude a, in one panel for each."""
-    data = record.data
     a = data.magnitude.values
     figure, axes = new_figure(1, 5, height=1.75, sharex=True, sharey=True)
     for k, ax in enumerate(axes[0]):
@@ -65,9 +97,8 @@ def response(record: Record) -> Figure:
     return figure
 
 
-def pairs(record: Record) -> Figure:
+def pairs(data: xr.Dataset) -> Figure:
     """The output for every pair of unit features, with its outcome in words."""
-    data = record.data
     output = data.pair_output.values
     first, second = data["first"].values, data["second"].values
     clipped = data.pair_clipped.values
@@ -138,29 +169,3 @@ def _note(ax: Axes, text: str, x: float, y: float, up: float, colour: str) -> No
     """A word above a bar, ``up`` points higher."""
     where: dict[str, Any] = {"xytext": (0, up), "textcoords": "offset points", "ha": "center"}
     ax.annotate(text, (x, y), color=colour, fontsize=7, **where)
-
-
-FIGURES = (
-    FigureSpec(
-        "pipeline",
-        pipeline,
-        message="One feature passes through two neurons unchanged; two that are not neighbours "
-        "come out as a third.",
-        refuted="This is refuted if the first row's output is not its input, or the second row's "
-        "is.",
-    ),
-    FigureSpec(
-        "response",
-        response,
-        message="Only magnitude one is reproduced: weak features are erased; strong ones clip a "
-        "hidden neuron and make neighbouring features appear.",
-        refuted="This is refuted if a solid curve meets the dotted line anywhere but at 0 and 1.",
-    ),
-    FigureSpec(
-        "pairs",
-        pairs,
-        message="No pair of features is recovered: each is amplified, clipped, or replaced by a "
-        "third.",
-        refuted="This is refuted if a row shows ones in its two marked cells.",
-    ),
-)
