@@ -1,18 +1,44 @@
 """A zero-layer transformer is a low-rank bigram table; a one-layer direct path is none at all."""
 
 import numpy as np
+import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.spec import FigureSpec
-from circuitax.figures.style import COLUMN, headline, letter_panels, new_figure, sample_note
-from circuitax.records.record import Record
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.records.members import members_where
+from circuitax.records.sample import Sample, mean_of
 
 
-def widths(record: Record) -> Figure:
+def divergence(data: xr.Dataset, width: int = -1) -> Sample:
+    """KL divergence of a model without layers from the table, by place among the widths."""
+    return mean_of(_fitted(data, width).kl)
+
+
+def over_table(data: xr.Dataset, width: int = -1) -> Sample:
+    """Held-out cross-entropy of that model less the table's, nats."""
+    return mean_of(_fitted(data, width).held_out - data.table_held_out_loss)
+
+
+def bottleneck(data: xr.Dataset) -> Sample:
+    """Divergence at the smallest width less that at full width."""
+    return mean_of((_fitted(data, 0).kl - _fitted(data, -1).kl).values)
+
+
+def direct_path(data: xr.Dataset, beside: str) -> Sample:
+    """Divergence of the direct path of one layer less that of something beside it."""
+    paths = members_where(data, "path_alive").path_kl
+    return mean_of((paths.sel(kind="direct path") - paths.sel(kind=beside)).values)
+
+
+def _fitted(data: xr.Dataset, width: int) -> xr.Dataset:
+    """Members that stayed finite at both ends of the widths, at one width."""
+    return members_where(data, data.alive.isel(width=[0, -1]).all("width")).isel(width=width)
+
+
+def widths(data: xr.Dataset) -> Figure:
     """Divergence from the table and cross-entropy, over d_model."""
-    data = record.data
     figure, axes = new_figure(1, 2, height=2.4)
     left, right = axes[0]
     x = data.width.values
@@ -41,19 +67,12 @@ def widths(record: Record) -> Figure:
     right.set_ylim(top=high + 0.3 * (high - low))  # room for the legend above all lines
     right.legend(ncols=2, loc="upper right", fontsize=6)
     letter_panels(axes[0])
-    ends = [float(data.kl.isel(width=i).mean()) for i in (0, -1)]
-    headline(
-        figure,
-        f"From width {x[0]} to {x[-1]}, that of the vocabulary, the divergence from the bigram "
-        f"table falls from {ends[0]:.2f} to {ends[1]:.3f} nats",
-    )
     sample_note(figure, f"mean and 95 % interval of {data.kl.sizes['member']} seeds")
     return figure
 
 
-def pairs(record: Record) -> Figure:
+def pairs(data: xr.Dataset) -> Figure:
     """Log probability of drawn pairs: the table against the model, at three widths."""
-    data = record.data
     chosen = sorted({0, data.sizes["width"] // 2, data.sizes["width"] - 1})
     figure, axes = new_figure(1, len(chosen), height=2.4, sharey=True)
     low = max(-14.0, float(data.pair_table.min()))
@@ -83,9 +102,8 @@ def pairs(record: Record) -> Figure:
     return figure
 
 
-def paths(record: Record) -> Figure:
+def paths(data: xr.Dataset) -> Figure:
     """KL from the table of trained text models and of parts of them, seed by seed."""
-    data = record.data
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.4)
     ax = axes[0, 0]
     labels = {
@@ -100,29 +118,3 @@ def paths(record: Record) -> Figure:
     ax.set_ylim(0, 1.15 * float(data.path_kl.max()))
     sample_note(figure, f"dots: {data.path_kl.sizes['seed']} seeds; bars: mean, 95 % interval")
     return figure
-
-
-FIGURES = (
-    FigureSpec(
-        "widths",
-        widths,
-        message="Wider models are nearer to the bigram table.",
-        caption="Their divergence (a) and loss (b), beside those of tables of the same rank and "
-        "of the table itself.",
-        refuted="Refuted if the curve levels off above the dotted line of the SVD.",
-    ),
-    FigureSpec(
-        "pairs",
-        pairs,
-        message="At full width frequent pairs have the table's probability; narrow models miss "
-        "even these.",
-        refuted="Refuted if the right panel leaves the diagonal where pairs are frequent.",
-    ),
-    FigureSpec(
-        "paths",
-        paths,
-        message="Heads take over part of the bigrams: the direct path alone is further from the "
-        "table.",
-        refuted="Refuted if the direct path is as near as the zero-layer model.",
-    ),
-)
