@@ -219,11 +219,9 @@ def _motifs(weights: MLPWeights) -> dict[str, Array]:
 
 
 def _listed(motif: dict[str, np.ndarray]) -> "xr.Dataset":
-    """The motifs: seed and neuron of each, and their inequality."""
-    density, seed, neuron, strong, weak = np.nonzero(motif["found"])
-    at = (density, seed, neuron, strong, weak)
-    arrays = {"cell": density, "seed": seed, "neuron": neuron, "strong": strong, "weak": weak}
-    arrays |= {k: motif[k][at] for k in ("in_ratio", "out_ratio", "inhibition")}
+    """The motifs: density and seed of each, and their inequality."""
+    at = np.nonzero(motif["found"])
+    arrays = {"cell": at[0], "seed": at[1]} | {k: motif[k][at] for k in ("in_ratio", "out_ratio")}
     return xr.Dataset({f"case_{k}": ("case", v) for k, v in arrays.items()})
 
 

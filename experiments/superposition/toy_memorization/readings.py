@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.elsewhere import best_elsewhere
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
 from circuitax.superposition.geometry.directions import gaps
@@ -271,12 +271,6 @@ def rays(data: xr.Dataset) -> Figure:
         _rays(axes[0, column], W, BLUE)
         _rays(axes[1, column], vectors, GREEN)
         axes[0, column].set_title(f"$T$ = {size}", fontsize=7)
-    found = pentagons(data)
-    headline(
-        figure,
-        f"Few samples become a polygon; {sum(found)} of {len(found)} sets of {at[-1]} make a "
-        "regular pentagon of features (first set shown)",
-    )
     axes[0, 0].set_ylabel("features")
     axes[1, 0].set_ylabel("samples")
     return figure

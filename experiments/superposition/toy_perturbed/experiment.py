@@ -87,23 +87,15 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         np.concatenate([np.full_like(axis, spec.density), grid[0]]),
         np.concatenate([axis, grid[1]]),
     )
-    over_ratio = {k: v[: len(axis)] for k, v in exact.items()}
-    over_base = {k: v[len(axis) :] for k, v in exact.items() if k != "W"}
+    over_base = exact[len(axis) :].reshape(len(bases), len(branch_axis), 2)
     arrays: dict[str, Any] = {
         "loss": (dims, loss),
         "alive": (dims, alive),
         "W": ((*dims, "hidden", "feature"), W.reshape(*shape, *W.shape[1:])),
         "b": ((*dims, "feature"), b.reshape(*shape, -1)),
         "best": ("ratio", np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart)),
-        "exact_W": (("exact_ratio", "branch", "hidden", "feature"), over_ratio.pop("W")),
-        **{f"exact_{k}": (("branch", "exact_ratio"), v.T) for k, v in over_ratio.items()},
-        **{
-            f"base_{k}": (
-                ("base", "base_ratio", "branch"),
-                v.reshape(len(bases), len(branch_axis), 2),
-            )
-            for k, v in over_base.items()
-        },
+        "exact_loss": (("branch", "exact_ratio"), exact[: len(axis)].T),
+        "base_loss": (("base", "base_ratio", "branch"), over_base),
     }
     coords = {
         "seed": np.arange(spec.seeds),
@@ -125,14 +117,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     return xr.Dataset(arrays, coords, notes)
 
 
-def _branches(density: np.ndarray, ratio: np.ndarray) -> dict[str, np.ndarray]:
-    """Loss of both branches, norm of the perturbed feature, and the solutions, ``[cell, 2]``."""
+def _branches(density: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+    """Loss of both branches, ``[cell, 2]``."""
     with jax.enable_x64(True):
-        loss, norm, weights = perturbed_branches(
+        loss, _, _ = perturbed_branches(
             jnp.asarray(density, jnp.float64), jnp.asarray(ratio, jnp.float64)
         )
-        return {
-            "loss": np.stack([np.asarray(a) for a in loss], axis=1),
-            "norm": np.stack([np.asarray(a) for a in norm], axis=1),
-            "W": np.asarray(weights.W),
-        }
+        return np.stack([np.asarray(a) for a in loss], axis=1)
