@@ -10,16 +10,12 @@ from circuitax.circuits.interventions.patching import ablate, each_component, pa
 from circuitax.circuits.interventions.path_patching import Edges, patch_paths
 from circuitax.circuits.paths.attribution import attribute, attribute_sources
 from circuitax.circuits.paths.components import components_of, stacked
-from circuitax.circuits.paths.frozen import frozen_model, head_writes
-from circuitax.circuits.paths.read_out import logits_of, token_directions
-from circuitax.circuits.paths.virtual_heads import virtual_sizes
-from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.roles import name_moving
+from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.paths.read_out import token_directions
 from circuitax.kernel.forward import forward
-from circuitax.kernel.linalg import norm, safe_divide
+from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, run
-from experiments.induction.head_roles.readings import centred
 
 # Readers of a first-layer head taken together: all queries, keys, values; the logits; everything.
 ROUTES = ("Q", "K", "V", "direct", "all")
@@ -40,13 +36,7 @@ class Pairs(NamedTuple):
 
 
 def swapped_places(period: int) -> tuple[int, int]:
-    """Positions of a and z in the first copy; b and d follow.
-
-    Raises:
-        ValueError: If the period leaves no room for them.
-    """
-    if period < 6:
-        raise ValueError(f"period={period} must be at least 6: a b and z d stand apart in it")
+    """Positions of a and z in the first copy; b and d follow, and stand apart from period 6 on."""
     return period // 3, 2 * period // 3
 
 
@@ -62,16 +52,14 @@ def swapped_pairs(key: Key[Array, ""], n_pairs: int, d_vocab: int, period: int) 
     return Pairs(clean, corrupted, block[:, a + 1], block[:, z + 1])
 
 
-def of_pairs(model: Model, pairs: Pairs, places: tuple[int, int]) -> dict[str, Array]:
+def of_pairs(model: Model, pairs: Pairs) -> dict[str, Array]:
     """All that is measured on pairs, of a model of two layers; the metric is b's lead over d.
 
     Patches put parts of the clean run into the corrupted one, ``resampled`` does the reverse; both
     are means over pairs on the scale where the corrupted run is 0 and the clean one 1. ``direct``
     and ``sources`` are logits of the clean run.
     """
-    ov = token_ov(model)
     cells = each_component(model)
-    names = jnp.zeros(pairs.clean.shape[1], bool).at[jnp.array(places) + 1].set(True)
 
     def one(pair: Pairs) -> dict[str, Array]:
         def lead(logits: Array) -> Array:
@@ -89,14 +77,13 @@ def of_pairs(model: Model, pairs: Pairs, places: tuple[int, int]) -> dict[str, A
             "edges": single,
             "routes": routes,
             "resampled": resampled.reshape(cells.heads.shape[1:]),
-            "moves_name": name_moving(clean.trace.patterns, ov, pair.clean, names).score,
             **_direct(clean, pair),
         }
 
     found = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, pairs))
-    floor = found["corrupted"]
+    top, floor = found.pop("clean"), found.pop("corrupted")
     for name in ("stream", "edges", "routes", "resampled"):
-        whole = jnp.broadcast_to(found["clean"] - floor, found[name].shape)
+        whole = jnp.broadcast_to(top - floor, found[name].shape)
         found[name] = safe_divide(found[name] - floor, whole)
     return found
 
@@ -116,14 +103,9 @@ def edge_cells(n_heads: int) -> Edges:
 def path_leads(
     clean: Run, corrupted: Run, pair: Pairs
 ) -> tuple[Float[Array, "writer kind reader"], Float[Array, "writer route"]]:
-    """b's lead when one reader (or one `ROUTES` of them) sees a first-layer head as it was clean.
-
-    Raises:
-        ValueError: If the runs were made without ``outputs``.
-    """
+    """b's lead when one reader, or one `ROUTES` of them, sees a layer-0 head as it was clean."""
     good, bad = clean.trace.head_outputs, corrupted.trace.head_outputs
-    if good is None or bad is None:
-        raise ValueError("run.trace.head_outputs is None: make the runs with outputs=True")
+    assert good is not None and bad is not None  # both runs were made with outputs
     n_heads = good.shape[1]
 
     def lead(change: Array, edges: Edges) -> Array:
@@ -137,19 +119,10 @@ def path_leads(
 
 
 def _direct(clean: Run, pair: Pairs) -> dict[str, Array]:
-    """Direct effects on the lead, past no other head: by component, head, source, pair."""
+    """Direct effects on the lead, past no other head: by component, and by head and source."""
     n_ctx = pair.clean.shape[0]
-    frozen = frozen_model(clean)
     chosen, against = jnp.full(n_ctx, pair.answer), jnp.full(n_ctx, pair.wrong)
     split = attribute(clean, chosen, against)
-    directions = token_directions(frozen.read_out, chosen, against)
+    directions = token_directions(frozen_model(clean).read_out, chosen, against)
     sources = attribute_sources(clean, directions)
-    seen = centred(frozen)
-    alone = norm(logits_of(head_writes(seen, 1, seen.embedding), seen.read_out))[:, -1]
-    virtual = virtual_sizes(seen, 0, 1)[..., -1]
-    return {
-        "direct": stacked(split.parts)[:, -1],
-        "sources": sources[:, :, -1],
-        "virtual": safe_divide(virtual, jnp.broadcast_to(alone, virtual.shape)),
-        "remainder": jnp.abs(split.remainder).max() / jnp.abs(clean.logits).max(),
-    }
+    return {"direct": stacked(split.parts)[:, -1], "sources": sources[:, :, -1]}
