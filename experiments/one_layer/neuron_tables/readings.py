@@ -1,4 +1,4 @@
-"""Neurons as a memory: keys, values, and the rate at which values come next."""
+"""Neurons as a memory, read: keys, values, and the rate at which values come next."""
 
 import numpy as np
 import xarray as xr
@@ -7,17 +7,48 @@ from matplotlib.figure import Figure
 
 from circuitax.display.visible import visible
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
-from circuitax.records.record import Record
+from circuitax.records.sample import Sample, mean_of
 
 SHOWN = 5  # tokens of a list
+BARS = (("fired", 0.35, ORANGE, "where it fires"), ("everywhere", 0.7, GREY, "everywhere"))
 
 
-def units(record: Record) -> Figure:
+def lift(data: xr.Dataset, when: str = "") -> Sample:
+    """Share of a unit's values among next tokens where it fires, over that everywhere.
+
+    The median over the units of a layer, of the layer with the least: a mean could be carried by a
+    few units. One whose values never come counts as no gain. ``when="_at_init"`` before training.
+    """
+    alive = members_where(data)
+    fired, everywhere = alive[f"fired{when}"], alive[f"everywhere{when}"]
+    gain = (fired / everywhere).where(everywhere > 0, 1)
+    return mean_of(gain.median("unit").min("layer"))
+
+
+def shared_keys(data: xr.Dataset) -> Sample:
+    """Of the tokens a first-layer unit fires on, the share among its keys, over chance."""
+    alive = members_where(data)
+    return mean_of(alive.shared.isel(layer=0).mean("unit") / alive.chance)
+
+
+def rises(data: xr.Dataset) -> dict[str, Sample]:
+    """Keys shared and values that come true, after training less before."""
+    alive = members_where(data)
+    shared = (alive.shared - alive.shared_at_init).isel(layer=0).mean("unit") / alive.chance
+    truer = _truer(alive, "") - _truer(alive, "_at_init")
+    return {"neuron-keys-rise": mean_of(shared), "neuron-values-rise": mean_of(truer)}
+
+
+def _truer(alive: xr.Dataset, when: str) -> xr.DataArray:
+    """Share of units whose values come next more often where they fire; a tie counts half."""
+    fired, everywhere = alive[f"fired{when}"], alive[f"everywhere{when}"]
+    return ((fired > everywhere) + 0.5 * (fired == everywhere)).mean(("layer", "unit"))
+
+
+def units(data: xr.Dataset) -> Figure:
     """One row for each unit: three lists of tokens, and two bars."""
-    data = record.data
     first = data.isel(member=0)
     n_layers, n_units = first.sizes["layer"], first.sizes["place"]
     n_rows = n_layers * n_units
@@ -37,20 +68,13 @@ def units(record: Record) -> Figure:
                 tokens = first[name].values[layer, place, :SHOWN]
                 _list(table, 0.6 + 5.6 * column, row, [names[int(t)] for t in tokens])
             at = first.isel(layer=layer, unit=unit)
-            bars.barh(
-                row + 0.35,
-                100 * at.fired,
-                0.35,
-                color=ORANGE,
-                label="where it fires" if row == 1 else None,
+            kinds = (
+                ("fired", 0.35, ORANGE, "where it fires"),
+                ("everywhere", 0.7, GREY, "everywhere"),
             )
-            bars.barh(
-                row + 0.7,
-                100 * at.everywhere,
-                0.35,
-                color=GREY,
-                label="everywhere" if row == 1 else None,
-            )
+            for name, below, colour, label in kinds:
+                label = label if row == 1 else ""
+                bars.barh(row + below, 100 * at[name], 0.35, color=colour, label=label)
             row += 1
     table.set(xlim=(0, 17.2), ylim=(row, 0), yticks=[])
     titles = ("reads (weights)", "fires on (text)", "raises (weights)")
@@ -65,9 +89,8 @@ def units(record: Record) -> Figure:
     return figure
 
 
-def come_true(record: Record) -> Figure:
+def come_true(data: xr.Dataset) -> Figure:
     """Every unit of every seed: share of its values among next tokens, firing against not."""
-    data = record.data
     alive = members_where(data)
     figure, axes = new_figure(1, 2, height=2.9, sharex=True, sharey=True)
     for ax, when, title in zip(
@@ -102,30 +125,6 @@ def _scatter(ax: Axes, data: xr.Dataset, when: str) -> None:
 
 
 def _list(ax: Axes, x: float, row: float, tokens: list[str]) -> None:
+    how = {"va": "center", "fontsize": 6, "family": "monospace", "parse_math": False}
     for i, token in enumerate(tokens):
-        ax.text(
-            x + 1.07 * i,
-            row + 0.5,
-            token,
-            va="center",
-            fontsize=6,
-            family="monospace",
-            parse_math=False,
-        )
-
-
-FIGURES = (
-    FigureSpec(
-        "units",
-        units,
-        message="Each unit fires on some tokens and raises others, which often come next.",
-        caption="The units that move the logits most, in each layer of the first seed: keys read "
-        "from weights, tokens they fire on, tokens they raise, and how often these come next.",
-    ),
-    FigureSpec(
-        "true",
-        come_true,
-        message="The tokens that a unit raises come next more often where it fires.",
-        refuted="Refuted if the trained units lie on the diagonal, as those of a random model do.",
-    ),
-)
+        ax.text(x + 1.07 * i, row + 0.5, token, **how)
