@@ -130,10 +130,7 @@ def eigenvalues(data: xr.Dataset) -> Figure:
 def repeats_of(columns: Mapping[str, xr.Dataset]) -> Figure:
     """Attention, value-weighted attention and logit effect at repeats, one dot for each head.
 
-    Args:
-        columns: What stands above each place of the x axis, by its label; heads of layer 0 are
-            squares, those of layer 1 dots. Only part of the layers needs to be there, if ``layer``
-            has a coordinate.
+    ``columns`` are what stands above each place of the x axis, by its label, perhaps some layers.
     """
     figure, axes = new_figure(1, 3, height=2.4)
     for ax, (name, (title, label)) in zip(axes[0], REPEATS.items(), strict=True):

@@ -133,14 +133,7 @@ def distance(data: xr.Dataset) -> Figure:
 
 
 def loss_bars(ax: Axes, labels: Sequence[str], losses: xr.DataArray, title: str) -> None:
-    """A bar for each selection of terms: the mean loss over members, with a 95 % interval.
-
-    Args:
-        ax: Where.
-        labels: Below the bars.
-        losses: ``[member, selection]``, in any order.
-        title: Of the panel.
-    """
+    """A bar for each selection of terms: the mean loss over members, with a 95 % interval."""
     mean_bars(ax, losses.transpose(..., "member"), BLUE)
     tilted_labels(ax, labels)
     ax.set_title(title)

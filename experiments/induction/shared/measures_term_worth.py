@@ -1,6 +1,6 @@
 """Values of paths of each order, and of the heads of each layer, in two-layer models.
 
-The losses are those of `circuits.window_readings`: with all paths up to each order, and with the
+The losses are those of `window_readings`: with all paths up to each order, and with the
 order-1 terms of no layer, of either one and of both.
 """
 
@@ -44,12 +44,7 @@ class TermWorth(NamedTuple):
 
 
 def term_worth(members: xr.Dataset) -> TermWorth:
-    """Differences of the losses of a record.
-
-    Args:
-        members: With ``uniform``, ``order_loss`` ``[member, order]`` and ``first_order_loss``
-            ``[member, selection]``, whose selections are no layer, the first, the second, and both.
-    """
+    """Differences of ``order_loss`` and ``first_order_loss`` of no layer, either one, and both."""
     order, first = members.order_loss, members.first_order_loss
     none, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
     orders = [order.isel(order=k) for k in range(3)]
@@ -75,9 +70,6 @@ def previous_preferred(members: xr.Dataset) -> xr.DataArray:
     """Attention to the previous token, less the greater of that to the tokens beside it.
 
     ``a_1 - max(a_0, a_2)``, mean over first-layer heads, ``[member]``.
-
-    Args:
-        members: With ``attention`` ``[member, layer, head, offset]``, from offset 0 on.
     """
     near = members.attention.isel(layer=0)
     return (near.isel(offset=1) - near.isel(offset=[0, 2]).max("offset")).mean("head")

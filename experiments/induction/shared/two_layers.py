@@ -1,8 +1,4 @@
-"""Common code of experiments on two-layer models: their texts, and names of the results.
-
-The readings are those of `circuits.weight_readings`, `circuits.window_readings` and
-`circuits.text_readings`.
-"""
+"""Common code of experiments on two-layer models: their texts, and the axes of their results."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -55,15 +51,7 @@ def require_readable(model: TransformerSpec, task: RepeatedSource) -> None:
 
 
 def n_ctx_for(model: TransformerSpec, offsets: int) -> int:
-    """The context of models whose attention is to be tabled by distance.
-
-    Args:
-        model: Spec of the models, with a bound on the length of texts.
-        offsets: Distances wanted, from the present token back.
-
-    Raises:
-        ValueError: If there are more distances than half of the context holds.
-    """
+    """The context of models whose attention is to be tabled at so many distances."""
     n_ctx = model.n_ctx or 0
     if offsets > n_ctx // 2:
         raise ValueError(f"offsets={offsets} must be at most half of n_ctx={n_ctx}")
@@ -90,14 +78,8 @@ def circuit_data(
     before: Mapping[str, np.ndarray],
     after: Mapping[str, np.ndarray],
     runs: Mapping[str, np.ndarray],
-) -> "xr.Dataset":
-    """Measurements of all members, with named axes.
-
-    Args:
-        before: `weight_readings` of the untrained models; saved as ``<name>_at_init``.
-        after: Those of the trained models.
-        runs: Named arrays of the trained models, such as `window_readings` and detector scores.
-    """
+) -> xr.Dataset:
+    """`weight_readings` before training, as ``<name>_at_init``, and after; and readings of runs."""
     arrays = {name: (AXES[name], values) for name, values in {**after, **runs}.items()}
     arrays |= {f"{name}_at_init": (AXES[name], values) for name, values in before.items()}
     selected = (("selection", "subset"), first_order_selections(2).astype(int))
