@@ -1,4 +1,4 @@
-"""In superposition loss falls faster with width than when rare features are ignored."""
+"""Scaling with width: exponents, represented features, overlaps, and the figures."""
 
 import numpy as np
 import xarray as xr
@@ -7,19 +7,128 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.spec import FigureSpec
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure, sample_note
+from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.record import Record
-from experiments.directions.toy_scaling.measures import arm, exponent, represented
+from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of
 
+STRONG, WEAK = -1.0, 0.5
+REPRESENTED = 0.5
+BETWEEN = (0.3, 0.6)
+# A mode has this share of features at least, half of m/n at the smallest width.
+LEAST_MODE = 0.005
 ALPHA_COLOURS = {0.0: BLUE, 0.5: PINK, 1.0: GREEN, 1.5: ORANGE, 2.0: BLACK}
 BINS = np.linspace(0, 1.6, 33)
 
 
-def scaling(record: Record) -> Figure:
+def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """Norms at the start, where entries have the variance ``1/m``."""
+    dims = ("seed", "width", "arm", "feature")
+    width = data.width.values[:, None, None]
+    squares = rng.chisquare(width, [data.sizes[name] for name in dims]) / width
+    return data.assign(norm=xr.DataArray(np.sqrt(squares), dims=dims))
+
+
+def random_directions(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """Mean squared overlaps of as many random directions, ``(|U Uᵀ|² - n) / (n (n - 1))``."""
+    n, overlap = data.sizes["feature"], np.zeros((data.sizes["seed"], data.sizes["width"]))
+    for place in np.ndindex(*overlap.shape):
+        W = rng.standard_normal((int(data.width[place[1]]), n))
+        unit = W / np.linalg.norm(W, axis=0)
+        overlap[place] = (np.sum((unit @ unit.T) ** 2) - n) / (n * (n - 1))
+    random = xr.DataArray(overlap, dims=("seed", "width")).expand_dims(arm=data.sizes["arm"])
+    return data.assign(overlap=random)
+
+
+WORLDS = {"untrained": at_start, "random directions": random_directions}
+
+
+def arm(data: xr.Dataset, alpha: float, decay: float) -> xr.Dataset:
+    """The runs of one law of frequencies and one decay."""
+    at = np.flatnonzero((data.alpha.values == alpha) & (data.decay.values == decay))
+    if not at.size or data.sizes["width"] < 3 or not data.alive.all():
+        raise NotRun("this run has other arms or fewer widths, or networks that diverged")
+    return data.isel(arm=int(at[0]))
+
+
+def exponent(width: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Exponent of decay: minus the slope of log values over log width, ``[..., width]``."""
+    at = np.log(width) - np.log(width).mean()
+    return -(np.log(values) @ at) / (at @ at)
+
+
+def represented(data: xr.Dataset) -> xr.DataArray:
+    """Number of features of norm above 1/2."""
+    return (data.norm > REPRESENTED).sum("feature")
+
+
+def loss_exponent(data: xr.Dataset, alpha: float, decay: float) -> Sample:
+    """Exponent by which loss falls with width, mean of seeds."""
+    loss = arm(data, alpha, decay).loss.transpose("seed", "width").values
+    return mean_of(exponent(data.width.values, loss))
+
+
+def over_unlearned(data: xr.Dataset) -> Sample:
+    """Loss over 4/3 of the frequencies of the features that are not represented, alpha = 2."""
+    weak = arm(data, 2.0, WEAK)
+    unlearned = (weak.density * (weak.norm <= REPRESENTED)).sum("feature")
+    return mean_of((weak.loss / (4 / 3 * unlearned)).mean("width"))
+
+
+def share_represented(data: xr.Dataset, decay: float) -> Sample:
+    """Share of features with a norm above 1/2, alpha = 1."""
+    share = represented(arm(data, 1.0, decay)).mean("width") / data.sizes["feature"]
+    return mean_of(share, bounds=(0, 1))
+
+
+def represented_over_width(data: xr.Dataset) -> Sample:
+    """Features with a norm above 1/2 over m, decay 0.5, alpha = 1."""
+    weak = arm(data, 1.0, WEAK)
+    return mean_of((represented(weak) / weak.width).mean("width"))
+
+
+def lever(data: xr.Dataset) -> Sample:
+    """Share of represented features at decay -1 less that at 0.5, alpha = 1."""
+    n = data.sizes["feature"]
+    strong, weak = (represented(arm(data, 1.0, d)).mean("width") / n for d in (STRONG, WEAK))
+    return mean_of(strong - weak)
+
+
+def between_modes(data: xr.Dataset, decay: float) -> Sample:
+    """Features between two modes of norms over those of the smaller mode, alpha = 1."""
+    norm, dims = arm(data, 1.0, decay).norm, ["width", "feature"]
+    below, above = (norm <= BETWEEN[0]).mean(dims), (norm >= BETWEEN[1]).mean(dims)
+    smaller = np.minimum(below, above)
+    if smaller.min() < LEAST_MODE:
+        raise Absent("norms have no mode below 0.3")
+    return mean_of((1 - below - above) / smaller)
+
+
+def long_features(data: xr.Dataset) -> Sample:
+    """Features of norm above 1 over ``m^2 / 2`` at the smallest width, decay -1, alpha = 1."""
+    smallest = int(data.width[0])
+    long = (arm(data, 1.0, STRONG).norm.sel(width=smallest) > 1).sum("feature")
+    return mean_of(long / (smallest**2 / 2))
+
+
+def overlap_exponent(data: xr.Dataset) -> Sample:
+    """Exponent by which mean squared overlap falls with width, decay -1, alpha = 0."""
+    overlap = arm(data, 0.0, STRONG).overlap.transpose("seed", "width").values
+    return mean_of(exponent(data.width.values, overlap))
+
+
+def over_welch(data: xr.Dataset) -> Sample:
+    """Mean squared overlap over the Welch bound, mean over widths, decay -1, alpha = 0."""
+    flat = arm(data, 0.0, STRONG)
+    return mean_of((flat.overlap / flat.welch).mean("width"))
+
+
+def welch_ratio(data: xr.Dataset) -> Sample:
+    """Greatest ratio of the Welch bound to an overlap, of all networks."""
+    return exactly((data.welch / data.overlap).max(), data.sizes["seed"])
+
+
+def scaling(data: xr.Dataset) -> Figure:
     """Loss over width in both regimes, and the exponents beside the predicted ones."""
-    data = record.data
     figure, axes = new_figure(1, 3, width=PAGE, height=2.7, width_ratios=[1, 1, 0.9])
     decays = data.decay.values
     width = data.width.values
@@ -46,29 +155,21 @@ def scaling(record: Record) -> Figure:
     for ax, _, _ in panels:
         ax.set_ylim(ax.get_ylim()[0] / 3, None)
         ax.legend(fontsize=6, loc="lower left")
-    found = _exponents(axes[0, 2], data, decays.min(), decays.max())
-    strong, weak = (f"{min(found[name]):.1f} to {max(found[name]):.1f}" for name in found)
-    headline(
-        figure,
-        f"Loss falls with width by an exponent of {strong} in superposition, and of {weak} when "
-        "rare features are ignored",
-    )
+    _exponents(axes[0, 2], data, decays.min(), decays.max())
     letter_panels(axes[0])
     return figure
 
 
-def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> dict[str, list[float]]:
-    """Fitted exponents with their intervals over seeds, and predicted ones; the fitted means."""
+def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> None:
+    """Fitted exponents with their intervals over seeds, and predicted ones."""
     width = data.width.values
     labels: list[str] = []
-    means: dict[str, list[float]] = {"strong": [], "weak": []}
     seeds = data.sizes["seed"]
     for decay, name in ((strong, "strong"), (weak, "weak")):
         for alpha in data.alpha.values[data.decay.values == decay]:
             one, place = arm(data, alpha, decay), len(labels)
             fitted = exponent(width, one.loss.transpose("seed", "width").values)
             found = mean_estimate(fitted)
-            means[name].append(found.value)
             label = f"{seeds} seeds, t 95 %" if place == 0 else None
             interval_bars(ax, [place], [found], colour=BLUE, fmt="o", markersize=4, label=label)
             tail = exponent(width, one.ignored.values)
@@ -79,12 +180,10 @@ def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> dict[s
     ax.set_xticks(range(len(labels)), labels, rotation=45, ha="right", rotation_mode="anchor")
     ax.set(ylabel="exponent of $1/m$", xlabel=r"regime, $\alpha$", ylim=(0, 2.6))
     ax.legend(fontsize=6, loc="upper right")
-    return means
 
 
-def geometry(record: Record) -> Figure:
+def geometry(data: xr.Dataset) -> Figure:
     """Share of represented features and norms over decay, and overlaps beside the Welch bound."""
-    data = record.data
     figure, axes = new_figure(1, 3, width=PAGE, height=2.6)
     left, middle, right = axes[0]
     width, n = data.width.values, data.sizes["feature"]
@@ -132,37 +231,6 @@ def geometry(record: Record) -> Figure:
     right.set_xticks(width, [str(w) for w in width])
     right.set_xticks([], minor=True)
     right.legend(fontsize=6, loc="lower left")
-    ends = share.mean(["seed", "width"]).values
-    gamma = levers.decay.values
-    most = float((strong.overlap.mean("seed") / data.welch).max())
-    headline(
-        figure,
-        f"Models keep {100 * ends[0]:.0f} % of the features at decay {gamma[0]:g} and "
-        f"{100 * ends[-1]:.0f} % at {gamma[-1]:g}; in superposition they overlap at most "
-        f"{most:.1f} times as much as they must",
-    )
     sample_note(figure, f"a, c: mean and 95 % interval of {data.sizes['seed']} seeds")
     letter_panels(axes[0])
     return figure
-
-
-FIGURES = (
-    FigureSpec(
-        "scaling",
-        scaling,
-        message="Loss over width, and its exponents beside the published ones: 1 under strong "
-        "superposition, the exponent of the tail of features beyond the width under weak.",
-        refuted="This is refuted if exponents of equal frequencies are not higher under strong "
-        "superposition; the published exponents are refuted at these sizes where intervals leave "
-        "their marks.",
-    ),
-    FigureSpec(
-        "geometry",
-        geometry,
-        message="With decay below 0 all features are represented, with decay above 0 about as "
-        "many as there are dimensions; directions under strong superposition overlap little more "
-        "than the bound requires.",
-        refuted="This is refuted if shares do not fall with decay, or overlaps are below the "
-        "bound.",
-    ),
-)
