@@ -204,9 +204,7 @@ def weights(data: xr.Dataset) -> Figure:
     for ax in axes[:, 0]:
         ax.set_ylabel("neuron")
     figure.colorbar(image, ax=axes, label="$W$", shrink=0.8)
-    figure.suptitle(
-        f"sparser features share neurons (best of {data.sizes['restart']} restarts)", fontsize=8
-    )
+    figure.suptitle(f"best of {data.sizes['restart']} restarts", fontsize=8)
     return figure
 
 
