@@ -1,5 +1,7 @@
 """Neurons as a memory, read: keys, values, and the rate at which values come next."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -125,6 +127,6 @@ def _scatter(ax: Axes, data: xr.Dataset, when: str) -> None:
 
 
 def _list(ax: Axes, x: float, row: float, tokens: list[str]) -> None:
-    how = {"va": "center", "fontsize": 6, "family": "monospace", "parse_math": False}
+    how: dict[str, Any] = {"va": "center", "fontsize": 6, "family": "monospace"}
     for i, token in enumerate(tokens):
-        ax.text(x + 1.07 * i, row + 0.5, token, **how)
+        ax.text(x + 1.07 * i, row + 0.5, token, parse_math=False, **how)
