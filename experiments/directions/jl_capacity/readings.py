@@ -1,4 +1,4 @@
-"""Numbers of nearly orthogonal directions by method, and their capacity for read-out."""
+"""Nearly orthogonal directions: growth, gains, coherence, decoding, and the figures."""
 
 import numpy as np
 import xarray as xr
@@ -7,10 +7,11 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, legend_above, seed_dots
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
-from circuitax.records.record import Record
-from experiments.directions.jl_capacity.measures import decoding_law, growth_rate
+from circuitax.projection.crosstalk import sphere_success
+from circuitax.records.estimate import Estimate
+from circuitax.records.sample import Sample, exactly, mean_of, mean_of_those_finite, resampled
+from circuitax.records.slope import slope_estimate
 
 KIND_STYLE = {
     "random": (GREY, "random"),
@@ -25,9 +26,90 @@ MEASURES = {
 }
 
 
-def capacity(record: Record) -> Figure:
+def untaught(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """Random sets of directions, drawn anew, in the place of trained ones."""
+    coherence = data.coherence.copy()
+    order = rng.integers(data.sizes["seed"], size=data.sizes["seed"])
+    coherence.loc[{"kind": "learned"}] = coherence.sel(kind="random").isel(seed=order).values
+    return data.assign(coherence=coherence)
+
+
+WORLDS = {"random directions": untaught}
+
+
+def growth_rate(data: xr.Dataset, name: str) -> Estimate:
+    """Slope of ln N against d: of ``random``, ``greedy`` or ``optimised`` directions."""
+    counts = data[name]
+    dims = counts[counts.dims[0]]
+    return slope_estimate(np.repeat(dims.values, counts.shape[1]), np.log(counts.values))
+
+
+def over_birthday_law(data: xr.Dataset) -> Sample:
+    """Median number of random directions before a pair fails, over the law's, mean over d."""
+
+    def against_law(*trials: np.ndarray) -> float:
+        drawn = zip(data.random.values, trials, data.random_law.values, strict=True)
+        return float(np.mean([np.median(counts[i]) / law for counts, i, law in drawn]))
+
+    return resampled(against_law, *[data.sizes["trial"]] * data.sizes["random_dim"])
+
+
+def gain_of_optimising(data: xr.Dataset) -> Sample:
+    """Best optimised packing over best greedy one, least ratio over the dimensions of both."""
+    greedy = data.greedy.rename(greedy_dim="dim")
+    optimised = data.optimised.rename(optimised_dim="dim")
+
+    def least_gain(of_greedy: np.ndarray, of_optimised: np.ndarray) -> float:
+        chosen = optimised.isel(seed=of_optimised).max("seed")
+        return float((chosen / greedy.isel(seed=of_greedy).max("seed")).min())
+
+    n_seeds = data.sizes["seed"]
+    return resampled(least_gain, n_seeds, n_seeds, n=n_seeds)
+
+
+def share_of_bound(data: xr.Dataset) -> Sample:
+    """Largest share of a bound that a packing found reaches."""
+    return exactly((data.optimised.max("seed") / data.bound).max())
+
+
+def way_to_optimum(data: xr.Dataset) -> Sample:
+    """Share of the way from random to optimised sets that training goes in the largest cosine."""
+    signed = data.coherence.sel(measure="signed")
+    start = signed.sel(kind="random").mean("seed")
+    goal = signed.sel(kind="optimised").min("seed")
+    return mean_of((start - signed.sel(kind="learned")) / (start - goal))
+
+
+def over_welch(data: xr.Dataset) -> Sample:
+    """Mean squared overlap of trained features over Welch's bound for as many."""
+    n, m = data.n_represented, data.width
+    welch = (n - m) / (m * (n - 1))
+    frame = data.coherence.sel(kind="learned", measure="mean_square") / welch.where(n > m)
+    return mean_of_those_finite(frame)
+
+
+def gap_to_law(data: xr.Dataset, law: str) -> Sample:
+    """Largest gap of decoding rates from a law of crosstalk, over k."""
+    decoded = data.decoded.values
+    rates = decoding_law(data) if law == "sphere" else data.decoding_law.values
+    return resampled(lambda i: float(np.abs(decoded[i].mean(axis=0) - rates).max()), len(decoded))
+
+
+def reach(data: xr.Dataset) -> Sample:
+    """Largest k decoded half of the time over the k that coherence guarantees."""
+    decoded, n_active = data.decoded.values, data.n_active.values
+    most = np.where(decoded >= 0.5, n_active, 0).max(axis=1)
+    return mean_of(most / np.maximum(data.guaranteed.values, 1))
+
+
+def decoding_law(data: xr.Dataset) -> np.ndarray:
+    """Share of trials decoded without an error, by the law with a shared length of the state."""
+    sizes = data.attrs["decode_features"], data.attrs["decode_dim"]
+    return np.array([sphere_success(*sizes, int(k)) for k in data.n_active.values])
+
+
+def capacity(data: xr.Dataset) -> Figure:
     """Number of directions against dimension, far out and close in, and the rates of growth."""
-    data = record.data
     eps = data.attrs["epsilon"]
     figure, axes = new_figure(1, 3, height=2.6, width_ratios=[1, 1, 0.8])
     left, middle, right = axes[0]
@@ -84,9 +166,8 @@ def _exponents(ax: Axes, data: xr.Dataset) -> None:
     ax.minorticks_off()
 
 
-def learned(record: Record) -> Figure:
+def learned(data: xr.Dataset) -> Figure:
     """Coherence of random, learned and optimised directions at equal sizes."""
-    data = record.data
     figure, axes = new_figure(1, 3, height=2.3)
     widths = data.width.values
     x = np.arange(len(widths))
@@ -116,9 +197,8 @@ def learned(record: Record) -> Figure:
     return figure
 
 
-def decoding(record: Record) -> Figure:
+def decoding(data: xr.Dataset) -> Figure:
     """Share of trials decoded without an error against the number of active features."""
-    data = record.data
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
     ax = axes[0, 0]
     k = data.n_active.values
@@ -160,29 +240,3 @@ def _spread(ax: Axes, dims: xr.DataArray, counts: xr.DataArray, colour: str, lab
         linewidth=0.8,
         label=label,
     )
-
-
-FIGURES = (
-    FigureSpec(
-        "capacity",
-        capacity,
-        message="The number of nearly orthogonal directions grows exponentially with dimension: "
-        "of greedy ones at more than twice the rate of random ones, of optimised ones faster "
-        "still, all below the bound.",
-        refuted="Refuted if dots bend away from straight lines, or cross the dashed bound.",
-    ),
-    FigureSpec(
-        "learned",
-        learned,
-        message="Training makes a tight frame (c) and signed cosines far below random ones (b), "
-        "the only ones that a ReLU penalises; antipodal pairs remain (a).",
-        refuted="Refuted if learned bars in b and c are nearer to random than to optimised ones.",
-    ),
-    FigureSpec(
-        "decoding",
-        decoding,
-        message="A threshold reads out several times more active features than coherence "
-        "guarantees.",
-        refuted="Refuted if the dots fall with the shaded region, or leave the solid law.",
-    ),
-)
