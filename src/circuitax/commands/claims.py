@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from circuitax.commands.options import WIDTH, Command, Option, refuse
+from circuitax.commands.cli import WIDTH, Command, Option, refuse
 from circuitax.lab.runs import newest_run, shown, verdicts
 from circuitax.records.claim_texts import MARKS, counts_text, null_text, sentence, verdict_line
 from circuitax.records.claims import HOLDS, VERDICTS, SettledClaim

@@ -2,32 +2,33 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from circuitax.commands.options import Command, Option, refuse, wanted
+from circuitax.commands.cli import Command, Option, wanted
 from circuitax.config.catalogue import OF_SWEEPS, ExperimentEntry, discover
-from circuitax.config.scale import SCALES
+from circuitax.config.spec import SCALES
 from circuitax.display.tables import counted
 from circuitax.lab.drawing import draw_figures
-from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
     WholeRun,
     finished_runs,
     flat,
+    in_one_line,
     provenance,
     results_folder,
     run_folder,
     scalars,
     shown,
     spec_fields,
+    sweeps_of,
+    typed_fields,
     whole,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.lab.sweeps import sweeps_of
 from circuitax.records.manifest import write_manifest
 from circuitax.records.merge import Part, merge, missing_text
 from circuitax.records.record import DATA, TABLES, Record
@@ -66,16 +67,13 @@ declares SWEEP_FIGURES has the sweep drawn.
 @COMMAND.entry
 def main(options: dict[str, Any]) -> int:
     """Merge and report the result; exit status 2 when runs are missing or do not fit."""
-    try:
-        if not options["experiment"]:
-            raise ValueError("experiment is missing: give experiment=NAME")
-        entries = discover()
-        name, *others = wanted(options["experiment"], entries)
-        if others:
-            raise ValueError(f"experiment={options['experiment']} must be one experiment")
-        folder = collect(entries[name], options)
-    except ValueError as error:
-        return refuse(error)
+    if not options["experiment"]:
+        raise ValueError("experiment is missing: give experiment=NAME")
+    entries = discover()
+    name, *others = wanted(options["experiment"], entries)
+    if others:
+        raise ValueError(f"experiment={options['experiment']} must be one experiment")
+    folder = collect(entries[name], options)
     record = Record.load(folder)
     sizes = ", ".join(f"{dim} {size}" for dim, size in record.data.sizes.items())
     print(f"{counted(len(record.notes['runs']), 'run')}, {sizes}: {shown(folder)}")
@@ -119,7 +117,7 @@ def collect(entry: ExperimentEntry, options: Mapping[str, str]) -> WholeRun:
     for run in runs:
         settle_run(run, entry)
     facts = [_facts(run) for run in runs]
-    typed = {key for run in runs for key in _typed(run)}
+    typed = {key for run in runs for key in typed_fields(run)}
     over = [path for path in options["over"].split(",") if path]
     axes, follow = _axes(facts, typed, over)
     parts = []
@@ -167,11 +165,6 @@ def _facts(run: WholeRun) -> dict[str, Any]:
     facts = provenance(run)
     values = {key: facts[key] for key in ("scale", "seed", "dtype")}
     return values | spec_fields(run)
-
-
-def _typed(run: WholeRun) -> Iterator[str]:
-    lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
-    yield from (line.removeprefix("- ").partition("=")[0] for line in lines)
 
 
 def _axes(

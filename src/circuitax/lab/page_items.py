@@ -6,7 +6,7 @@ from pathlib import Path
 
 from circuitax.config.catalogue import ExperimentEntry
 from circuitax.lab.runs import ACCEPTED, WholeRun, figures, provenance
-from circuitax.lab.twin_files import checked_twin
+from circuitax.lab.snapshot import checked_twin
 from circuitax.records.chapters import GALLERY, chapter_of
 from circuitax.records.claim_texts import ClaimRow
 from circuitax.records.claims import Claim, SettledClaim

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import circuitax
 from circuitax.config.catalogue import ExperimentEntry, checkout
-from circuitax.display.viewers import viewer_script, viewer_section, viewer_style
 from circuitax.figures.embedding import embedded_picture
 from circuitax.lab.here import published_here
 from circuitax.lab.page_items import claim_rows, gallery_item, relative, runs_table
-from circuitax.lab.report_viewers import Views, views
 from circuitax.lab.runs import SETTLED, TWIN, WholeRun, figures, results_folder
 from circuitax.lab.settle import settle_run
-from circuitax.lab.twin_files import OUTCOMES
+from circuitax.lab.snapshot import OUTCOMES
 from circuitax.records.acceptance import outcome_table
 from circuitax.records.agreement import Here
 from circuitax.records.chapters import CLAIMS, GALLERY
@@ -111,8 +109,7 @@ def write_pages(
         runs_table(runs, folder / CLAIMS),
     )
     _write_all(folder / CLAIMS, {f"{name}.md": page for name, page in details.items()})
-    # A run made here has the weights that git does not keep of an accepted one.
-    interactive = _interactive(views({**runs, **made}, entries))
+    interactive = Interactive({}, {}, {}, "", "")
     pictures = _pictures(shown, folder)
     write_text(report, render_report(shown, pictures, missing, command, interactive, here))
     return gallery, claims, report
@@ -158,17 +155,6 @@ def _write_all(folder: Path, pages: Mapping[str, str]) -> None:
     for path in folder.glob("*.md"):
         if path.name not in pages:
             path.unlink()
-
-
-def _interactive(found: Views) -> Interactive:
-    """The viewers as parts of the report."""
-    return Interactive(
-        sections={name: [viewer_section(v) for v in shown] for name, shown in found.shown.items()},
-        titles={name: [v.title for v in shown] for name, shown in found.shown.items()},
-        missing=found.missing,
-        script=viewer_script(v.kind for shown in found.shown.values() for v in shown),
-        style=viewer_style(),
-    )
 
 
 def _pictures(items: Sequence[GalleryItem], folder: Path) -> dict[str, str]:
