@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from circuitax.records.claims import FAILS, at_most
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.resampled import best_estimate, resampled_estimate
 
@@ -52,7 +51,6 @@ def test_a_cell_in_which_every_replicate_diverged_has_no_best() -> None:
         found = best_estimate(losses, np.ones((2, 3)), over)
         assert np.isnan(found.value) and (found.low, found.high, found.n) == (-np.inf, np.inf, 0)
         assert found.method == "no best: no finite loss in 1 of 3 cells"
-    assert at_most(5.0).verdict(found) == FAILS, "as every value that is not a number"
 
 
 def test_replicates_that_diverged_do_not_count() -> None:

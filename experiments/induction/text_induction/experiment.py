@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from jaxtyping import Array
 from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.circuits.interventions.patching import ablate, each_component
 from circuitax.circuits.losses.in_context import repeated_pairs
+from circuitax.config.ranges import Positive, Share
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.repeated_windows import RepeatedWindowSource
 from circuitax.data.text import TextSpec, open_text
@@ -23,24 +25,14 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
 from circuitax.kit.arms import file_name_of
-from circuitax.kit.checks import (
-    require_at_least,
-    require_at_most,
-    require_below,
-    require_divides,
-    require_in,
-    require_readable,
-)
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.measured_training import Trained, joined, measured_training
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.plain import to_plain
 from circuitax.models.transformer import Transformer
-from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, Source
 from circuitax.training.optim import OptimSpec
@@ -67,8 +59,8 @@ class Spec:
         min_period: Shortest repeat of the primer.
         max_period: Longest one.
         repeated_share: Of the windows after the primer, or of all, those that repeat too; 0 for
-            plain text, which the claims are about.
-        measure_every: Steps between two measurements; must divide ``primer`` and ``optim.steps``.
+            plain text, which the rows are about.
+        measure_every: Steps between two measurements.
         windows: Windows of held-out text to measure on.
         texts: Random repeated texts for the head scores.
     """
@@ -76,41 +68,25 @@ class Spec:
     task: TextSpec = field(default_factory=TextSpec)
     model: TransformerSpec = field(default_factory=TransformerSpec)
     optim: OptimSpec = field(default_factory=OptimSpec)
-    batch: int = 32
-    seeds: int = 8
-    primer: int = 400
-    min_period: int = 8
-    max_period: int = 32
-    repeated_share: float = 0.0
-    measure_every: int = 50
-    windows: int = 256
-    texts: int = 32
+    batch: Positive = 32
+    seeds: Positive = 8
+    primer: Annotated[int, "[1, optim.steps)"] = 400
+    min_period: Annotated[int, "[1, max_period]"] = 8
+    max_period: Annotated[int, "[1, model.n_ctx)", "[1, model.d_vocab]"] = 32
+    repeated_share: Share = 0.0
+    measure_every: Annotated[int, "divides primer", "divides optim.steps"] = 50
+    windows: Positive = 256
+    texts: Positive = 32
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "batch", "seeds", "primer", "measure_every", "windows", "texts")
-        require_below(self, "optim.steps", "primer")
-        require_divides(self, "measure_every", "primer", "optim.steps")
-        if self.model.n_ctx is None or not (
-            1 <= self.min_period <= self.max_period < self.model.n_ctx
-        ):
+        if self.model.d_vocab != self.task.d_vocab or self.model.n_ctx is None:
             raise ValueError(
-                f"min_period={self.min_period} and max_period={self.max_period} must satisfy "
-                f"1 <= min_period <= max_period < model.n_ctx={self.model.n_ctx}"
+                f"model.d_vocab={self.model.d_vocab} must be task.d_vocab={self.task.d_vocab}, "
+                f"and model.n_ctx={self.model.n_ctx} a number"
             )
-        require_in(self, "[0, 1]", "repeated_share")
-        why = "since the random texts repeat distinct tokens"
-        require_at_most(self, "model.d_vocab", "max_period", why=why)
-        require_readable(self.model, d_vocab=self.task.d_vocab)
-        require_arrays(
-            self,
-            "3 seeds model",
-            "batch model.n_ctx model.d_vocab",
-            "batch model.n_heads model.n_ctx model.n_ctx",
-            "texts model.n_ctx model.d_vocab",
-        )
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train each arm on equally many tokens, with and without a primer; then ablate every head."""
     text, length = open_text(spec.task), spec.model.n_ctx or 0
     plain = WindowSource(spec.batch, length, device_tokens(text.tokens.train))
@@ -145,7 +121,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "model": to_plain(spec.model),
         "repeated_share": spec.repeated_share,
     }
-    return Record(data=data, notes=notes | notes_of_kept(models, (0, spec.optim.steps)))
+    return data.assign_attrs(notes | notes_of_kept(models, (0, spec.optim.steps)))
 
 
 def _train(
@@ -226,7 +202,7 @@ def _losses(losses: Array, seen: Array) -> dict[str, Array]:
     }
 
 
-def _dataset(spec: Spec, found: dict[str, dict[str, np.ndarray]], seen: np.ndarray) -> "xr.Dataset":
+def _dataset(spec: Spec, found: dict[str, dict[str, np.ndarray]], seen: np.ndarray) -> xr.Dataset:
     def stack(name: str, axis: int | None = None) -> np.ndarray:
         """Arms stacked; arms with fewer layers get NaN for the missing ones."""
         return stack_named(found.values(), name, axis)

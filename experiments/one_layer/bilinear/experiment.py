@@ -1,14 +1,14 @@
 """Bilinear MLPs in text models of one and two layers, beside others of equal parameters.
 
 A gated MLP without activation, ``(x W_gate ∘ x W_in) W_out``, is a third-order tensor, so that what
-it does is read from its weights: the interaction matrix of each logit, its eigenvectors, and paths
-from two tokens to a logit. Models have no norms, and nothing is held.
+it does is read from its weights: the interaction matrix of each logit and its eigenvectors. Models
+have no norms, and nothing is held. Source: Pearce et al. 2024.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -17,40 +17,28 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.ledger.one_thread import one_thread
+from circuitax.config.ranges import Positive
 from circuitax.data.text import Text, TextSpec, open_text
-from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import device_tokens, draw_windows
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import (
-    require_at_least,
-    require_divides,
-    require_in,
-    require_increasing,
-    require_positive,
-    require_readable,
-)
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import drawn_by_each, each_with_own, member_of
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
-from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 from circuitax.training.text import train_on_text
-from experiments.one_layer.bilinear.pairs import (
-    couples,
-    followed,
+from experiments.one_layer.bilinear.spectra import (
+    kept_losses,
     part_losses,
-    strongest_pairs,
-    token_profiles,
+    permuted_energies,
+    readings,
 )
-from experiments.one_layer.bilinear.readings import kept_losses, permuted_energies, readings
 
 KINDS = ("bilinear", "gelu", "linear")
 
@@ -67,52 +55,32 @@ class Spec:
         rates: Peak rate of each kind: bilinear, GELU, and linear without gate.
         batch: Windows a step.
         seeds: Members of each model, each with its own initialisation, data and held-out windows.
-        measure_every: Steps between two measurements; must divide ``optim.steps``.
+        measure_every: Steps between two measurements.
         windows: Held-out windows of each seed.
         directions: Output directions: the logits of this many most frequent tokens.
-        kept: Eigenvectors kept of each direction, increasing, at most ``model.d_model``; two and
-            four are what claims are about.
+        kept: Eigenvectors kept of each direction; rows are about two and four.
         draws: Draws of random eigenvectors, and of permuted hidden units.
     """
 
     task: TextSpec = field(default_factory=TextSpec)
     model: TransformerSpec = field(default_factory=TransformerSpec)
     optim: OptimSpec = field(default_factory=OptimSpec)
-    rates: Any = (2e-2, 2e-2, 2e-2)  # tuple[float, ...]
-    batch: int = 32
-    seeds: int = 8
-    measure_every: int = 50
-    windows: int = 32
-    directions: int = 128
-    kept: tuple[int, ...] = (1, 2, 4, 8)
-    draws: int = 20
+    rates: Annotated[tuple[float, ...], "(0, inf)"] = (2e-2, 2e-2, 2e-2)
+    batch: Positive = 32
+    seeds: Positive = 8
+    measure_every: Annotated[int, "divides optim.steps"] = 50
+    windows: Positive = 32
+    directions: Annotated[int, "[2, task.d_vocab]"] = 128
+    kept: Annotated[tuple[int, ...], "[1, model.d_model]", "increasing"] = (1, 2, 4, 8)
+    draws: Positive = 20
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", tuple(float(rate) for rate in self.rates))
-        require_at_least(self, 1, "batch", "seeds", "windows", "draws", "model.n_layers")
-        require_positive(self, "rates")
         if len(self.rates) != len(KINDS):
             raise ValueError(f"rates={self.rates} must hold one for each of {KINDS}")
-        require_divides(self, "measure_every", "optim.steps")
-        require_readable(self.model, d_vocab=self.task.d_vocab)
-        self._check_model()
-        require_in(self, "[2, task.d_vocab]", "directions")
-        require_increasing(self, "kept", length=1)
-        require_in(self, "[1, model.d_model]", "kept")
         if not {2, 4} <= set(self.kept):
-            raise ValueError(f"kept={self.kept} must hold 2 and 4, which claims are about")
-        require_arrays(
-            self,
-            "3 seeds model",
-            "batch model.n_ctx model.d_vocab",
-            "windows model.n_ctx model.d_vocab",
-            "seeds windows model.n_ctx",
-            "windows model.n_ctx directions model.d_model",
-            "directions model.d_vocab model.n_heads model.d_model",
-            "draws model.d_model model.d_model",
-        )
-
-    def _check_model(self) -> None:
+            raise ValueError(f"kept={self.kept} must hold 2 and 4")
+        if self.model.d_vocab != self.task.d_vocab:
+            raise ValueError(f"model.d_vocab={self.model.d_vocab} must be that of task")
         model = self.model
         wanted = {"gated": True, "activation": Activation.linear, "norm": Norm.none}
         wanted |= {"biases": False, "parallel": False, "start_token": None}
@@ -133,7 +101,7 @@ def models(spec: Spec) -> Iterator[tuple[str, str, TransformerSpec]]:
             yield f"{kind}-{n_layers}", kind, sizes
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every model, then read the bilinear ones from their weights and from held-out text."""
     text, length = open_text(spec.task), spec.model.n_ctx or 0
     held_out = device_tokens(text.tokens.validation)
@@ -152,10 +120,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             with one_thread():
                 found.append(lab.stage(f"read-{name}", _read, *given))
                 if sizes.n_layers == 1:
-                    pairs = lab.stage("pairs", _pairs, *given, text)
+                    parts = lab.stage("parts", _parts, *given)
     deep = [f"{layer} of {n}" for n in range(1, len(found) + 1) for layer in range(n)]
     data = {name: (dims, np.concatenate([f[name] for f in found])) for name, dims in READ.items()}
-    data |= {name: (dims, pairs[name]) for name, dims in PAIRS.items()}
+    data |= {name: (dims, parts[name]) for name, dims in PARTS.items()}
     curves = np.stack([one.curves["loss"] for one in trained.values()], axis=1)
     data["loss"] = (("step", "model", "seed"), curves)
     data["alive"] = (("model", "seed"), np.stack([one.alive for one in trained.values()]))
@@ -166,19 +134,17 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "depth": list(range(1, len(found) + 1)),
         "kept": list(spec.kept),
         "direction": directions,
-        "token": list(token_names(text.tokenizer)),
     }
     notes = {
         "text": text.about(),
         "tokens": spec.optim.steps * spec.batch * (length - 1),
         "divergence": {name: one.divergence for name, one in trained.items()},
         "d_model": spec.model.d_model,
-        "reach": length - 2,
     }
-    return Record(data=xr.Dataset(data, coords=coords), notes=notes)
+    return xr.Dataset(data, coords, notes)
 
 
-# Dimensions of what `_read` and `_pairs` give.
+# Dimensions of what `_read` and `_parts` give.
 PLACES = ("mlp", "seed", "direction", "place")
 RANKS = ("mlp", "seed", "direction", "kept")
 READ = {
@@ -191,19 +157,10 @@ READ = {
     "kept_loss": ("depth", "seed", "kept"),
     "random_loss": ("depth", "seed", "draw"),
 }
-PAIRS = {
+PARTS = {
     "energy_permuted": ("seed", "draw"),
     "part_loss": ("seed", "part"),
     "part_loss_at_init": ("seed", "part"),
-    "closing": ("seed",),
-    "cosine": ("couple", "shift", "direction"),
-    "head": ("seed", "direction"),
-    "destination": ("seed", "direction"),
-    "source": ("seed", "direction"),
-    "raised": ("seed", "direction"),
-    "times": ("seed", "direction"),
-    "rate_with": ("seed", "direction", "other"),
-    "rate_without": ("seed", "direction", "other"),
 }
 
 
@@ -271,44 +228,19 @@ def _read(
     return {name: np.stack(values, axis=1) for name, values in rows.items()}
 
 
-def _pairs(
-    spec: Spec,
-    ends: Model,
-    starts: Model,
-    windows: Array,
-    directions: Array,
-    key: jax.Array,
-    text: Text,
+def _parts(
+    spec: Spec, ends: Model, starts: Model, windows: Array, directions: Array, key: jax.Array
 ) -> dict[str, np.ndarray]:
-    """One-layer models: permuted units, pairs of tokens and what they are worth, seeds alike."""
-    parts, tables = jax.jit(part_losses), jax.jit(strongest_pairs)
-    profiles = jax.jit(token_profiles)
-    rows: dict[str, list[np.ndarray]] = {name: [] for name in PAIRS if name != "cosine"}
-    seen = []
+    """One-layer models: permuted units, and what parts of the MLP are worth, by seed."""
+    parts = jax.jit(part_losses)
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in PARTS}
     for seed in range(spec.seeds):
         end, start, own = member_of(ends, seed), member_of(starts, seed), windows[seed]
         draws = permuted_energies(end, directions, _draws(spec, key, seed))
         rows["energy_permuted"].append(draws)
-        after = parts(end, own)
-        rows["part_loss"].append(np.asarray(after.loss))
-        rows["closing"].append(np.asarray(after.closing))
-        rows["part_loss_at_init"].append(np.asarray(parts(start, own).loss))
-        found = tables(end, directions)
-        for name, value in found._asdict().items():
-            rows[name].append(np.asarray(value))
-        told = followed(
-            text.tokens.validation,
-            np.asarray(found.destination),
-            np.asarray(found.source),
-            np.asarray(directions),
-            (spec.model.n_ctx or 0) - 2,
-        )
-        for name, value in told._asdict().items():
-            rows[name].append(value)
-        seen.append(np.asarray(profiles(end, directions)))
-    return {name: np.stack(values) for name, values in rows.items()} | {
-        "cosine": couples(np.stack(seen), spec.draws)
-    }
+        rows["part_loss"].append(np.asarray(parts(end, own)))
+        rows["part_loss_at_init"].append(np.asarray(parts(start, own)))
+    return {name: np.stack(values) for name, values in rows.items()}
 
 
 def _draws(spec: Spec, key: jax.Array, seed: int) -> Array:

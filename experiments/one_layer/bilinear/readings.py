@@ -1,132 +1,202 @@
-"""Readings of bilinear MLPs: spectra, few eigenvectors on text, and what these keep of the loss."""
+"""Bilinear MLPs read: the loss beside other kinds, few eigenvectors, what products are worth."""
 
-from typing import NamedTuple
-
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from circuitax.circuits.losses.neurons import mlp_streams
-from circuitax.circuits.weights.bilinear import (
-    as_eigenvectors,
-    bilinear_mlps,
-    interaction_eigenvectors,
-    interaction_matrices,
-    kept_eigenvectors,
-)
-from circuitax.circuits.weights.heads import unembedding
-from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.model import Model
-from circuitax.kernel.run import run as run_model
-from circuitax.kernel.weights import MLPWeights
-from circuitax.kit.members import member_of
-from circuitax.training.language import text_losses
+from circuitax.figures.marks import mean_curve, reference_line, seed_column, zero_line
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
-RANDOM = 4  # eigenvectors of each direction that the random choices keep
-NAMED = 2  # eigenvectors whose share of the squared eigenvalues the permuted draws tell
+ABOVE = 0.75  # correlation from which on two eigenvectors tell a direction
+KEPT = 4
+MOST = 0.03  # nats by which a layer more may lose: beyond, a model was not trained well enough
+NEEDED = 64  # eigenvectors of a direction, of which rows name shares
+LOOKS = {"bilinear": (ORANGE, "-"), "gelu": (BLUE, "--"), "linear": (GREY, ":")}
+NAMES = {"bilinear": "bilinear", "gelu": "GELU", "linear": "linear"}
+DEPTHS = ((1, ORANGE, "one layer"), (2, GREEN, "two layers"))
+PARTS = ("the token\nby itself", "token and\nheads", "heads by\nthemselves")
 
 
-class Readings(NamedTuple):
-    """Spectra of interaction matrices, and how few eigenvectors do on text.
-
-    Attributes:
-        energy: Squared eigenvalues over their sum, largest first.
-        correlation: Over all positions, of ``x B xᵀ`` with its part by the largest eigenvectors.
-    """
-
-    energy: Float[Array, "layer direction place"]
-    correlation: Float[Array, "layer direction kept"]
-
-
-def readings(
-    model: Model,
-    windows: Int[Array, "window n_ctx"],
-    directions: Int[Array, " direction"],
-    kept: tuple[int, ...],
-) -> Readings:
-    """Every MLP of one model: the matrices of some logits, and both forms on its own streams."""
-    streams = jax.lax.map(lambda one: mlp_streams(run_model(model, one, outputs=True)), windows)
-    rows = jnp.moveaxis(streams, 1, 0).reshape(streams.shape[1], -1, streams.shape[-1])
-    outputs = unembedding(model)[:, directions].T
-
-    def of_layer(given: tuple[MLPWeights, Array]) -> Readings:
-        mlp, x = given
-        found = interaction_eigenvectors(interaction_matrices(mlp, outputs))
-
-        def of_direction(one: tuple[Array, Array]) -> Array:
-            values, vectors = one
-            parts = jnp.cumsum((x @ vectors) ** 2 * values[None], axis=1)  # [row, kept from 1]
-            return correlations(parts[:, jnp.asarray(kept) - 1], parts[:, -1])
-
-        energy = found.values**2 / (found.values**2).sum(axis=-1, keepdims=True)
-        return Readings(energy, jax.lax.map(of_direction, tuple(found)))
-
-    return jax.lax.map(of_layer, (bilinear_mlps(model), rows))
+def gap(data: xr.Dataset, depth: int, kind: str = "bilinear") -> Sample:
+    """Last held-out loss less that of the GELU model of the same depth, nats."""
+    last = data.loss.isel(step=-1).mean("seed")
+    if depth > 1:
+        more = float(last.sel(model=f"gelu-{depth}") - last.sel(model=f"gelu-{depth - 1}"))
+        if more > MOST:
+            raise Absent(
+                f"GELU models of {depth} layers end {more:.2f} nats above those of {depth - 1}: "
+                "they were not trained well enough to compare with"
+            )
+    return _mean(gaps_of(data, kind, depth))
 
 
-def correlations(
-    parts: Float[Array, "row kept"], whole: Float[Array, " row"]
-) -> Float[Array, " kept"]:
-    """Pearson's correlation of each column with the whole; 0 where either does not vary."""
-    parts, whole = parts - parts.mean(axis=0, keepdims=True), whole - whole.mean()
-    sizes = jnp.linalg.norm(parts, axis=0) * jnp.linalg.norm(whole)
-    return safe_divide(whole @ parts, sizes)
+def kept_share(data: xr.Dataset, depth: int, random: bool = False) -> Sample:
+    """Of the loss that the MLPs of one depth save, the share kept by four eigenvectors."""
+    if data.attrs["d_model"] != NEEDED:
+        raise NotRun(f"this run has not {NEEDED} eigenvectors of each direction")
+    loss = data.random_loss.mean("draw") if random else data.kept_loss.sel(kept=KEPT)
+    return _mean(shares_kept(data, loss, depth))
 
 
-def permuted_energies(
-    model: Model, directions: Int[Array, " direction"], keys: Key[Array, " draw"]
-) -> Float[np.ndarray, " draw"]:
-    """Mean share of the two largest once hidden units of layer 0 have each other's gates."""
-    outputs = unembedding(model)[:, directions].T
-    mlp, shares = member_of(bilinear_mlps(model), 0), []
-    for key in keys:
-        order = jax.random.permutation(key, mlp.W_in.shape[1])
-        matrices = _matrices(mlp._replace(W_gate=mlp.W_gate[:, order]), outputs)
-        energy = np.sort(np.linalg.eigvalsh(np.asarray(matrices)) ** 2, axis=1)
-        shares.append((energy[:, -NAMED:].sum(axis=1) / energy.sum(axis=1)).mean())
-    return np.array(shares)
+def well_told(data: xr.Dataset, depth: int, when: str = "") -> Sample:
+    """Share of output directions that two eigenvectors tell, over the MLPs of one depth."""
+    of_depth = [i for i, name in enumerate(data.mlp.values) if str(name).endswith(f"of {depth}")]
+    rows = data[f"correlation{when}"].isel(mlp=of_depth).sel(kept=2).values
+    shares = (rows > ABOVE).mean(axis=(0, 2))
+    return _mean(shares[_alive(data, f"bilinear-{depth}")])
 
 
-_matrices = jax.jit(interaction_matrices)
+def energy(data: xr.Dataset) -> Sample:
+    """Share of the two largest in the squared eigenvalues, in the one-layer models."""
+    shares = data.energy.values[0, :, :, :2].sum(axis=-1).mean(axis=-1)
+    return _mean(shares[_alive(data, "bilinear-1")])
 
 
-class KeptLosses(NamedTuple):
-    """Held-out losses with all, none and some eigenvectors of every MLP, nats a token."""
-
-    whole: Float[Array, ""]
-    removed: Float[Array, ""]
-    kept: Float[Array, " kept"]
-    random: Float[Array, " draw"]
+def energy_permuted(data: xr.Dataset) -> Sample:
+    """The same where hidden units have the gates of others, mean over draws."""
+    return _mean(data.energy_permuted.values.mean(axis=-1)[_alive(data, "bilinear-1")])
 
 
-def kept_losses(
-    model: Model,
-    windows: Int[Array, "window n_ctx"],
-    keys: Key[Array, " draw"],
-    kept: tuple[int, ...],
-) -> KeptLosses:
-    """Losses where each output direction of each MLP has its largest eigenvectors alone.
+def cross(data: xr.Dataset, when: str = "") -> Sample:
+    """Loss without the products of token and heads, less the whole one, nats."""
+    loss = data[f"part_loss{when}"].values
+    return _mean((loss[:, 2] - loss[:, 0])[_alive(data, "bilinear-1")])
 
-    The random choices keep `RANDOM` of each direction, whatever their eigenvalues.
-    """
-    mlp = bilinear_mlps(model)
-    whole, d = jax.lax.map(as_eigenvectors, mlp), model.d_model
 
-    def loss(mlp: MLPWeights) -> Array:
-        other = model.replace(blocks=model.blocks._replace(mlp=mlp))
-        return text_losses(other, windows).mean()
+def gaps_of(data: xr.Dataset, kind: str, depth: int) -> np.ndarray:
+    """Last loss of each seed less that of the GELU model of the same depth."""
+    last = data.loss.isel(step=-1)
+    names = [f"{kind}-{depth}", f"gelu-{depth}"]
+    one, other = (last.sel(model=name).values for name in names)
+    return np.asarray((one - other)[_alive(data, names[0]) & _alive(data, names[1])], float)
 
-    def of_places(places: Int[Array, "layer direction chosen"]) -> Array:
-        return loss(jax.vmap(kept_eigenvectors)(whole, places))
 
-    def first(rank: int) -> Array:
-        return of_places(jnp.broadcast_to(jnp.arange(rank), (len(mlp.W_out), d, rank)))
+def shares_kept(data: xr.Dataset, loss: xr.DataArray, depth: int) -> np.ndarray:
+    """Of what the MLPs of one depth save, the share at this loss, of each seed."""
+    whole, removed, kept = (
+        np.asarray(x.sel(depth=depth).values, float)
+        for x in (data.whole_loss, data.removed_loss, loss)
+    )
+    return ((removed - kept) / (removed - whole))[_alive(data, f"bilinear-{depth}")]
 
-    def drawn(key: Array) -> Array:
-        order = jnp.argsort(jax.random.uniform(key, (len(mlp.W_out), d, d)), axis=-1)
-        return of_places(order[..., :RANDOM])
 
-    removed = loss(mlp._replace(W_out=jnp.zeros_like(mlp.W_out)))
-    ranks = jnp.stack([first(rank) for rank in kept])
-    return KeptLosses(loss(mlp), removed, ranks, jax.lax.map(drawn, keys))
+def _alive(data: xr.Dataset, model: str) -> np.ndarray:
+    if model not in data.model.values:
+        raise NotRun(f"this run has no model {model}")
+    return np.asarray(data.alive.sel(model=model).values, bool)
+
+
+def _mean(samples: np.ndarray) -> Sample:
+    values = np.asarray(samples, float)
+    if not values.size or not np.isfinite(values).all():
+        raise Absent("no seed stayed finite")
+    return mean_of(values)
+
+
+def losses(data: xr.Dataset) -> Figure:
+    """Held-out loss along training, gaps between kinds of MLPs, and the price of each part."""
+    figure, axes = new_figure(1, 3, height=2.6, width_ratios=[1.2, 1, 1])
+    training, gaps, parts = axes[0]
+    deepest = int(data.depth.max())
+    for kind, (colour, style) in LOOKS.items():
+        rows = data.loss.sel(model=f"{kind}-{deepest}").transpose("step", "seed").values
+        mean_curve(
+            training, data.step, rows, colour, label=NAMES[kind], linestyle=style, opacity=0.2
+        )
+    training.set(xlabel="step", ylabel="held-out loss, nats a token")
+    training.set_title(f"{deepest} layers")
+    training.legend(fontsize=6)
+    places: list[tuple[float, str]] = []
+    for depth in map(int, data.depth.values):
+        for kind in ("bilinear", "linear"):
+            place, rows = len(places) + 0.4 * (depth - 1), gaps_of(data, kind, depth)
+            if rows.size:
+                seed_column(gaps, place, rows, LOOKS[kind][0], form="+.3f", size=5)
+            places.append((place, f"{NAMES[kind]}\n{depth}"))
+    zero_line(gaps)
+    gaps.set_xticks([x for x, _ in places], [name for _, name in places])
+    gaps.tick_params(axis="x", labelsize=6)
+    gaps.set(xlabel="layers", ylabel="loss less GELU's, nats", title="Equal parameters")
+    gaps.margins(x=0.15, y=0.15)
+    price = data.part_loss.values - data.part_loss.values[:, :1]
+    for place, rows in enumerate(price.T[1:]):
+        seed_column(parts, place, rows, PINK, form=".2f", size=5)
+    zero_line(parts)
+    parts.set_xticks(range(len(PARTS)), PARTS)
+    parts.tick_params(axis="x", labelsize=6)
+    parts.set(ylabel="loss without it, nats more", title="Parts of one bilinear layer")
+    parts.margins(x=0.2, y=0.15)
+    letter_panels(axes[0])
+    sample_note(figure, f"dots: {data.sizes['seed']} seeds; mean and 95 % t interval")
+    return figure
+
+
+def eigenvectors(data: xr.Dataset) -> Figure:
+    """Spectra, correlations on text, and kept loss, against the number of eigenvectors."""
+    figure, axes = new_figure(1, 3, height=2.5)
+    spectrum, told, kept = axes[0]
+    for name, colour, label in (
+        ("energy", ORANGE, "trained"),
+        ("energy_at_init", GREY, "at the start"),
+    ):
+        rows = np.cumsum(data[name].values[0], axis=-1).mean(axis=1).T
+        mean_curve(spectrum, np.arange(1, len(rows) + 1), rows, colour, label=label)
+    spectrum.plot(
+        [2], [data.energy_permuted.values.mean()], "x", color=BLUE, label="gates permuted"
+    )
+    spectrum.set(xscale="log", ylim=(0, 1.03), xlabel="largest eigenvectors")
+    spectrum.set(ylabel="share of squared eigenvalues", title="One layer")
+    spectrum.legend(fontsize=6, loc="lower right")
+    for i, (colour, style) in enumerate(((ORANGE, "-"), (GREEN, "--"), (GREEN, "-"))):
+        if i >= data.sizes["mlp"]:
+            break
+        for name, shade in (("correlation", colour), ("correlation_at_init", GREY)):
+            rows = (data[name].values[i] > ABOVE).mean(axis=1).T
+            own = name == "correlation"
+            mean_curve(
+                told,
+                data.kept,
+                rows,
+                shade,
+                linestyle=style if own else ":",
+                opacity=0.2,
+                label=f"layer {data.mlp.values[i]}" if own else "at the start" if not i else None,
+            )
+    told.set(xscale="log", ylim=(0, 1.03), xlabel="eigenvectors")
+    told.set(ylabel=f"directions told above {ABOVE}", title="On held-out text")
+    told.legend(fontsize=6, loc="lower right", handlelength=1.3, bbox_to_anchor=(1.04, 0.16))
+    _kept(kept, data)
+    for ax in axes[0]:
+        ticks = [1, 2, 4, 8, 16, 32, 64]
+        shown = [tick for tick in ticks if tick <= data.attrs["d_model"]]
+        ax.set_xticks(shown, [str(tick) for tick in shown])
+        ax.minorticks_off()
+    letter_panels(axes[0])
+    sample_note(
+        figure,
+        f"{data.sizes['seed']} seeds, {data.sizes['direction']} output directions: logits of the "
+        "most frequent tokens",
+    )
+    return figure
+
+
+def _kept(ax: Axes, data: xr.Dataset) -> None:
+    """Share of the loss that MLPs save, against the eigenvectors kept of each direction."""
+    for depth, colour, label in DEPTHS:
+        if depth not in data.depth.values:
+            continue
+        rows = np.array([shares_kept(data, data.kept_loss.sel(kept=k), depth) for k in data.kept])
+        if not rows.size:
+            continue
+        mean_curve(ax, data.kept, rows, colour, label=label, marker="o", markersize=3)
+        random = shares_kept(data, data.random_loss.mean("draw"), depth)
+        ax.plot([4], [random.mean()], "x", color=colour)
+    ax.plot([], [], "x", color=GREY, label="four at random")
+    reference_line(ax, y=1)
+    zero_line(ax)
+    ax.set(xscale="log", xlabel="eigenvectors of each direction")
+    ax.set(ylabel="share of the saved loss", title="Loss kept")
+    ax.legend(fontsize=6, loc="lower right")

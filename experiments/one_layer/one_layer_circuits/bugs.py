@@ -1,4 +1,4 @@
-"""Skip-trigram bugs of one-layer models on a text.
+"""Skip-trigram bugs of one-layer models on a text, and what they cost.
 
 A head that attends from two destinations to one source, and raises two outs there, does so in all
 four combinations. A bug is a combination that it raises although the text never has it.
@@ -10,9 +10,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Int, Integer
 
-from circuitax.circuits.skip_trigrams.trigram_bugs import find_bugs
+from circuitax.circuits.skip_trigrams.trigram_bugs import find_bugs, price_bugs
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.data.bigrams import bigram_counts
 from circuitax.data.windows import spaced_windows
@@ -21,7 +21,6 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.model import Model
 from circuitax.kit.members import one_by_one
-from experiments.one_layer.one_layer_circuits.triples import most_frequent, seen_triples
 
 
 class Search(NamedTuple):
@@ -36,6 +35,7 @@ class Search(NamedTuple):
 
 
 CANDIDATES = 8  # for each bug wanted, so that enough are left with a source and out of their own
+MOST_TOKENS = 1024  # whose triples are tabled: then the table has about a gigabyte
 
 
 def text_bugs(models: Model, tokens: np.ndarray, search: Search) -> dict[str, np.ndarray]:
@@ -44,11 +44,6 @@ def text_bugs(models: Model, tokens: np.ndarray, search: Search) -> dict[str, np
     A triple counts as seen if its source stands anywhere before its destination in some window of
     the whole text. What the model says is measured on windows spread over it, and only pairs that
     stand ``often`` there are searched. Of bugs with one head, source and out the strongest stays.
-
-    Args:
-        models: Members of a one-layer model.
-        tokens: The text.
-        search: Its limits.
     """
     d_vocab = models.d_vocab
     chosen = most_frequent(tokens, d_vocab, search.n_tokens)
@@ -148,3 +143,67 @@ def _said(model: Model, bugs: dict[str, Array], windows: Array) -> dict[str, Arr
     there = (events > 0) & (bugs["strength"] > 0)
     means = [jnp.where(there, p / jnp.maximum(events, 1), jnp.nan) for p in (said, absent)]
     return {"said": means[0], "without": means[1], "events": events}
+
+
+def bug_price(model: Model, windows: Array, n_pairs: int) -> dict[str, Array]:
+    """Held-out nats for each event that a free vector for each frequent pair would save.
+
+    An event is a position whose most attended earlier token, over all heads, and present token are
+    one of the most frequent such pairs. Even windows fit the vectors, odd ones price them.
+    """
+
+    def one(text: Array) -> tuple[Array, Array]:
+        logits, trace = forward(model, text)
+        strictly = jnp.tril(trace.patterns[0].max(axis=0), k=-1)
+        return logits, text[strictly.argmax(axis=-1)]
+
+    logits, sources = jax.lax.map(one, windows)
+    d_vocab = logits.shape[-1]
+    pair = (sources * d_vocab + windows)[:, 1:-1].ravel()
+    counts = jnp.zeros(d_vocab**2).at[pair].add(1)
+    _, frequent = jax.lax.top_k(counts, n_pairs)
+    index = jnp.full(d_vocab**2, n_pairs).at[frequent].set(jnp.arange(n_pairs))[pair]
+    odd = jnp.broadcast_to(jnp.arange(len(windows))[:, None] % 2, windows[:, 1:-1].shape)
+    # A fixed number of events, so that the shapes are static: the frequent ones come first.
+    n_events = pair.shape[0] // 8
+    chosen = jnp.argsort(index, stable=True)[:n_events]
+    active = (index[chosen] < n_pairs).astype(logits.dtype)
+    held_out = odd.ravel()[chosen].astype(logits.dtype)
+    events = logits[:, 1:-1].reshape(-1, d_vocab)[chosen]
+    targets = windows[:, 2:].ravel()[chosen]
+    place = jnp.minimum(index[chosen], n_pairs)
+    # Events of no frequent pair share the last vector and are not priced.
+    price = price_bugs(events, targets, place, held_out, n_pairs + 1, n_steps=30)
+    weight = jax.ops.segment_sum(held_out * active, place, n_pairs + 1)[:n_pairs]
+    saved = (price.saved_by_pair[:n_pairs] * weight).sum() / weight.sum()
+    return {"bug_price": saved, "bug_events": weight.sum()}
+
+
+def most_frequent(
+    tokens: Integer[np.ndarray, " n_tokens"], d_vocab: int, n: int
+) -> Int[np.ndarray, " n"]:
+    """The n most frequent tokens, most frequent first, ties by number."""
+    counts = np.bincount(tokens, minlength=d_vocab)
+    return np.argsort(-counts, kind="stable")[:n]
+
+
+def seen_triples(
+    tokens: Integer[np.ndarray, " n_tokens"], chosen: Int[np.ndarray, " n"], reach: int
+) -> Bool[np.ndarray, "source dest out"]:
+    """Whether each triple of chosen tokens occurs: source … destination, out.
+
+    ``out`` directly follows the destination, and the source is 1 to ``reach`` tokens before the
+    destination. Boundaries of documents are ignored, as in windows of the text.
+    """
+    n = len(chosen)
+    text = np.asarray(tokens)
+    place = np.full(max(int(text.max(initial=0)), int(chosen.max(initial=0))) + 1, -1, np.int32)
+    place[chosen] = np.arange(n)
+    at = place[text]
+    pair = np.where((at[:-1] >= 0) & (at[1:] >= 0), at[:-1] * n + at[1:], -1)
+    seen = np.zeros(n**3, bool)
+    for back in range(1, min(reach, len(pair) - 1) + 1):
+        source, here = at[: len(pair) - back], pair[back:]
+        fits = (source >= 0) & (here >= 0)
+        seen[source[fits] * np.int32(n * n) + here[fits]] = True
+    return seen.reshape(n, n, n)

@@ -8,6 +8,7 @@ more, and how much is measured on the text and on the language "a unless b".
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -15,23 +16,33 @@ import numpy as np
 import xarray as xr
 
 from circuitax.circuits.weights.head_tables import head_tables
+from circuitax.circuits.weights.heads import token_ov
+from circuitax.circuits.weights.spectra import eigenvalue_score
+from circuitax.config.ranges import Positive
 from circuitax.data.corpus import TextError
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_at_least, require_at_most, require_divides
+from circuitax.kernel.spectrum import cyclic, eigenvalues
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
-from experiments.one_layer.one_layer_circuits.additive import AdditiveTask, text_gap
-from experiments.one_layer.one_layer_circuits.bugs import Search, text_bugs
-from experiments.one_layer.one_layer_circuits.readings import bug_price, of_weights
-from experiments.one_layer.one_layer_circuits.triples import MOST_TOKENS, most_frequent
-from experiments.one_layer.one_layer_circuits.unless import UnlessTask, additivity_gap
+from experiments.one_layer.one_layer_circuits.additivity import (
+    AdditiveTask,
+    UnlessTask,
+    additivity_gap,
+    text_gap,
+)
+from experiments.one_layer.one_layer_circuits.bugs import (
+    MOST_TOKENS,
+    Search,
+    bug_price,
+    most_frequent,
+    text_bugs,
+)
 from experiments.one_layer.shared.held_out import MORE, held_out_windows
 
 Arrays = dict[str, np.ndarray]
@@ -59,49 +70,34 @@ class Spec:
     """
 
     task: TextSpec = field(default_factory=TextSpec)
-    windows: int = 512
-    pairs: int = 64
-    sources: int = 4
-    entries: int = 4
-    table_tokens: int = 320
-    bugs: int = 12
-    bug_tokens: int = 512
-    bug_places: int = 10
-    bug_sources: int = 32
+    windows: Annotated[int, "[2, inf)"] = 512  # even ones fit the vectors, odd ones price them
+    pairs: Positive = 64
+    sources: Annotated[int, "[1, table_tokens]"] = 4
+    entries: Annotated[int, "[1, table_tokens]"] = 4
+    table_tokens: Annotated[int, "[1, task.d_vocab]"] = 320
+    bugs: Positive = 12
+    bug_tokens: Annotated[int, "[1, task.d_vocab]", f"[1, {MOST_TOKENS}]"] = 512
+    bug_places: Positive = 10
+    bug_sources: Annotated[int, "[1, bug_tokens]"] = 32
     additive: AdditiveTask = field(default_factory=AdditiveTask)
     unless: UnlessTask = field(default_factory=UnlessTask)
     optim: OptimSpec = field(default_factory=OptimSpec)
 
     def __post_init__(self) -> None:
-        require_at_least(self, 2, "windows", why="even ones fit the vectors, odd ones price them")
-        require_at_least(self, 1, "pairs", "sources", "entries", "bugs", "bug_places")
-        require_at_least(self, 1, "bug_tokens", "bug_sources")
-        require_at_most(self, "task.d_vocab", "bug_tokens", "table_tokens")
-        require_at_most(self, self.task.d_vocab**2, "pairs", why="of tokens")
-        require_at_most(self, "table_tokens", "sources", "entries")
-        require_at_most(self, MOST_TOKENS, "bug_tokens", why="triples of them are tabled")
-        require_at_most(self, "bug_tokens", "bug_sources")
-        require_divides(self, "unless.chunk", "optim.steps")
-        require_arrays(
-            self,
-            "table_tokens table_tokens",
-            "pairs task.d_vocab",
-            "windows task.d_vocab",
-            "additive.batch task.d_vocab",
-            "additive.seeds task.d_vocab task.d_vocab",
-        )
+        if self.optim.steps % self.unless.chunk:
+            raise ValueError(f"unless.chunk={self.unless.chunk} must divide {self.optim.steps=}")
 
     def upstream(self, name: str) -> dict[str, str | int]:
         """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
         return self.task.upstream()
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Tables and scores of every head before and after training; bugs; the additivity gap."""
     upstream, kept = lab.input("text_models"), KeptModels.of_input(lab, "text_models")
     length = kept.spec("layers-1").n_ctx or 0
     first, last = (kept.members("layers-1", step) for step in (kept.steps[0], kept.steps[-1]))
-    read = each_member(partial(of_weights, n_ctx=length))
+    read = each_member(of_weights)
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)
     text = open_text(spec.task)
     if text.about() != upstream.notes["text"]:
@@ -128,12 +124,20 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     data = data.assign_coords(token=upstream.data.token)
     data["alive"] = upstream.data.alive.sel(model="layers-1", drop=True)
     data["bigram_loss"] = upstream.data.bigram_loss
-    return Record(data=data)
+    return data
+
+
+def of_weights(model: Model) -> dict[str, jax.Array]:
+    """OV eigenvalues of every head, real and imaginary parts side by side, and their score."""
+    ov = jax.tree.map(lambda f: f[0] if f.ndim == 4 else f, token_ov(model))
+    values = eigenvalues(cyclic(ov))
+    parts = jnp.concatenate([values.real, values.imag], axis=-1)
+    return {"copying": eigenvalue_score(values), "eigenvalues": parts}
 
 
 def _families(
     spec: Spec, sizes: TransformerSpec, text: Text, exam: jax.Array, key: jax.Array, lab: Lab
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Held-out losses of one layer with and without denominators, on the text's last windows."""
     task = spec.additive
     curve, _ = held_out_windows(text, len(exam) // MORE, sizes)
@@ -145,18 +149,11 @@ def _families(
     )
 
 
-def _dataset(
-    before: Arrays, after: Arrays, table: Arrays, bugs: Arrays, gap: Arrays
-) -> "xr.Dataset":
+def _dataset(before: Arrays, after: Arrays, table: Arrays, bugs: Arrays, gap: Arrays) -> xr.Dataset:
     heads = ("member", "head")
     axes: dict[str, tuple[str, ...]] = {
         "copying": heads,
-        "top_1": heads,
-        "top_5": heads,
-        "diagonal": heads,
-        "positional": heads,
         "eigenvalues": (*heads, "eigenvalue"),
-        "position_scores": (*heads, "offset"),
     }
     rows = {
         "sources": ("head", "row"),

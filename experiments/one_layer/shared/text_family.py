@@ -1,49 +1,124 @@
 """A family of models of one text: no layers, one and more, and a full transformer beside them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Annotated
 
 import jax
 import numpy as np
+import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.config.ranges import NotNegative, Positive, PositiveNumber
 from circuitax.data.bigrams import bigram_counts
 from circuitax.data.repeated import RepeatedSource
-from circuitax.data.text import Text, open_text
+from circuitax.data.table_losses import table_losses, trigram_loss
+from circuitax.data.text import Text, TextSpec, open_text
+from circuitax.data.tokenizer import token_names
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.tokens import behind_start
 from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
-from circuitax.kit.measured_training import Trained, measured_training
+from circuitax.kit.measured_training import Trained, chunk_size, measured_training
 from circuitax.kit.members import each_member
+from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.lab.language_model import (
-    LanguageModel,
-    continuations,
-    read_prompt,
-)
+from circuitax.lab.language_model import LanguageModel, continuations, read_prompt
 from circuitax.lab.runs import TOKENIZER
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.plain import to_plain
 from circuitax.models.transformer import Transformer
-from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from circuitax.training.loop import Metrics
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
 from circuitax.training.text import train_on_text
-from experiments.one_layer.shared.family_spec import FamilySpec
 from experiments.one_layer.shared.held_out import held_out_windows
-from experiments.one_layer.shared.lengths import lengths, shorter_losses
-from experiments.one_layer.shared.text_dataset import dataset
 
 
-def train_family(spec: FamilySpec, key: jax.Array, lab: Lab) -> Record:
+@dataclass(frozen=True)
+class FamilySpec:
+    """One recipe for every model, but for the rate, which each depth has at its own best.
+
+    Attributes:
+        task: Which text.
+        model: The attention-only family; its ``n_layers`` is the deepest, all below are trained.
+        full: A pre-LN transformer with MLPs beside them.
+        optim: Optimizer; its steps are those of the longest training.
+        depth_rates: Peak rate of each depth over that of ``optim``, no layers first. Deeper models
+            take the last.
+        batch: Windows a step.
+        seeds: Members of each model, each with its own initialisation and data.
+        halvings: How many shorter trainings of the attention-only models there are, each half as
+            long as the one before, with a schedule of its own.
+        halving_seeds: Members of a shorter training: the first ones, which begin as in the longest.
+        full_learning_rate: Peak rate of the full transformer; all else is as ``optim`` says.
+        full_seeds: Members of the full transformer; 0 leaves it out.
+        measure_every: Steps between two measurements.
+        windows: Windows of held-out text for the curves; four times as many for the last losses.
+        sample_tokens: Length of the samples of text.
+        prompt: What every sample begins with, after the boundary.
+    """
+
+    task: TextSpec = field(default_factory=TextSpec)
+    model: TransformerSpec = field(default_factory=TransformerSpec)
+    full: TransformerSpec = field(default_factory=TransformerSpec)
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    depth_rates: Annotated[tuple[float, ...], "(0, inf)"] = (1.0,)
+    batch: Positive = 32
+    seeds: Positive = 8
+    halvings: NotNegative = 0
+    halving_seeds: Annotated[int, "[1, seeds]"] = 3
+    full_learning_rate: PositiveNumber = 3e-2
+    full_seeds: Annotated[int, "[0, seeds]"] = 3
+    measure_every: Annotated[int, "divides optim.steps"] = 20
+    windows: Positive = 128
+    sample_tokens: Positive = 60
+    prompt: str = ""
+
+    def __post_init__(self) -> None:
+        shortest = self.optim.steps // 2**self.halvings
+        if self.optim.steps % 2**self.halvings or shortest < self.optim.warmup_steps:
+            raise ValueError(
+                f"halvings={self.halvings} must leave whole steps, at least "
+                f"optim.warmup_steps={self.optim.warmup_steps}: optim.steps={self.optim.steps}"
+            )
+        if not self.depth_rates:
+            raise ValueError("depth_rates=() must hold at least one rate")
+        # A token of the prompt has at least one byte; the last token of a sample is not read.
+        start = self.model.start_token
+        read = len(self.prompt.encode()) + self.sample_tokens + (start is not None)
+        for name, model in (("model", self.model), ("full", self.full)):
+            if model.d_vocab != self.task.d_vocab:
+                raise ValueError(f"{name}.d_vocab={model.d_vocab} must be that of task")
+            if model.n_ctx is None or model.n_ctx < max(8, read):
+                raise ValueError(
+                    f"{name}.n_ctx={model.n_ctx} must be at least {max(8, read)}: it holds the "
+                    f"boundary, the bytes of the prompt and sample_tokens={self.sample_tokens}"
+                )
+        if self.full.start_token != start or (self.full.n_ctx or 0) < (self.model.n_ctx or 0):
+            raise ValueError(
+                f"full.n_ctx={self.full.n_ctx} must be at least model.n_ctx={self.model.n_ctx}, "
+                f"and full.start_token={self.full.start_token} be {start}: both read the same"
+            )
+
+    def models(self) -> Iterator[tuple[str, TransformerSpec]]:
+        """Every model by the name its weights are kept under."""
+        for n_layers in range(self.model.n_layers + 1):
+            yield f"layers-{n_layers}", replace(self.model, n_layers=n_layers)
+        if self.full_seeds:
+            yield "full", self.full
+
+    def lengths(self) -> list[int]:
+        """Steps of the longest training and of the shorter ones, each half of the one before."""
+        return [self.optim.steps // 2**k for k in range(self.halvings + 1)]
+
+
+def train_family(spec: FamilySpec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every model, keep weights on a log-spaced schedule, measure on one held-out text."""
     text = open_text(spec.task)
     length = spec.model.n_ctx or 0
@@ -53,7 +128,7 @@ def train_family(spec: FamilySpec, key: jax.Array, lab: Lab) -> Record:
     )
     exam = behind_start(jax.jit(repeated)(derive(key, "repeats")), spec.model.start_token)
     found, samples, divergences, published = {}, {}, {}, {}
-    for name, sizes in models(spec):
+    for name, sizes in spec.models():
         trained = _train(spec, name, sizes, text, curve, derive(key, name), lab)
         found[name] = _measured(trained, last, exam)
         divergences[name] = trained.divergence
@@ -83,16 +158,8 @@ def train_family(spec: FamilySpec, key: jax.Array, lab: Lab) -> Record:
         # A deeper family has models that another run of a sweep lacks.
         "ragged": ["model"],
     }
-    data = dataset(
-        text,
-        found,
-        counts["train"],
-        np.asarray(last),
-        batch=spec.batch,
-        steps=np.arange(0, spec.optim.steps + 1, spec.measure_every),
-        lengths=lengths(spec.optim.steps, spec.halvings),
-    )
-    return Record(data=data, notes=notes | notes_of_kept(dict(models(spec)), kept, published))
+    data = _dataset(spec, text, found, counts["train"], np.asarray(last))
+    return data.assign_attrs(notes | notes_of_kept(dict(spec.models()), kept, published))
 
 
 def _train(
@@ -166,29 +233,31 @@ def _ends_by_length(
     key: jax.Array,
     lab: Lab,
 ) -> np.ndarray:
-    """Last held-out losses ``[length, seed]``, the longest training first; NaN where diverged."""
+    """Last held-out losses ``[length, seed]``, the longest training first; NaN where diverged.
+
+    Each training has its whole schedule, so that its end can be compared with the ends of the
+    others, which a point inside a training cannot.
+    """
     n = spec.halving_seeds
     if name == "full":
         return np.full((spec.halvings + 1, n), np.nan)
-
-    def begin(steps: int, chunk: int) -> Any:
+    ends = [np.where(longest["alive"], longest["loss_by_position"].mean(axis=1), np.nan)[:n]]
+    for steps in spec.lengths()[1:]:
         optim = replace(_recipe(spec, name, sizes), steps=steps)
-        return _ensemble(spec, sizes, optim, text, n, chunk, key, lab)
-
-    def losses(members: Model) -> np.ndarray:
-        return np.asarray(_by_position(members, windows)).mean(axis=1)
-
-    shorter = shorter_losses(
-        lab,
-        name,
-        lengths(spec.optim.steps, spec.halvings)[1:],
-        begin,
-        partial(model_from_params, spec=sizes),
-        losses,
-        most=spec.measure_every,
-    )
-    last = np.where(longest["alive"], longest["loss_by_position"].mean(axis=1), np.nan)
-    return np.stack([last[:n], *shorter])
+        chunk = chunk_size(steps, most=spec.measure_every)
+        state, train = _ensemble(spec, sizes, optim, text, n, chunk, key, lab)
+        trained = measured_training(
+            lab,
+            f"{name}-of-{steps}",
+            state,
+            train,
+            steps=steps,
+            every=chunk,
+            as_models=partial(model_from_params, spec=sizes),
+        )
+        losses = np.asarray(_by_position(trained.models, windows)).mean(axis=1)
+        ends.append(np.where(trained.alive, losses, np.nan))
+    return np.stack(ends)
 
 
 @jax.jit
@@ -197,13 +266,12 @@ def _by_position(members: Model, windows: Array) -> Array:
 
 
 def _measured(trained: Trained, windows: Array, exam: Array) -> dict[str, np.ndarray]:
-    """Arrays of one model: losses along training and along the text, and scores on repeats."""
+    """Arrays of one model: losses along training and along the text, and on repeats."""
     repeats = each_member(induction_scores, exam)(trained.models)
     return {
         "loss": trained.curves["loss"],
         "loss_by_position": np.asarray(_by_position(trained.models, windows)),
         "repeats_by_position": np.asarray(repeats.loss_by_position),
-        "best_prefix": np.asarray(repeats.prefix.reshape(len(trained.alive), -1).max(1, initial=0)),
         "alive": trained.alive,
     }
 
@@ -211,19 +279,44 @@ def _measured(trained: Trained, windows: Array, exam: Array) -> dict[str, np.nda
 def _sample(spec: FamilySpec, name: str, model: Model, text: Text, key: jax.Array) -> str:
     """The prompt, and its continuation by the first member of a model."""
     writer = LanguageModel(name, 0, spec.optim.steps, model, text.tokenizer)
-    (continuation,) = continuations(
-        writer,
-        read_prompt(writer, spec.prompt),
-        spec.sample_tokens,
-        key=key,
-        sampling=Sampling(temperature=0.8),
-    )
+    prompt = read_prompt(writer, spec.prompt)
+    warm = Sampling(temperature=0.8)
+    (continuation,) = continuations(writer, prompt, spec.sample_tokens, key=key, sampling=warm)
     return spec.prompt + continuation
 
 
-def models(spec: FamilySpec) -> Iterator[tuple[str, TransformerSpec]]:
-    """Every model by the name its weights are kept under."""
-    for n_layers in range(spec.model.n_layers + 1):
-        yield f"layers-{n_layers}", replace(spec.model, n_layers=n_layers)
-    if spec.full_seeds:
-        yield "full", spec.full
+def _dataset(
+    spec: FamilySpec,
+    text: Text,
+    found: dict[str, dict[str, np.ndarray]],
+    counts: np.ndarray,
+    windows: np.ndarray,
+) -> xr.Dataset:
+    """Results of each model, and the losses of the unigram, bigram and trigram tables."""
+
+    def stack(name: str) -> np.ndarray:
+        # Members that a model does not have are NaN, and count as not alive.
+        return stack_named(found.values(), name, 1 if name == "loss" else 0, dtype=float)
+
+    steps = np.arange(0, spec.optim.steps + 1, spec.measure_every)
+    tokens, each = spec.batch * (windows.shape[1] - 1), ("model", "member")
+    ends = np.stack([arrays["length_loss"] for arrays in found.values()])
+    return xr.Dataset(
+        {
+            "loss": (("model", "step", "member"), stack("loss")),
+            "loss_by_position": ((*each, "position"), stack("loss_by_position")),
+            "repeats_by_position": ((*each, "position"), stack("repeats_by_position")),
+            "alive": (each, stack("alive") == 1),
+            "length_loss": (("model", "length", "seed"), ends),
+            "trigram_loss": trigram_loss(text.tokens.train, len(counts), windows),
+        }
+        | table_losses(counts, windows),
+        coords={
+            "model": list(found),
+            "step": steps,
+            "tokens": ("step", steps * tokens),
+            "length": np.array(spec.lengths()) * tokens,
+            "position": np.arange(1, windows.shape[1]),
+            "token": list(token_names(text.tokenizer)),
+        },
+    )

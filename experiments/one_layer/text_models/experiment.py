@@ -3,18 +3,17 @@
 from dataclasses import dataclass
 
 import jax
+import xarray as xr
 
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
-from experiments.one_layer.shared.family_spec import FamilySpec
-from experiments.one_layer.shared.text_family import train_family
+from experiments.one_layer.shared.text_family import FamilySpec, train_family
 
 
 @dataclass(frozen=True)
 class Spec(FamilySpec):
-    """As `kit.family_spec.FamilySpec`; the text is Python source and documentation."""
+    """As `FamilySpec`; the text is Python source and documentation."""
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every model, keep weights on a log-spaced schedule, measure on one held-out text."""
     return train_family(spec, key, lab)

@@ -7,6 +7,7 @@ measured. Composition and OV eigenvalue scores of untrained models are the nulls
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -17,19 +18,17 @@ from jaxtyping import Array, DTypeLike
 from circuitax.circuits.weights.composition import KINDS, composition_scores
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import copying_score
+from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_at_least, require_equal, require_in
 from circuitax.kit.members import one_by_one
-from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
-from circuitax.records.record import Record
-from experiments.paths.circuit_identities.readings import (
+from experiments.paths.circuit_identities.identities import (
     of_paths,
     of_scores,
     of_single_precision,
@@ -46,37 +45,26 @@ class Spec:
 
     Attributes:
         model: Sizes; layers, norm and positions are set by each arm.
-        max_depth: Depths 0 to this many layers, from 2 to 5.
+        max_depth: Depths 0 to this many layers, from 2 on.
         score_heads: Heads in each layer of the model whose scores are taken apart.
         random: Freshly initialised model for the nulls; two layers.
         seeds: Models of each kind, each with its own weights and text.
     """
 
     model: TransformerSpec = field(default_factory=TransformerSpec)
-    max_depth: int = 4
-    score_heads: int = 12
+    max_depth: Annotated[int, "[2, 5]"] = 4
+    score_heads: Positive = 12
     random: TransformerSpec = field(default_factory=TransformerSpec)
-    seeds: int = 8
+    seeds: Positive = 8
 
     def __post_init__(self) -> None:
-        require_in(self, "[2, 5]", "max_depth")
-        require_at_least(self, 1, "seeds", "score_heads")
-        require_equal(self, False, "model.biases", why="paths are compared bare")
-        require_equal(self, None, "model.d_mlp", why="paths are compared bare")
-        require_at_least(self, 1, "model.n_ctx", why="it is the length of the texts")
-        require_equal(self, 2, "random.n_layers")
-        width = self.score_heads * self.model.head_width
-        require_memory(self, 4 * width**2, "score_heads", "model.d_model")
-        require_arrays(
-            self,
-            "model.n_ctx model.d_vocab",
-            "model.n_heads model.n_ctx model.n_ctx",
-            "random.n_ctx random.d_vocab",
-            "random.n_heads random.n_ctx random.n_ctx",
-        )
+        if self.model.biases or self.model.d_mlp is not None or not self.model.n_ctx:
+            raise ValueError(f"model={self.model} must have n_ctx, no biases and no d_mlp")
+        if self.random.n_layers != 2:
+            raise ValueError(f"random.n_layers={self.random.n_layers} must be 2")
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Errors of every identity on random models, and scores of random models of real width.
 
     Models are drawn and taken apart into paths, score terms and spectra; what these add up to is
@@ -107,7 +95,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             of_scores, model, derive(key, f"scores, {positions.value}"), spec.seeds, double
         )
     random = _random_models(spec, derive(key, "random"))
-    data = xr.Dataset(
+    notes = {"score_heads": spec.score_heads, "random_d_head": spec.random.head_width}
+    return xr.Dataset(
         {
             "path_error": (
                 ("arm", "check", "member"),
@@ -129,9 +118,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "positions": list(scores),
             "kind": list(KINDS),
         },
+        attrs=notes,
     )
-    notes = {"score_heads": spec.score_heads, "random_d_head": spec.random.head_width}
-    return Record(data=data, notes=notes)
 
 
 def arms(spec: Spec) -> Iterator[tuple[str, TransformerSpec]]:

@@ -1,126 +1,143 @@
-"""Identities of every attention-only model, each as its greatest relative error."""
+"""Identities and random models: greatest errors, moments of scores, and the figures."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
-from scipy.optimize import linear_sum_assignment
+import xarray as xr
+from matplotlib.figure import Figure
 
-from circuitax.circuits.attention.score_terms import score_terms
-from circuitax.circuits.interventions.identities import ablation_error
-from circuitax.circuits.paths.expansion import expand, head_term
-from circuitax.circuits.paths.frozen import FrozenModel, frozen_model, head_writes
-from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.paths.read_out import logits_of
-from circuitax.circuits.weights.heads import token_ov
-from circuitax.kernel import kron_matrix
-from circuitax.kernel.attention import attention_pattern, causal_mask
-from circuitax.kernel.chain import chain_of, diagonal
-from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import freeze
-from circuitax.kernel.model import Model
-from circuitax.kernel.run import Run
-from circuitax.kernel.spectrum import cyclic, eigenvalues, norm
-from circuitax.kernel.spectrum import trace as trace_of
+from circuitax.figures.marks import reference_line, tilted_labels
+from circuitax.figures.palette import BLACK, BLUE, COLOURS, KIND_COLOURS
+from circuitax.figures.style import letter_panels, new_figure
+from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 
-
-def of_paths(run: Run) -> dict[str, Float[Array, ""]]:
-    """Errors of the path expansion of one run, patterns and norm scales frozen.
-
-    The model must have no biases: the direct path is compared with ``W_E W_U`` alone.
-    """
-    logits, frozen = run.logits, frozen_model(run)
-    size = jnp.abs(logits).max()
-    orders = logits_of(order_streams(frozen), frozen.read_out)
-    direct = logits_of(run.model.W_E[run.tokens], frozen.read_out)
-    runs = _repeated_runs(run, frozen)
-    wrong = {
-        "paths": expand(run).remainder,
-        "orders": orders.sum(axis=0) - logits,
-        "direct": orders[0] - direct,
-        "runs": runs - jnp.cumsum(orders, axis=0),
-        "ablation": ablation_error(run),
-        "kronecker": _kronecker_error(frozen),
-    }
-    return {name: jnp.abs(error).max(initial=0) / size for name, error in wrong.items()}
+LABELS = {
+    "paths": "paths sum to logits",
+    "orders": "orders sum to logits",
+    "direct": "order 0 is $W_E W_U$",
+    "runs": "repeated runs are orders",
+    "kronecker": "Kronecker matrix is $A\\,x\\,W$",
+    "ablation": "ablation removes its paths",
+}
+LOOKS = list(zip(COLOURS, "os^vDP", strict=True))
+FLOOR = 1e-17  # where an error of exactly 0 is drawn
 
 
-def of_single_precision(run: Run) -> dict[str, Float[Array, ""]]:
-    """The error of the path sum alone."""
-    return {"paths": jnp.abs(expand(run).remainder).max() / jnp.abs(run.logits).max()}
+def path_error(data: xr.Dataset, check: str) -> Sample:
+    """Greatest relative error of an identity of paths, over depths and models."""
+    _require_float64(data)
+    return exactly(data.path_error.sel(check=check).max(), data.sizes["member"])
 
 
-def of_scores(run: Run) -> dict[str, Array]:
-    """Scores of the heads of layer 1 as sums over sources of query and key, and their number."""
-    heads = jnp.arange(run.model.n_heads)
-    found = jax.vmap(lambda head: score_terms(run, 1, head))(heads)
-    scores = found.terms.sum(axis=(1, 2))
-    places = jnp.arange(run.tokens.shape[0])
-    # The forward pass has its own scores; its patterns are what they must give.
-    pattern = attention_pattern(scores, causal_mask(places, places, run.model.spec.causal))
-    errors = jnp.stack(
-        [
-            jnp.abs(found.remainder).max() / jnp.abs(scores).max(),
-            jnp.abs(pattern - run.trace.patterns[1]).max(),
-        ]
+def path_error_float32(data: xr.Dataset) -> Sample:
+    """The same for the sum of paths of two layers in single precision."""
+    return exactly(data.path_error_float32.max(), data.sizes["member"])
+
+
+def score_error(data: xr.Dataset) -> Sample:
+    """Greatest error of scores as sums of terms by source, and of the patterns that they give."""
+    _require_float64(data)
+    return exactly(data.score_error.max(), data.sizes["member"])
+
+
+def spectral_error(data: xr.Dataset, check: str) -> Sample:
+    """Greatest relative error of a low-rank spectrum against the dense circuit."""
+    _require_float64(data)
+    return exactly(data.spectral_error.sel(check_spectral=check).max(), data.sizes["member"])
+
+
+def least_change(data: xr.Dataset) -> Sample:
+    """Least relative change of a Frobenius norm under a cyclic shift of its factors."""
+    shifted = data.spectral_error.sel(check_spectral="cycled")
+    return exactly(shifted.min(), data.sizes["member"])
+
+
+def composition_centre(data: xr.Dataset) -> Sample:
+    """Mean score over pairs times ``sqrt(d_model)``, of the kind that is farthest from 1."""
+    ratio = data.random_composition.mean(["writer", "reader"]) * np.sqrt(float(data.random_d_model))
+    kind = abs(ratio.mean("member") - 1).argmax("kind")
+    return mean_of(ratio.isel(kind=kind).values)
+
+
+def copying(data: xr.Dataset) -> Sample:
+    """Mean OV eigenvalue score over the heads of a model."""
+    return mean_of(data.random_copying.mean("head").values)
+
+
+def _require_float64(data: xr.Dataset) -> None:
+    if not bool(data.float64):
+        raise NotRun("needs dtype=float64, which is the experiment's own default")
+
+
+def closing(data: xr.Dataset) -> Figure:
+    """Greatest relative error over seeds: of paths by depth, of scores and spectra beside them."""
+    figure, axes = new_figure(1, 2, height=2.9, width_ratios=(1.7, 1), sharey=True)
+    by_depth, others = axes[0]
+    worst = data.path_error.max("member")
+    shift = np.linspace(-0.25, 0.25, worst.sizes["check"])
+    for (name, label), (colour, marker), dx in zip(LABELS.items(), LOOKS, shift, strict=True):
+        error = np.maximum(worst.sel(check=name).values, FLOOR)
+        by_depth.plot(
+            np.arange(len(error)) + dx, error, marker, color=colour, markersize=4, label=label
+        )
+    arms = [str(arm).replace(" layers", "").replace(", ", ",\n") for arm in data.arm.values]
+    by_depth.set(
+        yscale="log",
+        ylim=(FLOOR / 8, 1e-9),
+        xticks=range(len(arms)),
+        xticklabels=arms,
+        xlabel="layers",
+        ylabel="greatest relative error (float64)",
     )
-    count = found.terms.shape[1] * found.terms.shape[2]
-    return {"scores": errors.max(), "count": jnp.asarray(count)}
-
-
-def of_spectra(model: Model) -> dict[str, np.ndarray]:
-    """Low-rank eigenvalues, traces and norms of one model's OV circuits against dense matrices."""
-    chain = token_ov(model, centred=False)
-    heads = model.blocks.attention
-    W_V, W_O = np.asarray(heads.W_V), np.asarray(heads.W_O)
-    dense = np.asarray(model.W_E) @ W_V @ W_O @ np.asarray(model.W_U)
-    sizes = np.linalg.norm(dense, axis=(-2, -1))
-    small = np.asarray(eigenvalues(cyclic(chain)))
-    distances = [
-        _spectra_apart(small[at], np.linalg.eigvals(dense[at])) / np.abs(small[at]).max()
-        for at in np.ndindex(*sizes.shape)
-    ]
-    own = np.trace(dense, axis1=-2, axis2=-1)
-    shifted = chain_of(*chain.factors[2:], *chain.factors[:2])
-    errors = {
-        "eigenvalues": np.array(distances),
-        "trace": np.stack([np.asarray(trace_of(chain)), np.asarray(diagonal(chain).sum(-1))]) - own,
-        "norm": np.asarray(norm(chain)) - sizes,
+    reference_line(by_depth, y=1e-12, label="tolerance")
+    by_depth.annotate(
+        "exactly 0",
+        (0, FLOOR),
+        (0, -3),
+        textcoords="offset points",
+        ha="center",
+        va="top",
+        fontsize=6,
+    )
+    by_depth.legend(loc="upper left", ncols=2)
+    spectral = data.spectral_error.max("member")
+    without, positions = (int(n) for n in data.score_count.max("member").values)
+    rows = {
+        f"{without} score terms": float(data.score_error.sel(positions="none").max()),
+        f"{positions}, with positions": float(data.score_error.sel(positions="shortformer").max()),
+        "eigenvalues": float(spectral.sel(check_spectral="eigenvalues")),
+        "trace": float(spectral.sel(check_spectral="trace")),
+        "norm": float(spectral.sel(check_spectral="norm")),
     }
-    wrong = {
-        name: np.abs(error if name == "eigenvalues" else error / sizes).max()
-        for name, error in errors.items()
-    }
-    return wrong | {"cycled": np.abs(np.asarray(norm(shifted)) / sizes - 1).min()}
+    lines = [1e-12, 1e-12, 1e-10, 1e-10, 1e-10]
+    for x, (value, line) in enumerate(zip(rows.values(), lines, strict=True)):
+        others.plot(x, max(value, FLOOR), "o", color=BLUE, markersize=4)
+        others.plot([x - 0.4, x + 0.4], [line, line], color=BLACK, linewidth=0.8, linestyle=":")
+    tilted_labels(others, list(rows))
+    others.set_xlim(-0.6, len(rows) - 0.4)
+    letter_panels(axes[0])
+    return figure
 
 
-def _repeated_runs(run: Run, frozen: FrozenModel) -> Float[Array, "order n_ctx d_vocab"]:
-    """The paper's algorithm: each run adds the heads' outputs of the run before."""
-    n_layers, n_heads = run.trace.patterns.shape[:2]
-    saved = jnp.zeros((n_layers, n_heads, *frozen.tokens.shape), frozen.tokens.dtype)
-    off = jnp.zeros((n_layers, n_heads, run.tokens.shape[0]), frozen.tokens.dtype)
-    logits = []
-    for _ in range(n_layers + 1):
-        edit = freeze(run.trace)._replace(head_keep=off, head_add=saved)
-        found, trace = forward(run.model, run.tokens, edit)
-        logits.append(found)
-        written = [head_writes(frozen, layer, trace.streams[layer]) for layer in range(n_layers)]
-        saved = jnp.stack(written) if written else saved
-    return jnp.stack(logits)
-
-
-def _kronecker_error(frozen: FrozenModel) -> Array:
-    """A head as one dense matrix on the whole stream, against ``A x W``."""
-    x = frozen.tokens
-    if not frozen.A.shape[0]:
-        return jnp.zeros_like(x)
-    term = head_term(frozen, 0, 0)
-    by_hand = frozen.A[0, 0] @ x @ frozen.W_V[0, 0] @ frozen.W_O[0, 0]
-    return (kron_matrix.materialise(term) @ x.ravel()).reshape(x.shape) - by_hand
-
-
-def _spectra_apart(small: np.ndarray, dense: np.ndarray) -> float:
-    """Greatest distance in the best pairing of two spectra, the smaller filled up with zeros."""
-    padded = np.concatenate([small, np.zeros(len(dense) - len(small))])
-    cost = np.abs(padded[:, None] - dense[None, :])
-    return float(cost[linear_sum_assignment(cost)].max())
+def nulls(data: xr.Dataset) -> Figure:
+    """Histograms over all pairs and heads of all seeds."""
+    figure, axes = new_figure(1, 2, height=2.4)
+    composing, copying = axes[0]
+    root = np.sqrt(float(data.random_d_model))
+    scores = data.random_composition * root
+    bins = np.linspace(float(scores.min()), float(scores.max()), 41)
+    for kind, colour in zip(data.kind.values, KIND_COLOURS, strict=True):
+        composing.hist(
+            scores.sel(kind=kind).values.ravel(),
+            bins,
+            histtype="step",
+            color=colour,
+            label=f"{kind}, {scores.sel(kind=kind).size} pairs",
+        )
+    reference_line(composing, x=1)
+    composing.set(xlabel=r"composition score $\times\,\sqrt{d_{model}}$", ylabel="pairs")
+    composing.legend()
+    values = data.random_copying.values.ravel()
+    copying.hist(values, 24, color=BLUE, alpha=0.8)
+    reference_line(copying, x=0)
+    copying.set(xlabel="OV eigenvalue score", ylabel=f"heads, of {values.size}")
+    letter_panels(axes[0])
+    return figure

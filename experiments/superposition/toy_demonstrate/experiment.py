@@ -6,7 +6,7 @@ notebook, whose importance falls from 1 to 1/100. The smallest model's exact opt
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +14,16 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Key
 
+from circuitax.config.ranges import NotNegative, Positive
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
-from circuitax.kit.checks import require_at_least, require_divides, require_in
 from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
-from circuitax.superposition.geometry.geometry import interference_root, interference_sq
+from circuitax.superposition.geometry.geometry import interference_sq
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.loss.exact_losses import exact_losses
 from circuitax.superposition.loss.linear_loss import linear_loss
@@ -40,55 +38,38 @@ class Spec:
     """Three models over sparsity.
 
     Attributes:
-        small: n and m of the paper's model, whose exact optimum is found; each at least 1.
+        small: n and m of the paper's model, whose exact optimum is found.
         scaled: n and m of its enlarged copy.
         notebook: n and m of the official notebook's model.
-        density: Densities of the paper's figures, each in (0, 1].
-        notebook_density: Densities of the 100 / 20 model, each in (0, 1].
-        seeds: Independent initialisations and data streams, at least 1; the same in every cell.
-        batch_size: Fresh samples a step of the small model, at least 1; at density 0.001 a feature
-            is on in one sample of a thousand.
-        large_batch_size: Fresh samples a step of the two larger models, at least 1.
+        density: Densities of the paper's figures.
+        notebook_density: Densities of the 100 / 20 model.
+        seeds: Independent initialisations and data streams, the same in every cell.
+        batch_size: Fresh samples a step of the small model; at density 0.001 a feature is on in one
+            sample of a thousand.
+        large_batch_size: Fresh samples a step of the two larger models.
         optim: Of the official notebook except rate and schedule.
-        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
-        restarts: Random starts of the exact optimum, beside the best trained networks; 0 or more.
+        chunk: Steps between two checkpoints.
+        restarts: Random starts of the exact optimum, beside the best trained networks.
         climbs: Times that the optimum of every density is climbed from by swaps and drops of
-            features, after it was started from those of all densities; 0 or more.
+            features, after it was started from those of all densities.
     """
 
-    small: tuple[int, int] = (20, 5)
-    scaled: tuple[int, int] = (80, 20)
-    notebook: tuple[int, int] = (100, 20)
-    density: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+    small: tuple[Positive, Positive] = (20, 5)
+    scaled: tuple[Positive, Positive] = (80, 20)
+    notebook: tuple[Positive, Positive] = (100, 20)
+    density: Annotated[tuple[float, ...], "(0, 1]"] = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
     # Four of the notebook's twenty densities, 20^-linspace(0, 1, 20).
-    notebook_density: tuple[float, ...] = (1.0, 0.5322, 0.2066, 0.05855)
-    seeds: int = 8
-    batch_size: int = 512
-    large_batch_size: int = 256
+    notebook_density: Annotated[tuple[float, ...], "(0, 1]"] = (1.0, 0.5322, 0.2066, 0.05855)
+    seeds: Positive = 8
+    batch_size: Positive = 512
+    large_batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 100
-    restarts: int = 0
-    climbs: int = 0
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "small", "scaled", "notebook")
-        require_at_least(self, 1, "seeds", "batch_size", "large_batch_size", "chunk")
-        require_at_least(self, 0, "restarts", "climbs")
-        require_in(self, "(0, 1]", "density", "notebook_density")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(
-            self,
-            "3 seeds density small",
-            "3 seeds density scaled",
-            "3 seeds notebook_density notebook",
-            "seeds density batch_size small",
-            "seeds density large_batch_size scaled",
-            "seeds notebook_density large_batch_size notebook",
-            "4 restarts density small",
-        )
+    chunk: Annotated[int, "divides optim.steps"] = 100
+    restarts: NotNegative = 0
+    climbs: NotNegative = 0
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train all models; then improve the best small ones on the exact loss."""
     cells = _cells(spec.density, 0.7 ** np.arange(spec.small[0]))
     arrays: dict[str, Any] = {}
@@ -123,12 +104,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         ),
         "scaled_norm": _norms("scaled", "density", scaled, spec),
         "notebook_norm": _norms("notebook", "notebook_density", notebook, spec),
-        "notebook_interference": (
-            ("seed", "notebook_density", "notebook_feature"),
-            np.asarray(each_member(interference_root)(notebook.models.W)).reshape(
-                spec.seeds, -1, spec.notebook[0]
-            ),
-        ),
         "scaled_alive": (("seed", "density"), scaled.alive.reshape(spec.seeds, -1)),
         "notebook_alive": (("seed", "notebook_density"), notebook.alive.reshape(spec.seeds, -1)),
     }
@@ -152,7 +127,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         },
         "optimum": "starts: the best trained network of every density, and random ones; climbs",
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _cells(density: tuple[float, ...], importance: np.ndarray) -> ToyHyper:

@@ -5,23 +5,21 @@ notebook: the denser the features, the fewer of them a network keeps.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.config.ranges import NotNegative, Positive
 from circuitax.data.sparse import SparseTask
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
-from circuitax.kit.checks import require_at_least, require_divides
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
-from circuitax.records.record import Record
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.loss.exact_losses import exact_losses
 from circuitax.superposition.optimum.crossover import branch_losses
@@ -46,38 +44,25 @@ class Spec:
         task: Sparsities and importances, each a vmapped axis.
         optim: Of the official notebook: AdamW, rate 1e-3, decay 0.01, 10,000 steps.
         convention: Mean over features in the notebook, sum in the paper.
-        seeds: Independent initialisations and data streams, at least 1; the same in every cell, so
-            that cells are compared in pairs.
-        chunk: Steps between two checkpoints of the progress, a divisor of ``optim.steps``.
+        seeds: Independent initialisations and data streams, the same in every cell, so that cells
+            are compared in pairs.
+        chunk: Steps between two checkpoints of the progress.
         restarts: Random starts of the exact optimum in each cell; 0 leaves the optimum out, which
             is most of the time of a small run with many features.
-        crossover_points: Densities at which digons and pentagon are followed, at least 2.
+        crossover_points: Densities at which digons and pentagon are followed.
     """
 
     model: ToySpec = field(default_factory=ToySpec)
     task: SparseTask = field(default_factory=SparseTask)
     optim: OptimSpec = field(default_factory=OptimSpec)
     convention: Convention = Convention.mean
-    seeds: int = 10
-    chunk: int = 500
-    restarts: int = 24
-    crossover_points: int = 21
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "seeds", "chunk")
-        require_at_least(self, 0, "restarts")
-        require_at_least(self, 2, "crossover_points")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(
-            self,
-            "3 seeds task.sparsity task.importance_base model.n_features model.n_hidden",
-            "seeds task.sparsity task.importance_base task.batch_size model.n_features",
-            "4 restarts task.sparsity task.importance_base model.n_features model.n_hidden",
-            "600 crossover_points",
-        )
+    seeds: Positive = 10
+    chunk: Annotated[int, "divides optim.steps"] = 500
+    restarts: NotNegative = 24
+    crossover_points: Annotated[int, "[2, inf)"] = 21
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every (seed, importance, sparsity) at once; then find the optimum of each cell."""
     n, m = spec.model.n_features, spec.model.n_hidden
     cells = (len(spec.task.importance_base), len(spec.task.sparsity))
@@ -139,7 +124,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "weight_decay": spec.optim.weight_decay,
         "init_std": spec.model.weight_std(n, m),
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _cells(spec: Spec) -> ToyHyper:

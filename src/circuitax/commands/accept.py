@@ -41,7 +41,7 @@ COMMAND = Command(
     """\
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes from all accepted runs the gallery
-(results/README.md, and a page for each chapter in results/gallery/) and the claims
+(results/README.md, and a page for each chapter in results/gallery/) and the ledger
 (results/CLAIMS.md, and a page for each paper in results/claims/). Logs, long tables (their numbers
 are in data.nc) and weights stay behind, but for the weights of one member of each model where an
 experiment keeps them for this. A damaged run is refused, and so is one made from changed sources.
@@ -144,7 +144,7 @@ def _left_behind(folder: str, names: list[str]) -> set[str]:
 
 def accepted_runs(entries: dict[str, ExperimentEntry]) -> dict[str, Path]:
     """The accepted run of each experiment that has one, cheap experiments first."""
-    names = sorted(entries, key=lambda name: (entries[name].budget_seconds, name))
+    names = sorted(entries, key=lambda name: (entries[name].seconds("quick") or 0.0, name))
     folders = {name: results_folder() / name / ACCEPTED for name in names}
     return {name: run for name, run in folders.items() if (run / PROVENANCE).is_file()}
 

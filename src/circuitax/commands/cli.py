@@ -1,4 +1,4 @@
-"""Commands: their words and options, declared once and read by argparse, and one line for a mistake."""
+"""Commands: words and options declared once and read by argparse; one line for a mistake."""
 
 import argparse
 import gc
@@ -129,7 +129,7 @@ def _kind(option: Option) -> Callable[[str], Any]:
 
 
 def guarded(act: Callable[[], int]) -> int:
-    """The exit status of a command; a person's mistake or an error of the disk is one line and 2."""
+    """Exit status of a command; a person's mistake or an error of the disk is one line and 2."""
     try:
         return act()
     except ValueError as error:

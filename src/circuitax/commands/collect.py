@@ -9,7 +9,7 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from circuitax.commands.cli import Command, Option, wanted
-from circuitax.config.catalogue import OF_SWEEPS, ExperimentEntry, discover
+from circuitax.config.catalogue import ExperimentEntry, discover
 from circuitax.config.spec import SCALES
 from circuitax.display.tables import counted
 from circuitax.lab.drawing import draw_figures
@@ -21,7 +21,7 @@ from circuitax.lab.runs import (
     provenance,
     results_folder,
     run_folder,
-    scalars,
+    settled_rows,
     shown,
     spec_fields,
     sweeps_of,
@@ -89,7 +89,7 @@ def main(options: dict[str, Any]) -> int:
         if record.notes[key]:
             print(f"{key.replace('_', ' ')}: {missing_text(record.notes[key])}")
     try:
-        for path in draw_figures(folder, entries[name], OF_SWEEPS):
+        for path in draw_figures(folder, entries[name], of_sweep=True):
             print(shown(path))
     except Exception as error:  # the data are kept
         print(f"error: figures failed: {in_one_line(error)}", file=sys.stderr)
@@ -202,12 +202,11 @@ def _planned(overrides: list[str]) -> dict[str, Any]:
 
 
 def _measured(run: WholeRun, record: Record) -> dict[str, Any]:
+    """Every quantity behind the rows of a run, with its interval and n."""
     columns: dict[str, Any] = {}
-    for name, estimate in scalars(run).items():
-        columns |= {
-            name: estimate.value,
-            f"{name}_low": estimate.low,
-            f"{name}_high": estimate.high,
-        }
-        columns[f"{name}_n"] = estimate.n
+    for each in (each for settled in settled_rows(run) for each in settled.quantities):
+        if (x := each.estimate) is not None:
+            name = each.quantity.id
+            ends = {f"{name}_low": x.low, f"{name}_high": x.high, f"{name}_n": x.n}
+            columns |= {name: x.value, **ends}
     return {key: value for key, value in columns.items() if key not in record.data.variables}

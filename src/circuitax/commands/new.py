@@ -16,7 +16,7 @@ COMMAND = Command(
     "new",
     """\
 Writes an experiment that runs at once, to be changed into yours: the folder NAME with
-experiment.py, claims.py, measures.py and figure.py, its configuration, and a test. They go into
+experiment.py, readings.py and claims.toml, its configuration, and a test. They go into
 this checkout (experiments/, conf/experiment/, tests/experiments/), or all three below a folder.
 """,
     ("NAME",),
@@ -73,7 +73,7 @@ def new_experiment(name: str, folder: Path | None = None, chapter: str = "") -> 
     tests = root / "tests" / "experiments" / chapter if folder is None else folder / "tests"
     conf = (root if folder is None else folder) / "conf" / "experiment"
     texts = {
-        **{experiments / name / f"{part}.py": _template(f"{part}.py") for part in _PARTS},
+        **{experiments / name / part: _template(part) for part in _PARTS},
         conf / f"{name}.yaml": _template("experiment.yaml"),
         tests / f"test_{name}.py": _template("test.py"),
     }
@@ -90,7 +90,7 @@ def new_experiment(name: str, folder: Path | None = None, chapter: str = "") -> 
     return list(texts)
 
 
-_PARTS = ("__init__", "experiment", "claims", "measures", "figure")
+_PARTS = ("experiment.py", "readings.py", "claims.toml")
 
 
 def _template(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,7 @@ from typing import Any
 from circuitax.commands.cli import YES_NO, Command, Option, n_jobs, wanted
 from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
 from circuitax.config.spec import SCALES
-from circuitax.lab.here import held_against, in_words
-from circuitax.lab.pages import PAGES, pages_key, write_pages
+from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import (
     COMPILING,
     DRAWING,
@@ -22,26 +21,26 @@ from circuitax.lab.runs import (
     provenance,
     results_folder,
     run_folder,
+    settled_rows,
     shown,
     times_of,
     whole,
     work_folder,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.records.agreement import counts_here
-from circuitax.records.store import write_json, write_text
+from circuitax.records.agreement import Here, hold_against, in_words
+from circuitax.records.store import write_json
 
 COMMAND = Command(
     "reproduce",
     """\
-First writes the gallery, the claims page and the report in results/latest/ from the accepted runs,
+First writes the gallery, the ledger and the report in results/latest/ from the accepted runs,
 without computing, and says which file to open. Then runs every experiment, first those with most
-published statements for their expected time, reuses what is finished and resumes what was stopped,
-and after each writes beside every claim what was measured here, and one word: agrees, differs,
-other settings, not repeated. Runs of experiments that were reproduced before and are not named now
-stay on the pages; damaged ones are named and left out. At the end it says how long each took, with
-compiling, computing and drawing apart, how many claims have each word, and by how much those that
-differ do.
+published results for their expected time, reuses what is finished and resumes what was stopped, and
+after each writes beside every result what was measured here. Runs of experiments that were
+reproduced before and are not named now stay on the pages; damaged ones are named and left out. At
+the end it says how long each took, with compiling, computing and drawing apart, and how many
+quantities agree with the accepted ones.
 """,
     options=(
         Option("only", "a,b", "experiments, and what they read; all of them by default"),
@@ -59,9 +58,9 @@ differ do.
     ),
 )
 TYPED = "python -m experiments.reproduce"
+UNKNOWN_SECONDS = 600.0  # of an experiment that states none
 TOLERATED = 1.5  # times its expected time, beyond which a run is said to be slow
-# In results/latest/: the runs made here that its pages show, and what the pages were made from.
-RUNS, MADE = "runs.json", "made.txt"
+RUNS = "runs.json"  # in results/latest/: the runs made here that its pages show
 
 
 @COMMAND.entry
@@ -73,7 +72,7 @@ def main(options: dict[str, Any]) -> int:
     names = most_first(asked, entries)
     scale = options["scale"]
     print("writing the pages of what is accepted", flush=True)
-    pages = _Pages(entries, results_folder() / "latest", scale)
+    pages = _Pages(entries, results_folder() / "latest")
     print(pages.write(), flush=True)
     # Planning imports JAX, which the pages need not wait for.
     from circuitax.commands.launch import Ended, in_order, log_of
@@ -99,14 +98,14 @@ def main(options: dict[str, Any]) -> int:
             ended.append(item)
             if item.status == 0:
                 pages.write({item.name: folder[item.name]})
-            word = pages.words(item.name) if item.status == 0 else ""
+            word = pages.agreement([item.name]) if item.status == 0 else ""
             how = f"[{len(ended)}/{len(left)}] {item.name} {_word(item.status)}"
             print(f"{how}, {item.seconds:.0f} s{word}", flush=True)
             if item.status and logs:
                 print(f"    {_last_line(log_of(item.name, logs))}", flush=True)
     _report(ended, entries, scale if jobs == 1 else "", folder)
-    for text in pages.compared([*there, *(item.name for item in ended if item.status == 0)]):
-        print(text)
+    done = [*there, *(item.name for item in ended if item.status == 0)]
+    print(f"{len(done)} experiments{pages.agreement(done)}")
     print(pages.places, flush=True)
     if stop.number is not None:
         print(f"stopped after {len(there) + len(ended)} of {len(names)}; the same command resumes")
@@ -124,7 +123,7 @@ def most_first(names: list[str], entries: dict[str, ExperimentEntry]) -> list[st
     What an experiment requires, and is not there before it, counts with it.
     """
     published = {
-        name: sum(claim.origin == "published" for claim in entries[name].load_claims())
+        name: sum(row.published for row in entries[name].table.rows)
         for name in dict.fromkeys(item for name in names for item in upstream_order(name, entries))
     }
     ordered: list[str] = []
@@ -133,7 +132,7 @@ def most_first(names: list[str], entries: dict[str, ExperimentEntry]) -> list[st
         return [item for item in upstream_order(name, entries) if item not in ordered]
 
     def rank(name: str) -> tuple[float, float, str]:
-        seconds = float(sum(entries[item].budget_seconds for item in new(name)))
+        seconds = sum(entries[item].seconds("quick") or UNKNOWN_SECONDS for item in new(name))
         return -sum(published[item] for item in new(name)) / seconds, seconds, name
 
     while waiting := [name for name in names if name not in ordered]:
@@ -142,13 +141,12 @@ def most_first(names: list[str], entries: dict[str, ExperimentEntry]) -> list[st
 
 
 class _Pages:
-    """The pages: accepted runs, and the numbers of this machine beside their claims."""
+    """The pages: accepted runs, and the numbers of this machine beside their rows."""
 
-    def __init__(self, entries: dict[str, ExperimentEntry], latest: Path, scale: str) -> None:
+    def __init__(self, entries: dict[str, ExperimentEntry], latest: Path) -> None:
         self.left_out: set[str] = set()
         self.places = ""
         self._entries, self._latest = entries, latest
-        self._command = f"{TYPED} scale={scale} only="
         self._accepted: dict[str, WholeRun] = {}
         self._here: dict[str, WholeRun] = {}
         for name in sorted(entries):
@@ -165,44 +163,32 @@ class _Pages:
         for name, run in (ended or {}).items():
             self._add(self._here, name, run)
         runs = {**self._here, **self._accepted}
-        ordered = {name: runs[name] for name in sorted(runs)}
-        found = held_against(self._accepted, self._here, self._command) if self._here else {}
-        key, made = pages_key(ordered, self._here, found), self._latest / MADE
-        pages = [self._latest / name for name in PAGES]
-        current = made.is_file() and made.read_text(encoding="utf-8") == key
-        if not current or not all(page.is_file() for page in pages):
-            made.unlink(missing_ok=True)
-            write_pages(self._latest, ordered, self._entries, TYPED, self._here, found)
-            write_json(self._latest / RUNS, {name: run.name for name, run in self._here.items()})
-            write_text(made, key)
+        ordered = {name: runs[name] for name in self._entries if name in runs}
+        pages = write_pages(self._latest, ordered, self._entries, TYPED, self._here)
+        write_json(self._latest / RUNS, {name: run.name for name, run in self._here.items()})
         gallery, claims, report = map(shown, pages)
-        self.places = f"gallery: {gallery}\nclaims:  {claims}\nreport:  {report}"
+        self.places = f"gallery: {gallery}\nledger:  {claims}\nreport:  {report}"
         return (
             f"open {report}: the accepted runs of {len(self._accepted)} experiments; what is "
             "computed here is written beside them"
         )
 
-    def words(self, name: str) -> str:
-        """Counts of one experiment's claims by their outcome here, behind a colon."""
-        if name not in self._here or name not in self._accepted:
-            return ""
-        accepted, here = {name: self._accepted[name]}, {name: self._here[name]}
-        found = held_against(accepted, here, self._command)
-        return f": {counts_here(found.values())}" if found else ""
-
-    def compared(self, names: Sequence[str]) -> Iterator[str]:
-        """Comparison of the runs of this command with the accepted ones, a line each."""
-        kept = {name: self._accepted[name] for name in names if name in self._accepted}
-        mine = {name: self._here[name] for name in names if name in self._here}
-        yield from in_words(held_against(kept, mine, self._command), kept)
-        if lacking := sorted(set(names) - set(self._accepted)):
-            yield f"not compared, no accepted run: {', '.join(lacking)}"
+    def agreement(self, names: Iterable[str]) -> str:
+        """How far the runs of some experiments agree with the accepted ones, behind a colon."""
+        found: dict[str, Here] = {}
+        published: list[str] = []
+        for name in names:
+            if name in self._accepted and name in self._here:
+                kept = settled_rows(self._accepted[name])
+                found |= hold_against(settled_rows(self._here[name]), kept)
+                published += [settled.row.id for settled in kept if settled.row.published]
+        return f": {in_words(found, published)}" if found else ""
 
     def _add(self, runs: dict[str, WholeRun], name: str, folder: Path) -> None:
         try:
             runs[name] = whole(folder)
             settle_run(folder, self._entries[name])
-        except ValueError as error:  # damaged, or without what its claims read
+        except ValueError as error:  # damaged, or without what its rows read
             runs.pop(name, None)
             self.left_out.add(f"{name}/{folder.name}")
             how = "" if isinstance(error, DamagedRun) else f"{name}/{folder.name}: "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from circuitax.commands.cli import guarded, refuse
+from circuitax.commands.cli import guarded
 from circuitax.config.catalogue import ExperimentEntry, checkout, discover
 from circuitax.cores import one_device_a_core
 from circuitax.records.chapters import CHAPTERS
@@ -75,8 +75,8 @@ def help_text(entries: dict[str, ExperimentEntry]) -> str:
     for chapter, group in groupby(entries.items(), lambda item: item[1].chapter):
         rows.append(f"\n {titles.get(chapter, titles[''])}")
         for name, entry in group:
-            known = entry.budget_seconds < float("inf")
-            seconds = f"{entry.budget_seconds:.0f} s" if known else ""
+            known = entry.seconds("quick")
+            seconds = "" if known is None else f"{known:.0f} s"
             rows.append(f"  {name:{width}} {seconds:>6}  {entry.message}")
     example = next(iter(entries), "NAME")
     return HELP.format(experiments="\n".join(rows).strip("\n") or "  (none)", example=example)
@@ -220,18 +220,17 @@ def _through_hydra(arguments: list[str], task: "Callable[[DictConfig], object]")
 
 
 def _outcome_text(folder: Path) -> str:
-    """Folder of a run, and the verdicts on its claims where they could be settled."""
-    from circuitax.lab.runs import shown, verdicts
-    from circuitax.records.claim_texts import counts_text, verdict_lines
+    """Folder of a run, and the words of its rows where they could be settled."""
+    from circuitax.lab.runs import settled_rows, shown
+    from circuitax.records.ledger import counts_text, row_lines
 
     try:
-        found = verdicts(folder)
+        found = settled_rows(folder)
     except ValueError:
         return shown(folder)
     if not found:
         return shown(folder)
-    counts = counts_text([settled.verdict for settled in found])
-    return "\n  ".join([f"{shown(folder)}; claims: {counts}", *verdict_lines(found)])
+    return "\n  ".join([f"{shown(folder)}; {counts_text(found)}", *row_lines(found)])
 
 
 def _say(text: str) -> None:

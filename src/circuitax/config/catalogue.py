@@ -3,108 +3,80 @@
 import importlib
 import importlib.util
 import os
-import runpy
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, cast
 
 from circuitax.names import nearest
 from circuitax.records import chapters
-
-if TYPE_CHECKING:  # --help does not wait for xarray and Matplotlib
-    from circuitax.figures.spec import FigureSpec
-    from circuitax.records.claims import Claim
-    from circuitax.records.measured import Measured
-    from circuitax.records.nulls import Nulls
-    from circuitax.records.record import Record
+from circuitax.records.table import Table, read_table
 
 # Folders of further experiments, beside the built-in ones: each holds one folder an experiment, and
 # conf/experiment/<name>.yaml.
 VARIABLE = "CIRCUITAX_EXPERIMENTS"
-EXPERIMENT, CLAIMS, MEASURES, FIGURE = "experiment", "claims", "measures", "figure"
-VIEWER = "viewer"
-NOTES = "notes.md"
-DECLARATION = "EXPERIMENT"
-# Names by which figure.py declares its figures.
-DECLARED, OF_SWEEPS = "FIGURES", "SWEEP_FIGURES"
-LAST = 1000  # place of an experiment that names none
+EXPERIMENT, READINGS, TABLE = "experiment", "readings", "claims.toml"
 # What an experiment takes that finds none of what it reads: the start, and figures without data.
 IDLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """Declaration of an experiment: ``EXPERIMENT`` of its folder's ``__init__.py``.
-
-    The first line of that file's docstring is its message. All seconds are on two cores.
-
-    Attributes:
-        place: Orders the experiments of a chapter.
-        requires: Experiments whose results it reads.
-        budget_seconds: Expected seconds at quick scale; None when not stated.
-        evening_seconds: Expected seconds at evening scale; those at quick scale when None.
-        paper_seconds: Expected seconds at paper scale; None when not stated.
-        alone: Whether it measures time, so that nothing else may run beside it.
-        needs_packages: Distributions without one of which it has nothing to read.
-    """
-
-    place: int = LAST
-    requires: tuple[str, ...] = ()
-    budget_seconds: float | int | None = None
-    evening_seconds: float | int | None = None
-    paper_seconds: float | int | None = None
-    alone: bool = False
-    needs_packages: tuple[str, ...] = ()
-
-
-class ExperimentEntry(NamedTuple):
-    """One experiment: a folder with ``experiment.py`` and, beside it, claims, measures and figure.
+class ExperimentEntry:
+    """One experiment: a folder with ``experiment.py``, ``readings.py`` and ``claims.toml``.
 
     Attributes:
         name: The folder's name, which is the experiment's name.
         package: Name to import the folder by.
         folder: The folder.
         conf: Folder that holds ``experiment/<name>.yaml``.
-        message: First line of the docstring of the folder's ``__init__.py``.
-        requires: As in `Experiment`, as all that follow but the chapter.
-        budget_seconds: inf when not stated.
-        evening_seconds: Those at quick scale when not stated.
-        paper_seconds: None when not stated.
-        alone: As in `Experiment`.
-        needs_packages: As in `Experiment`.
         chapter: The folder around the experiment's; empty where it stands in none.
-        place: As in `Experiment`.
+        table: What ``claims.toml`` says of it.
     """
 
     name: str
     package: str
     folder: Path
     conf: Path
-    message: str
-    requires: tuple[str, ...]
-    budget_seconds: float
-    evening_seconds: float
-    paper_seconds: float | None
-    alone: bool = False
-    needs_packages: tuple[str, ...] = ()
-    chapter: str = ""
-    place: int = LAST
+    chapter: str
+    table: Table
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return self.table.title
+
+    @property
+    def message(self) -> str:
+        """One sentence: what it shows."""
+        return self.table.message
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Experiments whose results it reads."""
+        return self.table.requires
+
+    @property
+    def needs_packages(self) -> tuple[str, ...]:
+        """Distributions without one of which it has nothing to read."""
+        return self.table.needs_packages
+
+    @property
+    def alone(self) -> bool:
+        """Whether it measures time, so that nothing else may run beside it."""
+        return self.table.alone
 
     def seconds(self, scale: str) -> float | None:
         """Expected seconds at a scale on two cores; None if no time is stated.
 
-        Where a package that it needs is not installed, these are `IDLE_SECONDS` at most.
+        Those of evening scale are those of quick scale where none are stated. Where a package that
+        it needs is not installed, these are `IDLE_SECONDS` at most.
         """
-        stated = {
-            "quick": self.budget_seconds,
-            "evening": self.evening_seconds,
-            "paper": self.paper_seconds,
-        }.get(scale)
-        if stated is None or stated == float("inf"):
+        stated = self.table.seconds.get(scale)
+        if stated is None and scale == "evening":
+            stated = self.table.seconds.get("quick")
+        if stated is None:
             return None
         return stated if all(map(_installed, self.needs_packages)) else min(stated, IDLE_SECONDS)
 
@@ -114,7 +86,7 @@ class ExperimentEntry(NamedTuple):
         return self.file(EXPERIMENT)
 
     def file(self, part: str) -> Path:
-        """One of the files of the folder, which may be missing."""
+        """One of the Python files of the folder, which may be missing."""
         return self.folder / f"{part}.py"
 
     def load(self, part: str = EXPERIMENT) -> ModuleType:
@@ -123,43 +95,6 @@ class ExperimentEntry(NamedTuple):
         if not self.package.startswith("experiments.") and place not in sys.path:
             sys.path.append(place)
         return importlib.import_module(f"{self.package}.{part}")
-
-    def load_claims(self) -> "tuple[Claim, ...]":
-        """``CLAIMS`` of ``claims.py``; empty without that file."""
-        return tuple(self.load(CLAIMS).CLAIMS) if self.file(CLAIMS).is_file() else ()
-
-    def load_figures(self, declared: str = DECLARED) -> "tuple[FigureSpec, ...]":
-        """The figures that ``figure.py`` declares; empty without that file.
-
-        Args:
-            declared: ``FIGURES``, or ``SWEEP_FIGURES``, which few declare.
-        """
-        if not self.file(FIGURE).is_file():
-            return ()
-        module = self.load(FIGURE)
-        return tuple(getattr(module, OF_SWEEPS, ()) if declared == OF_SWEEPS else module.FIGURES)
-
-    @property
-    def notes(self) -> str:
-        """Markdown of ``notes.md``; empty without that file."""
-        file = self.folder / NOTES
-        return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
-
-    def load_measure(self) -> "Callable[[Record], Measured]":
-        """``measure(record)`` of ``measures.py``, or of ``claims.py`` where it is short."""
-        for part in (MEASURES, CLAIMS):
-            if self.file(part).is_file() and hasattr(module := self.load(part), "measure"):
-                return cast("Callable[[Record], Measured]", module.measure)
-        from circuitax.records.measured import Measured
-
-        return lambda record: Measured({}, {})
-
-    def load_nulls(self) -> "Callable[[Record], Nulls]":
-        """``nulls(record)`` of the file that measures, which draws the nulls of claims; or none."""
-        for part in (MEASURES, CLAIMS):
-            if self.file(part).is_file() and hasattr(module := self.load(part), "nulls"):
-                return cast("Callable[[Record], Nulls]", module.nulls)
-        return lambda record: {}
 
 
 def checkout() -> Path:
@@ -186,13 +121,13 @@ def no_experiment(name: str, entries: Collection[str]) -> str:
 
 
 def discover() -> dict[str, ExperimentEntry]:
-    """Every experiment by name: folders with an ``experiment.py``.
+    """Every experiment by name: folders with a ``claims.toml``.
 
     They stand in the folders of chapters or beside them, and come in the order of
     `circuitax.records.chapters`.
 
     Raises:
-        ValueError: If two folders have one name, or one declares no ``EXPERIMENT``.
+        ValueError: If two folders have one name, or a table cannot be read.
     """
     root = checkout()
     places = [(root / "experiments", "experiments.", root / "conf")]
@@ -202,50 +137,20 @@ def discover() -> dict[str, ExperimentEntry]:
             places.append((place, "", place / "conf"))
     found: dict[str, ExperimentEntry] = {}
     for place, prefix, conf in places:
-        for path in (*place.glob(f"*/{EXPERIMENT}.py"), *place.glob(f"*/*/{EXPERIMENT}.py")):
+        for path in (*place.glob(f"*/{TABLE}"), *place.glob(f"*/*/{TABLE}")):
             *chapter, name = path.parent.relative_to(place).parts
             if name in found:
                 raise ValueError(f"experiment {name!r} is in two folders, it must be in one")
             package = prefix + ".".join((*chapter, name))
-            message, stated = _declared(path.with_name("__init__.py"))
-            quick = float("inf" if stated.budget_seconds is None else stated.budget_seconds)
-            evening, paper = stated.evening_seconds, stated.paper_seconds
-            found[name] = ExperimentEntry(
-                name,
-                package,
-                path.parent,
-                conf,
-                message,
-                stated.requires,
-                quick,
-                quick if evening is None else float(evening),
-                None if paper is None else float(paper),
-                stated.alone,
-                stated.needs_packages,
-                "".join(chapter),
-                stated.place,
-            )
+            table = read_table(path)
+            found[name] = ExperimentEntry(name, package, path.parent, conf, "".join(chapter), table)
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 
 
 def _order(entry: ExperimentEntry) -> tuple[int, int, str]:
     known = entry.chapter in chapters.NAMES
     chapter = chapters.NAMES.index(entry.chapter) if known else len(chapters.NAMES)
-    return chapter, entry.place, entry.name
-
-
-def _declared(path: Path) -> tuple[str, Experiment]:
-    """Message and declaration of an experiment, from the ``__init__.py`` of its folder alone.
-
-    It is run by itself and not imported, so that folders of one name elsewhere do not matter.
-    """
-    namespace = runpy.run_path(str(path)) if path.is_file() else {}
-    stated = namespace.get(DECLARATION)
-    if not isinstance(stated, Experiment):
-        raise ValueError(
-            f"{path} must declare {DECLARATION} = Experiment(...), see docs/add-an-experiment.md"
-        )
-    return (namespace["__doc__"] or "").split("\n")[0], stated
+    return chapter, entry.table.place, entry.name
 
 
 def upstream_order(

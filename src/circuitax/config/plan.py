@@ -1,4 +1,4 @@
-"""The plan of a command line: every job composed by Hydra and checked before the first one starts."""
+"""The plan of a command line: every job composed by Hydra, and checked before any starts."""
 
 import itertools
 import math
@@ -47,7 +47,7 @@ QUESTIONS = ("--cfg", "-c", "--info", "-i", "--resolve", "--hydra-help", "--vers
 
 
 class CommandLine(NamedTuple):
-    """What was typed: overrides, Hydra's own questions, sweep or not, and a configuration folder."""
+    """What was typed: overrides, questions to Hydra, whether a sweep, and a folder."""
 
     overrides: tuple[str, ...]
     questions: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Specs: an experiment's frozen dataclass as Hydra's schema, built from values, and its identity."""
+"""Specs: a frozen dataclass as Hydra's schema, built from values, and its identity."""
 
 import dataclasses
 import enum
@@ -171,8 +171,7 @@ def build(spec: type, config: DictConfig, prefix: str = "") -> Any:
         values[field.name] = value
     try:
         built = spec(**values)
-        if not prefix:
-            ranges.check(built)
+        ranges.check(built)
         return built
     except ValueError as error:
         text = " ".join(str(error).split())

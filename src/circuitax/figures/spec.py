@@ -1,49 +1,35 @@
-"""Declared figures of an experiment: name, message, caption, and possible refutation."""
+"""The figures of an experiment: its table says what they show, its readings draw them."""
 
 import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from types import ModuleType
 
+import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.style import styled
-from circuitax.records.record import Record
-
-
-def _always(record: Record) -> bool:
-    return True
-
-
-@dataclass(frozen=True)
-class FigureSpec:
-    """One figure of an experiment; ``FIGURES`` of its ``figure.py`` lists them, the main one first.
-
-    Attributes:
-        name: Name of its file, and of its place in the gallery.
-        draw: Draws it from a record; the first paragraph of its docstring describes the picture to
-            those who do not see it.
-        message: One sentence: its title.
-        caption: What else a reader must know; may be empty.
-        refuted: Sentences that say what would refute the message; may be empty.
-        where: Whether a record has what is drawn.
-        flagship: Whether it opens the gallery.
-    """
-
-    name: str
-    draw: Callable[[Record], Figure]
-    message: str
-    caption: str = ""
-    refuted: str = ""
-    where: Callable[[Record], bool] = _always
-    flagship: bool = False
-
-    @property
-    def drawn(self) -> str:
-        """The first paragraph of the docstring of ``draw``, in one line."""
-        return " ".join((inspect.getdoc(self.draw) or "").split("\n\n")[0].split())
+from circuitax.records.table import FigureText, Table
 
 
 @styled
-def draw_all(figures: Iterable[FigureSpec], record: Record) -> dict[str, Figure]:
-    """Pictures by name, of the figures whose data the record has."""
-    return {figure.name: figure.draw(record) for figure in figures if figure.where(record)}
+def draw_all(
+    table: Table, readings: ModuleType, data: xr.Dataset, *, of_sweep: bool = False
+) -> dict[str, Figure]:
+    """Pictures by name, of the figures whose variables the data have.
+
+    Args:
+        table: Declares the figures.
+        readings: Module with a function of the data for each of them.
+        data: Arrays of a record, with its notes as attributes.
+        of_sweep: Whether the data are those of a collected sweep.
+    """
+    return {
+        figure.name: getattr(readings, figure.draw or figure.name)(data)
+        for figure in table.figures
+        if figure.of_sweep == of_sweep and all(n in data or n in data.dims for n in figure.needs)
+    }
+
+
+def described(figure: FigureText, readings: ModuleType) -> str:
+    """The picture for those who do not see it: the first paragraph of the docstring that draws."""
+    text = inspect.getdoc(getattr(readings, figure.draw or figure.name)) or ""
+    return " ".join(text.split("\n\n")[0].split())

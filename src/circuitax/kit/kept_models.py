@@ -54,7 +54,7 @@ def notes_of_kept(
 
 
 def log_spaced_steps(steps: int, every: int) -> list[int]:
-    """Logarithmically spaced steps for saved weights: 0, an interval times powers of 2, the last."""
+    """Steps at which weights are saved: 0, an interval times powers of 2, and the last."""
     if every < 1 or steps % every:
         raise ValueError(f"every={every} must divide steps={steps}")
     n_chunks = steps // every

@@ -51,7 +51,7 @@ def measured_training(
     keep_as: str = "",
     show: str = "loss",
 ) -> Trained:
-    """Train an ensemble chunk by chunk, measure it after each, and save its weights at some steps."""
+    """Train an ensemble chunk by chunk, measure after each, and save weights at some steps."""
     if every < 1 or steps < 1 or steps % every:
         raise ValueError(f"every={every} must divide steps={steps}, both at least 1")
     began = _step(state)

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circuitax.config.catalogue import DECLARED, FIGURE, ExperimentEntry
+from circuitax.config.catalogue import READINGS, TABLE, ExperimentEntry
 from circuitax.lab.runs import ACCEPTED, DRAWING, FIGURES, WholeRun, keep_time
 from circuitax.lab.source import source_hash
 from circuitax.records.manifest import checksums
@@ -21,7 +21,7 @@ _PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
 _SOURCE = ".source"
 
 
-def draw_figures(run: WholeRun, entry: ExperimentEntry, declared: str = DECLARED) -> list[Path]:
+def draw_figures(run: WholeRun, entry: ExperimentEntry, *, of_sweep: bool = False) -> list[Path]:
     """Redraw every figure of a run, as PNG and PDF; the old ones stay if drawing fails.
 
     Beside them the run keeps how long this took. Each has its message as title. The pictures of an
@@ -30,16 +30,16 @@ def draw_figures(run: WholeRun, entry: ExperimentEntry, declared: str = DECLARED
     Args:
         run: Folder of the run.
         entry: Its experiment.
-        declared: ``FIGURES``, or ``SWEEP_FIGURES`` for the merged record of a sweep.
+        of_sweep: Whether it is the merged record of a sweep.
 
     Returns:
         The PNG files.
     """
-    if not entry.file(FIGURE).is_file():
+    if not entry.table.figures:
         return []
     began = time.monotonic()
-    drawn = _drawn(run, entry, declared)
-    if declared != DECLARED and not drawn:
+    drawn = _drawn(run, entry, of_sweep)
+    if of_sweep and not drawn:
         return []
     from circuitax.figures.picture import packed_picture, save_pdf, save_picture
 
@@ -65,9 +65,9 @@ def page_pictures(run: WholeRun, entry: ExperimentEntry) -> dict[str, bytes]:
         run: Folder of the run, in which nothing is changed.
         entry: Its experiment.
     """
-    if not entry.file(FIGURE).is_file():
+    if not entry.table.figures:
         return {}
-    drawn = _drawn(run, entry, DECLARED)
+    drawn = _drawn(run, entry, of_sweep=False)
     from circuitax.figures.picture import packed_picture
 
     return {
@@ -76,21 +76,21 @@ def page_pictures(run: WholeRun, entry: ExperimentEntry) -> dict[str, bytes]:
     }
 
 
-def _drawn(run: WholeRun, entry: ExperimentEntry, declared: str) -> dict[str, "Titled"]:
+def _drawn(run: WholeRun, entry: ExperimentEntry, of_sweep: bool) -> dict[str, "Titled"]:
     """Figures by name, each with the frame in which its title fits."""
     # These import Matplotlib, see `_hash`.
     from circuitax.figures import title_strip
     from circuitax.figures.spec import draw_all
 
-    told = entry.load_figures(declared)
-    titles = {spec.name: spec.message for spec in told}
-    figures = draw_all(told, Record.load(run))
+    titles = {figure.name: figure.title for figure in entry.table.figures}
+    data = Record.load(run).noted
+    figures = draw_all(entry.table, entry.load(READINGS), data, of_sweep=of_sweep)
     return {name: (fig, title_strip.add_title(fig, titles[name])) for name, fig in figures.items()}
 
 
 def up_to_date(run: WholeRun, entry: ExperimentEntry) -> bool:
     """Whether the figures of a run were drawn by the present source, and are whole."""
-    if not entry.file(FIGURE).is_file():
+    if not entry.table.figures:
         return True
     try:
         drawn = json.loads((run / FIGURES / _SOURCE).read_text(encoding="utf-8"))
@@ -105,7 +105,7 @@ def _hash(entry: ExperimentEntry) -> str:
     from circuitax.figures.style import STYLE
 
     made_by = [Path(str(module.__file__)) for module in (picture, title_strip, wrapping)]
-    return source_hash([entry.file(FIGURE)], alone=[STYLE, *made_by])
+    return source_hash([entry.file(READINGS)], alone=[entry.folder / TABLE, STYLE, *made_by])
 
 
 def _files(folder: Path) -> dict[str, str]:

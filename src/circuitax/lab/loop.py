@@ -1,4 +1,4 @@
-"""A loop over compiled chunks: progress, checkpoints, the stop flag, and resuming to the same bits."""
+"""A loop over compiled chunks: progress, checkpoints, stopping, and resuming to the same bits."""
 
 import math
 import os

@@ -13,17 +13,14 @@ from filelock import FileLock, Timeout
 from circuitax.config.catalogue import checkout
 from circuitax.data.fingerprint import checksum
 from circuitax.names import nearest
-from circuitax.records.claims import SettledClaim
-from circuitax.records.estimate import Estimate, estimate_from_json
 from circuitax.records.manifest import damage
-from circuitax.records.settled_json import settled_from_json
+from circuitax.records.rows import SettledRow, row_from_json
 from circuitax.records.store import write_json
 
 VARIABLE = "CIRCUITAX_RESULTS"  # another place for results, such as a scratch disk
 PROVENANCE = "provenance.json"
 SPEC = "spec.json"
 CLAIMS = "claims.json"
-SCALARS = "scalars.json"
 SETTLED = "settled.json"
 FIGURES = "figures"
 FIGURES_FAILED = "figures_failed.txt"
@@ -31,10 +28,10 @@ TIMES = "times.json"
 COMPILING, DRAWING = "compiling", "drawing"  # what the times are of
 TWIN = "twin.json"  # of an accepted run: digests of a small run by the same code
 # What is made again from the data of a run; its manifest leaves it out.
-DERIVED = (CLAIMS, SCALARS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
+DERIVED = (CLAIMS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
 ACCEPTED = "accepted"
 SWEEPS = "sweeps"
-# Arrays beside the record. Git keeps small copies of weights, named PUBLISHED..., and the tokenizer.
+# Arrays beside the record. Git keeps small weights, named PUBLISHED..., and the tokenizer.
 ARRAYS = "arrays"
 PUBLISHED = "published-"
 TOKENIZER = "tokenizer.json"
@@ -173,15 +170,9 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def scalars(run: Path) -> dict[str, Estimate]:
-    """The numbers behind the claims of a finished run, by name."""
-    measured = _settled(run, SCALARS)["measured"]
-    return {name: estimate_from_json(fields) for name, fields in measured.items()}
-
-
-def verdicts(run: Path) -> list[SettledClaim]:
-    """The latest verdicts of a finished run."""
-    return [settled_from_json(row) for row in _settled(run, CLAIMS)]
+def settled_rows(run: Path) -> list[SettledRow]:
+    """The rows of a finished run as they were settled last."""
+    return [row_from_json(item) for item in _settled(run, CLAIMS)]
 
 
 def _settled(run: Path, name: str) -> Any:

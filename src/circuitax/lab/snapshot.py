@@ -1,4 +1,4 @@
-"""Snapshots of code (twins): a tiny run, and a digest of each of its variables beside accepted runs.
+"""Snapshots of code (twins): a tiny run, and a digest of each of its variables.
 
 An accepted run was computed by older code, perhaps in hours. Its twin is a small run by the same
 code: whoever changes the code computes it again, and sees which variables have other numbers.
@@ -108,7 +108,7 @@ def make(name: str, seed: int, dtype: str) -> dict[str, Any]:
 
 
 def repeat(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The outcome of a twin's settings by the present code: its word, variables, largest difference.
+    """The outcome of a twin by the present code: a word, variables, and the largest difference.
 
     Fields that were added since have their defaults; cases whose text or weights are not here are
     left out, each with the reason.

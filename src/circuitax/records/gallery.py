@@ -1,10 +1,12 @@
 """The gallery: an index, and a page for each chapter with the figures of its experiments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
+from circuitax.records.agreement import Here
 from circuitax.records.chapters import CHAPTERS, Chapter, chapter_of
-from circuitax.records.claims import SettledClaim
+from circuitax.records.rows import SettledRow
 from circuitax.records.templates import render
 
 
@@ -14,44 +16,46 @@ class GalleryFigure(NamedTuple):
     Attributes:
         name: Its name.
         png: Address of the picture, relative to the page.
-        pdf: Address of the same picture for print; empty when there is none.
-        message: What it shows, one sentence.
+        title: What it shows, one sentence.
         caption: A sentence more; may be empty.
-        refuted: What would refute the message; may be empty.
+        refuted: What would refute the title; may be empty.
         alt: What is drawn, for readers who do not see it.
         here: Address of the same figure of a run made on this machine, beside an accepted one.
+        size: Width and height of the picture.
     """
 
     name: str
     png: str
-    pdf: str
-    message: str
+    title: str
     caption: str
     refuted: str
     alt: str
     here: str = ""
+    size: tuple[int, int] = (0, 0)
 
 
 class GalleryItem(NamedTuple):
-    """One run of an experiment, as the page shows it.
+    """One run of an experiment, as the pages show it.
 
     Attributes:
         experiment: Name of the experiment.
-        message: What it shows, one line.
+        title: Its name for people.
+        message: What it shows, one sentence.
         chapter: A name of `CHAPTERS`; others count as none.
         place: Order within the chapter.
-        flagship: Name of the figure that opens the page; empty for most experiments.
+        flagship: Name of the figure that opens the gallery; empty for most experiments.
         scale: Scale of the run.
         seconds: Time it took.
         command: Command that made the run.
         link: Address of the run's folder, relative to the page.
         figures: Its figures, the main one first.
-        verdicts: What became of its claims.
-        origin: Which code computed it, and what the present code gives; may be empty.
-        notes: Markdown without headings, on pilots and on what no claim says; may be empty.
+        rows: Its rows, settled.
+        origin: Which code computed it.
+        here: Its rows as this machine settled them, by id.
     """
 
     experiment: str
+    title: str
     message: str
     chapter: str
     place: int
@@ -61,29 +65,18 @@ class GalleryItem(NamedTuple):
     command: str
     link: str
     figures: tuple[GalleryFigure, ...]
-    verdicts: tuple[SettledClaim, ...]
+    rows: tuple[SettledRow, ...]
     origin: str = ""
-    notes: str = ""
+    here: Mapping[str, Here] = MappingProxyType({})
 
 
 def render_index(items: Sequence[GalleryItem], missing: Sequence[str], command: str) -> str:
-    """The page that opens the gallery as Markdown: flagship figures and contents.
-
-    Args:
-        items: Runs in any order.
-        missing: Experiments without a run.
-        command: Command that makes the page.
-    """
-    chapters = by_chapter(items)
-    return render("gallery.md", chapters=chapters, missing=missing, command=command)
+    """The page that opens the gallery as Markdown: flagship figures and contents."""
+    return render("gallery.md", chapters=by_chapter(items), missing=missing, command=command)
 
 
 def render_chapters(items: Sequence[GalleryItem]) -> dict[str, str]:
-    """The pages of the chapters as Markdown, by file name.
-
-    Args:
-        items: Runs in any order, with addresses relative to the pages' folder.
-    """
+    """The pages of the chapters as Markdown, by file name; addresses are relative to them."""
     return {
         chapter.page: render("chapter.md", chapter=chapter, items=group)
         for chapter, group in by_chapter(items).items()

@@ -54,6 +54,11 @@ class Record:
         notes = {name: str(note)[:200] for name, note in self.notes.items()}
         return str(self.data._repr_html_()) + (fact_table("Notes", notes) if notes else "")
 
+    @property
+    def noted(self) -> "xr.Dataset":
+        """The arrays with the notes as attributes: what readings and figures take."""
+        return self.data.assign_attrs(self.notes)
+
     def save(self, folder: Path) -> None:
         """Write ``data.nc``, which ``load`` reads, and a tidy CSV table for each set of axes."""
         write_dataset(folder / DATA, self.data, {"notes": self.notes})

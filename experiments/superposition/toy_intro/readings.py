@@ -1,0 +1,332 @@
+"""Five features in two dimensions: what is read from the record, and its figures."""
+
+from collections.abc import Callable
+
+import matplotlib
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from circuitax.figures.marks import interval_bars, legend_above, reference_line
+from circuitax.figures.palette import BLUE, DIVERGING, GREY, ORANGE
+from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure
+from circuitax.records.estimate import share_estimate
+from circuitax.records.sample import (
+    Absent,
+    NotRun,
+    Sample,
+    exactly,
+    mean_of,
+    mean_of_those_finite,
+    resampled,
+    share_of,
+)
+from circuitax.superposition.geometry.alignment import align
+from circuitax.superposition.geometry.directions import gaps
+from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.random_weights import normal_weights
+
+# A network has found the optimum when its loss is at most 5 % above it.
+TOLERANCE = 0.05
+# Densities of the published figure; 0.514 and 0.0973 have neighbours that rows name.
+PUBLISHED = 20 ** -np.linspace(0, 1, 10)
+# A feature is represented when its norm is above the first, and dropped up to the second.
+REPRESENTED, DROPPED = 0.5, 0.05
+# Greatest distance of a pentagon's gaps from 72 degrees.
+GAP_MISS = 4.0
+PUBLISHED_CROSSOVER = {0.9: 0.160}
+COLOURS = (BLUE, ORANGE)
+
+
+def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """As many networks at their start, where biases are 0."""
+    W = normal_weights(rng, float(data.attrs["init_std"]), *data.W.shape)
+    return data.assign(W=data.W.copy(data=W), b=xr.zeros_like(data.b))
+
+
+WORLDS = {"untrained": at_start}
+
+
+def reached(data: xr.Dataset) -> xr.DataArray:
+    """Whether a network has found the optimum of its cell; not if it diverged."""
+    return data.loss <= (1 + TOLERANCE) * data.optimum_loss
+
+
+def share_that_looks(data: xr.Dataset, like: str, density: float) -> Sample:
+    """Share of networks at a density whose weights look as the paper's panel does."""
+    cell = _cell(data, density)
+    return share_of([LOOKS[like](W) for W in cell.W.values[cell.alive.values]])
+
+
+def dense(data: xr.Dataset) -> dict[str, Sample]:
+    """Two orthogonal features and three ignored ones, of networks that reached the optimum."""
+    W, b = _weights_that_reached(_cell(data, 1))
+    norms = np.linalg.norm(W, axis=1)
+    misses = np.abs(norms[:, :2] - 1).mean(axis=1)
+    cosine = np.sum(W[:, :, 0] * W[:, :, 1], axis=1) / norms[:, :2].prod(axis=1)
+    return {
+        # A few networks miss by much: around a mean of distances an even interval reaches below 0.
+        "T1-norms": resampled(lambda seeds: float(misses[seeds].mean()), len(misses)),
+        "T1-others": mean_of(norms[:, 2:].max(axis=1)),
+        "T1-bias": mean_of(b[:, 2:].mean(axis=1)),
+        "T1-angle": mean_of(np.abs(np.degrees(np.arccos(cosine)) - 90)),
+    }
+
+
+def published_loss(data: xr.Dataset) -> Sample:
+    """Mean loss of a seed over the ten published densities."""
+    data = _published(data)
+    return mean_of_those_finite(data.loss.mean("sparsity").values / data.sizes["feature"])
+
+
+def share_that_misses(data: xr.Dataset) -> Sample:
+    """Share of single networks that miss the optimum; cells share their seeds, n counts seeds."""
+    return mean_of(1 - reached(_published(data)).mean("sparsity").values)
+
+
+def norm_rule(data: xr.Dataset) -> Sample:
+    """The printed rule for the pentagon's norm, ``1 / (1 - b)``, over the exact norm."""
+    cell = _cell(data, 0.05, base=1.0)
+    norm = np.linalg.norm(cell.optimum_W.values, axis=0).mean()
+    return exactly(1 / (1 - cell.optimum_b.values.mean()) / norm)
+
+
+def pentagon_norm(data: xr.Dataset) -> Sample:
+    """Mean norm of the optimal pentagon's features, with equal importances."""
+    cell = _cell(data, 0.05, base=1.0)
+    return exactly(np.linalg.norm(cell.optimum_W.values, axis=0).mean())
+
+
+def crossover_density(data: xr.Dataset, base: float) -> Sample:
+    """The density at which the pentagon's loss falls below that of two digons."""
+    data = _of(data, base)
+    ratio = data.pentagon_loss.values / data.digon_loss.values
+    finite = np.isfinite(ratio)
+    return exactly(crossing(data.crossover_density.values[finite], ratio[finite] - 1))
+
+
+def _of(data: xr.Dataset, base: float = 0.9) -> xr.Dataset:
+    """The part of one importance, of a run of five features in two dimensions."""
+    if "crossover_density" not in data.dims or "optimum_loss" not in data:
+        raise NotRun("this run has other sizes than the paper, or no exact optimum")
+    if base not in data.importance_base.values:
+        raise NotRun("this run has other importances")
+    return data.sel(importance_base=base)
+
+
+def _cell(data: xr.Dataset, density: float, base: float = 0.9) -> xr.Dataset:
+    """The part of one density."""
+    data = _of(data, base)
+    where = np.flatnonzero(np.isclose(data.density.values, density))
+    if not where.size:
+        raise NotRun(f"this run has no density {density:g}")
+    return data.isel(sparsity=where[0])
+
+
+def _published(data: xr.Dataset) -> xr.Dataset:
+    """The part of the ten published densities."""
+    data = _of(data)
+    there = [np.isclose(p, PUBLISHED, atol=1e-3).any() for p in data.density.values]
+    if sum(there) != len(PUBLISHED):
+        raise NotRun("this run has other densities than the ten published ones")
+    return data.isel(sparsity=there)
+
+
+def _weights_that_reached(cell: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and biases of the networks that found the optimum."""
+    which = reached(cell).values
+    if which.sum() < 2:
+        raise Absent("fewer than two networks found the optimum")
+    return cell.W.values[which], cell.b.values[which]
+
+
+def _two_digons(W: np.ndarray) -> bool:
+    """Whether the represented features have two antipodal pairs."""
+    norms = np.linalg.norm(W, axis=0)
+    kept = norms > REPRESENTED
+    directions = W[:, kept] / norms[kept]
+    return int((np.triu(directions.T @ directions, 1) < -0.98).sum()) == 2
+
+
+def _four_represented(W: np.ndarray) -> bool:
+    """Whether the least important feature is dropped, the last, and no other."""
+    *important, last = np.linalg.norm(W, axis=0)
+    return bool(last <= DROPPED and min(important) > REPRESENTED)
+
+
+def _pentagon(W: np.ndarray) -> bool:
+    """Whether neighbours are as far apart as in a pentagon."""
+    return bool(np.abs(gaps(W) - 72).max() <= GAP_MISS)
+
+
+LOOKS: dict[str, Callable[[np.ndarray], bool]] = {
+    "two digons": _two_digons,
+    "four represented": _four_represented,
+    "pentagon": _pentagon,
+}
+
+
+def weights(data: xr.Dataset) -> Figure:
+    """Columns of W as arrows, the best seed above the exact optimum; columns are densities."""
+    return arrows(data) if data.sizes["hidden"] == 2 else grams(data)
+
+
+def arrows(data: xr.Dataset) -> Figure:
+    """Columns of W as arrows, the best seed above the exact optimum; columns are densities.
+
+    Solutions are rotated so that neighbours can be compared, and features that count the same may
+    change places; the loss sees neither. Of densities that almost agree one is shown.
+    """
+    data = data.isel(sparsity=apart(data.density.values))
+    rows = rotated_alike(solutions(data), data.importance_base.values)
+    n = data.sizes["sparsity"]
+    figure, axes = new_figure(len(rows), n, width=PAGE, height=0.32 + 0.62 * len(rows))
+    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, data.sizes["feature"]))
+    longest = max(float(np.linalg.norm(W, axis=-2).max()) for _, W in rows)
+    reach = 1.08 * max(1.0, longest)
+    for row, (label, weights) in enumerate(rows):
+        for column, ax in enumerate(axes[row]):
+            ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)
+            ax.axhline(0, color="#DDDDDD", linewidth=0.4)
+            ax.axvline(0, color="#DDDDDD", linewidth=0.4)
+            for feature in reversed(range(weights.shape[-1])):
+                x, y = weights[column][:, feature]
+                line = {"color": colours[feature], "linewidth": 1.3}
+                ax.plot([0, x], [0, y], marker="o", markevery=[1], markersize=2, **line)
+            if row == 0:
+                ax.set_title(f"{float(data.density[column]):.3g}", fontsize=7)
+        axes[row, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
+    figure.suptitle("density $p = 1 - S$", fontsize=8)
+    names = [f"feature {i}" for i in range(data.sizes["feature"])]
+    lines = [Line2D([], [], color=c, label=n) for c, n in zip(colours, names, strict=True)]
+    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
+    return figure
+
+
+def grams(data: xr.Dataset) -> Figure:
+    """``WᵀW`` of the best seed and of the exact optimum; columns are densities."""
+    rows = solutions(data)
+    n = data.sizes["sparsity"]
+    figure, axes = new_figure(len(rows), n, width=PAGE, height=0.4 + 0.62 * len(rows))
+    for row, (label, weights) in enumerate(rows):
+        for column, ax in enumerate(axes[row]):
+            W = weights[column]
+            image = ax.imshow(W.T @ W, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)
+            ax.set(xticks=[], yticks=[])
+            if row == 0:
+                ax.set_title(f"{float(data.density[column]):.3g}", fontsize=7)
+        axes[row, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
+    figure.suptitle("density $p = 1 - S$", fontsize=8)
+    # All panels share one scale; the last image carries it.
+    figure.colorbar(image, ax=axes, label=r"$W^\top W$", shrink=0.8)
+    return figure
+
+
+def loss(data: xr.Dataset) -> Figure:
+    """Excess over the exact optimum for every seed, and the share of seeds that reach it."""
+    figure, axes = new_figure(1, 2, height=2.3)
+    excess, share = axes[0]
+    p = data.density.values
+    for colour, base in zip(COLOURS, data.importance_base.values, strict=False):
+        cell = data.sel(importance_base=base)
+        above = 100 * (cell.loss.values / cell.optimum_loss.values - 1)
+        jitter = 0.985 if base == 1 else 1.015
+        dots = {"color": colour, "markersize": 2.5, "alpha": 0.6}
+        excess.plot(np.tile(p * jitter, above.shape[0]), above.ravel(), ".", **dots)
+        excess.plot(p, np.nanmin(above, axis=0), color=colour, label=f"best seed, {_label(base)}")
+        found = [share_estimate(seeds) for seeds in reached(cell).values.T]
+        interval_bars(share, p * jitter, found, colour=colour, fmt="o-", markersize=3)
+    shade = {"color": GREY, "alpha": 0.15, "linewidth": 0}
+    excess.axhspan(0.01, 100 * TOLERANCE, label="counted as reached", **shade)
+    excess.plot([], [], ".", color=GREY, label="each seed")
+    excess.set(xscale="log", yscale="log", xlabel="density $p$", ylim=(0.01, None))
+    excess.set(ylabel="loss above the exact optimum (%)")
+    share.set(xscale="log", xlabel="density $p$", ylim=(-0.03, 1.03))
+    share.set(ylabel="seeds within 5 % of the optimum")
+    for ax in axes[0]:
+        ax.invert_xaxis()
+        ax.set_xticks([1, 0.5, 0.2, 0.1, 0.05], ["1", "0.5", "0.2", "0.1", "0.05"])
+        ax.minorticks_off()
+    share.set_title(f"n = {data.sizes['seed']} seeds, Wilson 95 %", fontsize=7)
+    letter_panels(axes[0])
+    legend_above(figure, excess, 4)
+    return figure
+
+
+def crossover(data: xr.Dataset) -> Figure:
+    """Loss of the pentagon over that of two digons, both exact."""
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
+    ax = axes[0, 0]
+    p = data.crossover_density.values
+    reference_line(ax, y=1, style="solid")
+    for colour, base in zip(COLOURS, data.importance_base.values, strict=False):
+        cell = data.sel(importance_base=base)
+        ratio = cell.pentagon_loss.values / cell.digon_loss.values
+        ratio = np.where(np.isfinite(ratio), ratio, np.nan)
+        ax.plot(p, ratio, color=colour, label=_label(base))
+        if float(base) in PUBLISHED_CROSSOVER:
+            mark = {"color": colour, "markersize": 5, "label": "published crossover"}
+            ax.plot([PUBLISHED_CROSSOVER[float(base)]], [1], "v", **mark)
+        solved = np.flatnonzero(np.isfinite(ratio))
+        if len(solved) and solved[-1] < len(p) - 1:
+            # A kind of solution that no start of the exact optimum reaches has no loss.
+            gone = np.isinf(cell.pentagon_loss.values[solved[-1] + 1])
+            ax.plot(p[solved[-1]], ratio[solved[-1]], "|", color=colour, markersize=7)
+            kind = "a pentagon" if gone else "two digons"
+            words = f"to the left of |,\nno start ends in {kind}"
+            place = {"xycoords": "axes fraction", "fontsize": 6, "ha": "right", "va": "top"}
+            ax.annotate(words, (1, 1), color=colour, **place)
+    ax.set(xlabel="density $p$", ylabel="pentagon loss / two-digon loss")
+    ax.invert_xaxis()
+    ax.legend(loc="lower left")
+    return figure
+
+
+def apart(density: np.ndarray) -> list[int]:
+    """Places of the densities that differ from the one kept before by more than a tenth."""
+    kept: list[int] = []
+    for place, p in enumerate(density):
+        if not kept or p < 0.9 * density[kept[-1]]:
+            kept.append(place)
+    return kept
+
+
+def rotated_alike(
+    rows: list[tuple[str, np.ndarray]], bases: np.ndarray
+) -> list[tuple[str, np.ndarray]]:
+    """Each solution turned to that of the next sparser density, the sparsest to the last row's.
+
+    A trained network is turned to the exact optimum of its density, which stands below it.
+    """
+    of_base = len(rows) // len(bases)
+    reference = rows[-1][1][-1]
+    turned: list[tuple[str, np.ndarray]] = []
+    for number, (label, weights) in reversed(list(enumerate(rows))):
+        permute = bool(bases[number // of_base] == 1)
+        row: list[np.ndarray] = []
+        below = turned[-1][1] if (number + 1) % of_base else None
+        for column in reversed(range(len(weights))):
+            goal = below[column] if below is not None else row[-1] if row else reference
+            row.append(align(weights[column], goal, permute=permute).W)
+        turned.append((label, np.array(row[::-1])))
+    return turned[::-1]
+
+
+def solutions(data: xr.Dataset) -> list[tuple[str, np.ndarray]]:
+    """Label and weights ``[sparsity, hidden, feature]`` of every row of panels."""
+    rows = []
+    for base in data.importance_base.values:
+        cell = data.sel(importance_base=base)
+        name = "uniform" if base == 1 else f"$I={base:g}^i$"
+        best = np.maximum(cell.best.values, 0)
+        weights = cell.W.values[best, np.arange(len(best))]
+        rows.append((f"{name}\nbest of {data.sizes['seed']}", weights))
+        if "optimum_W" in data:
+            rows.append((f"{name}\noptimum", cell.optimum_W.values))
+    return rows
+
+
+def _label(base: float) -> str:
+    return "uniform importance" if base == 1 else f"importance ${base:g}^i$"

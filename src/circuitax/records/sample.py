@@ -1,0 +1,101 @@
+"""What a reading takes from a record: a number of independent units, its interval on demand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from circuitax.records.difference import difference_estimate
+from circuitax.records.estimate import (
+    Estimate,
+    exact,
+    geometric_estimate,
+    mean_estimate,
+    mean_of_finite,
+    share_estimate,
+)
+from circuitax.records.resampled import best_estimate, resampled_estimate
+
+
+class Absent(Exception):
+    """The precondition of a reading is not met: no head formed, no seed reached the optimum."""
+
+
+class NotRun(Exception):
+    """What the reading needs is not at hand: other settings, no weights, other texts."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A statistic of independent units; the interval is made only where it is asked for.
+
+    A control takes the same reading of many altered records and needs their values alone, while a
+    bootstrap costs a thousand times the value.
+
+    Attributes:
+        value: The statistic.
+        estimate: Makes the estimate, with the interval and the number of units.
+    """
+
+    value: float
+    estimate: Callable[[], Estimate] = field(compare=False)
+
+
+def sample(estimate: Estimate) -> Sample:
+    """An estimate that is there already, such as the interval of a fit."""
+    return Sample(estimate.value, lambda: estimate)
+
+
+def exactly(value: float, n: int = 1) -> Sample:
+    """A computed number without sampling noise."""
+    return Sample(float(value), partial(exact, value, n))
+
+
+def mean_of(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> Sample:
+    """The mean of independent units; see `circuitax.records.estimate.mean_estimate`."""
+    return Sample(float(np.mean(values)), partial(mean_estimate, values, bounds=bounds))
+
+
+def mean_of_those_finite(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> Sample:
+    """The mean of the units that have a number; ``Absent`` if none has."""
+    numbers = np.asarray(values, float)
+    finite = numbers[np.isfinite(numbers)]
+    if not finite.size:
+        raise Absent("no unit has this number")
+    return Sample(float(finite.mean()), partial(mean_of_finite, finite, bounds=bounds))
+
+
+def geometric_mean_of(logs: ArrayLike) -> Sample:
+    """``exp(mean(log x))``; takes the logarithms."""
+    return Sample(float(np.exp(np.mean(logs))), partial(geometric_estimate, logs))
+
+
+def share_of(yes: ArrayLike) -> Sample:
+    """The share of units with a property."""
+    return Sample(float(np.mean(np.asarray(yes, bool))), partial(share_estimate, yes))
+
+
+def difference_of(first: ArrayLike, second: ArrayLike) -> Sample:
+    """Mean of the first units less that of the second, which are independent of them."""
+    value = float(np.mean(first) - np.mean(second))
+    return Sample(value, partial(difference_estimate, first, second))
+
+
+def resampled(statistic: Callable[..., float], *sizes: int, n: int | None = None) -> Sample:
+    """Any statistic of unit numbers, bootstrapped over units; see `resampled_estimate`."""
+    value = float(statistic(*(np.arange(size) for size in sizes)))
+    return Sample(value, partial(resampled_estimate, statistic, *sizes, n=n))
+
+
+def best_of(
+    losses: ArrayLike, values: ArrayLike, over: Callable[[np.ndarray], float] = np.mean
+) -> Sample:
+    """The number of the unit with the least loss, bootstrapped; see `best_estimate`."""
+    loss, numbers = np.asarray(losses, float), np.asarray(values, float)
+    loss = np.where(np.isfinite(loss), loss, np.inf)
+    if np.isinf(loss.min(axis=0)).any():
+        raise Absent("no unit has a finite loss")
+    best = np.take_along_axis(numbers, loss.argmin(axis=0)[None], axis=0)[0]
+    return Sample(float(over(best)), partial(best_estimate, losses, values, over))
