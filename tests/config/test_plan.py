@@ -87,9 +87,7 @@ def test_one_bad_cell_ends_a_sweep_before_it_starts(entries: Entries) -> None:
         plan(["experiment=house_walk", "seed=range(20000)"], entries, multirun=True)
 
 
-def test_a_key_of_a_yaml_file_that_is_no_field_is_named(
-    entries: Entries, tmp_path: Path
-) -> None:
+def test_a_key_of_a_yaml_file_that_is_no_field_is_named(entries: Entries, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     (folder / "experiment").mkdir(parents=True)
     text = "# @package _global_\nn_steps: 3\nstep: {sise: 2}\n"

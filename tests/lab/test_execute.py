@@ -47,7 +47,7 @@ def test_a_run_has_its_data_its_provenance_its_rows_and_its_figures(entries: Ent
     assert not {"house_walk.readings", "circuitax.figures.spec"} & set(facts["modules"])
     ((quantity,),) = (settled.quantities for settled in settled_rows(outcome.folder))
     assert quantity.estimate is not None
-    np.testing.assert_allclose(quantity.estimate.value, np.mean(record.data.end.values ** 2), 1e-6)
+    np.testing.assert_allclose(quantity.estimate.value, np.mean(record.data.end.values**2), 1e-6)
     assert [path.name for path in runs.figures(outcome.folder)] == ["path.png"]
     assert not (work_folder() / run.id).exists()
 

@@ -188,6 +188,7 @@ class _Pages:
         try:
             runs[name] = whole(folder)
             settle_run(folder, self._entries[name])
+            self.left_out.discard(f"{name}/{folder.name}")
         except ValueError as error:  # damaged, or without what its rows read
             runs.pop(name, None)
             self.left_out.add(f"{name}/{folder.name}")

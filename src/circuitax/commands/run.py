@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from circuitax.commands.cli import guarded
-from circuitax.config.catalogue import ExperimentEntry, checkout, discover
+from circuitax.config.catalogue import ExperimentEntry, checkout, discover, extra_conf
 from circuitax.cores import one_device_a_core
 from circuitax.records.chapters import CHAPTERS
 
@@ -175,6 +175,9 @@ def _sweep(checked: list[str], runs: "list[PlannedRun]") -> int:
         ]
         note_sweep(experiment, stamp, jobs)
     _say(f"{len(runs)} jobs, every one checked")
+    # On a cluster, jobs unpickle the specs of experiments of another folder.
+    places = [os.environ.get("PYTHONPATH", ""), *(str(x.parent) for x in extra_conf(discover()))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     began = time.time()
     folder = work_folder() / "sweeps" / stamp
     place = [] if any(x.startswith("hydra.sweep.dir=") for x in checked) else [str(folder)]
@@ -230,7 +233,8 @@ def _outcome_text(folder: Path) -> str:
         return shown(folder)
     if not found:
         return shown(folder)
-    return "\n  ".join([f"{shown(folder)}; {counts_text(found)}", *row_lines(found)])
+    first = "; ".join(filter(None, [shown(folder), counts_text(found)]))
+    return "\n  ".join([first, *row_lines(found)])
 
 
 def _say(text: str) -> None:
