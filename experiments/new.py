@@ -2,7 +2,7 @@
 
 import sys
 
-from circuitax.commands.entry import enter
+from circuitax.commands.cli import enter
 
 if __name__ == "__main__":
-    sys.exit(enter("circuitax.commands.new"))
+    sys.exit(enter("new"))

@@ -1,72 +1,41 @@
-"""The launchers of ``experiments.run``, where Hydra looks for plugins."""
+"""The launcher of ``hydra/launcher=cores``: a process for each job of a sweep, N at a time."""
 
-from abc import abstractmethod
+import sys
 from collections.abc import Sequence
-from typing import Any
 
-from hydra.core.utils import JobReturn, JobStatus, setup_globals
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 
-class Sweep(Launcher):
-    """Runs the jobs of a sweep elsewhere.
+class Cores(Launcher):
+    """Runs ``python -m experiments.run`` for each job; what came of one is in its run's folder.
 
-    Hydra hears that all completed: what came of a job is in its folder.
+    Args:
+        n_jobs: Processes at a time, at least 1, or -1 for one on each core.
     """
+
+    def __init__(self, n_jobs: int = -1) -> None:
+        if not isinstance(n_jobs, int) or (n_jobs < 1 and n_jobs != -1):
+            raise ValueError(f"hydra.launcher.n_jobs={n_jobs} must be at least 1, or -1")
+        self.n_jobs = n_jobs
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
         """Hydra's call before the jobs are launched."""
-        self.config = config
+        # Options of Hydra for the sweep as a whole are not for its jobs.
+        typed: list[str] = list(config.hydra.overrides.hydra)
+        self.kept = [text for text in typed if text.startswith("hydra.searchpath=")]
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
-    ) -> list[JobReturn]:
+    ) -> Sequence[JobReturn]:
         """Run every job, and wait for all."""
-        setup_globals()
-        self.compute(job_overrides, initial_job_idx)
+        # Hydra reads this file for --help too.
+        from circuitax.commands.launch import run_processes
+
+        command = [sys.executable, "-m", "experiments.run"]
+        run_processes([[*command, *job, *self.kept] for job in job_overrides], self.n_jobs)
         return [JobReturn(overrides=list(job), status=JobStatus.COMPLETED) for job in job_overrides]
-
-    # Modules of commands are imported inside: Hydra reads this file for --help too.
-    @abstractmethod
-    def compute(self, job_overrides: Sequence[Sequence[str]], first: int) -> None:
-        """Run the jobs, numbered from ``first`` on."""
-
-
-class Workers(Sweep):
-    """Worker processes on this machine; see ``circuitax.commands.workers``.
-
-    Args:
-        n_jobs: Workers at a time, at least 1, or -1 for one on each core.
-    """
-
-    def __init__(self, n_jobs: int = 1) -> None:
-        if not isinstance(n_jobs, int) or (n_jobs < 1 and n_jobs != -1):
-            raise ValueError(f"hydra.launcher.n_jobs={n_jobs} must be at least 1, or -1")
-        self.n_jobs = n_jobs
-
-    def compute(self, job_overrides: Sequence[Sequence[str]], first: int) -> None:
-        """One job after another in each worker."""
-        from circuitax.commands.workers import run_jobs
-
-        run_jobs(self.config, job_overrides, n_workers=self.n_jobs, first=first)
-
-
-class Cluster(Sweep):
-    """A job array on a Slurm cluster; see ``circuitax.commands.cluster``.
-
-    Args:
-        **settings: Those of ``hydra_submitit_launcher``, which checks them.
-    """
-
-    def __init__(self, **settings: Any) -> None:
-        self.settings = settings
-
-    def compute(self, job_overrides: Sequence[Sequence[str]], first: int) -> None:
-        """Submit all jobs."""
-        from circuitax.commands.cluster import submit_jobs  # needs the extra `slurm`
-
-        submit_jobs(self.config, job_overrides, settings=self.settings, first=first)

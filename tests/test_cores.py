@@ -9,7 +9,7 @@ import pytest
 
 from circuitax.config.catalogue import checkout
 from circuitax.cores import n_cores
-from circuitax.lab.conduct import device_name
+from circuitax.lab.execute import device_name
 
 PROBE = """
 import sys

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.lab.arrays import write_arrays
+from circuitax.lab.arrays import save_stage, write_arrays
 from circuitax.lab.lab import Lab
-from circuitax.lab.stages import save_stage
-from circuitax.lab.stop import StopFlag, Stopped
+from circuitax.lab.loop import StopFlag, Stopped
 from circuitax.records.record import Record
 
 

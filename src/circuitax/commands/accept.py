@@ -1,18 +1,15 @@
 """Keep finished runs in git: ``python -m experiments.accept [only=a,b] [run=NAME/RUN]``."""
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from circuitax.commands.changes import accepted_settings
-from circuitax.commands.options import YES_NO, Command, Option, refuse, wanted
-from circuitax.commands.twins import made
-from circuitax.config.catalogue import ExperimentEntry, checkout, discover, upstream_order
-from circuitax.config.scale import SCALES
+from circuitax.commands.cli import YES_NO, Command, Option, wanted
+from circuitax.config.catalogue import ExperimentEntry, discover
+from circuitax.config.spec import SCALES
 from circuitax.lab.drawing import page_pictures
-from circuitax.lab.pages import CHANGES, write_pages
+from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import (
     ACCEPTED,
     ARRAYS,
@@ -29,25 +26,22 @@ from circuitax.lab.runs import (
     provenance,
     results_folder,
     shown,
+    typed_fields,
     whole,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.lab.source import numbers_hash
+from circuitax.lab.snapshot import made
+from circuitax.lab.source import changed_modules
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import TABLES
-from circuitax.records.setting_changes import (
-    AcceptedSettings,
-    read_setting_changes,
-    setting_fault,
-)
-from circuitax.records.store import recover, whole_folder, write_json
+from circuitax.records.store import whole_folder, write_json
 
 COMMAND = Command(
     "accept",
     """\
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes from all accepted runs the gallery
-(results/README.md, and a page for each chapter in results/gallery/) and the claims
+(results/README.md, and a page for each chapter in results/gallery/) and the ledger
 (results/CLAIMS.md, and a page for each paper in results/claims/). Logs, long tables (their numbers
 are in data.nc) and weights stay behind, but for the weights of one member of each model where an
 experiment keeps them for this. A damaged run is refused, and so is one made from changed sources.
@@ -81,28 +75,23 @@ _NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 @COMMAND.entry
 def main(options: dict[str, Any]) -> int:
     """Promote runs and write the pages; exit status 2, and nothing done, if a run is refused."""
-    try:
-        entries = discover()
-        kept = accepted_runs(entries)
-        settle = options["settle"] == "yes"
-        chosen = _again(kept, options, entries) if settle else _chosen(options, entries)
-        if options["settle"] == options["dirty"] == "no":
-            _refuse_dirty(chosen)
-        if with_twins := not settle and options["twin"] == "yes":
-            _refuse_other_code(chosen, entries)
+    entries = discover()
+    kept = accepted_runs(entries)
+    settle = options["settle"] == "yes"
+    chosen = _again(kept, options, entries) if settle else _chosen(options, entries)
+    with_twins = not settle and options["twin"] == "yes"
+    for name, run in chosen.items():
         if not settle:
-            _refuse_changed_settings(chosen, kept)
-        # What may be refused comes first, so that nothing is half done.
-        for name, run in {**kept, **chosen}.items():
-            settle_run(whole(run), entries[name])
-        pictures = {
-            name: page_pictures(run, entries[name])
-            for name, run in chosen.items()
-            if not (run / FIGURES_FAILED).exists()
-        }
-        twins = made(chosen) if with_twins else {}
-    except ValueError as error:
-        return refuse(error)
+            _refuse_strange(name, run, dirty=options["dirty"] == "yes", twin=with_twins)
+    # What may be refused comes first, so that nothing is half done.
+    for name, run in {**kept, **chosen}.items():
+        settle_run(whole(run), entries[name])
+    pictures = {
+        name: page_pictures(run, entries[name])
+        for name, run in chosen.items()
+        if not (run / FIGURES_FAILED).exists()
+    }
+    twins = made(chosen) if with_twins else {}
     for name, run in chosen.items():
         target = results_folder() / name / ACCEPTED
         promote(run, target, pictures.get(name, {}), twins.get(name))
@@ -146,7 +135,7 @@ def promote(
 
 def _left_behind(folder: str, names: list[str]) -> set[str]:
     """Names of a folder's files that are not copied."""
-    patterns = (ARRAYS, FIGURES, "log.txt", "metrics.jsonl", TIMES, "*.pdf", ".*")
+    patterns = (ARRAYS, FIGURES, "log.txt", TIMES, "*.pdf", ".*")
     left = shutil.ignore_patterns(*patterns)(folder, names)
     if Path(folder).name == TABLES:
         left |= {n for n in names if (Path(folder) / n).stat().st_size > LONGEST_TABLE}
@@ -155,10 +144,8 @@ def _left_behind(folder: str, names: list[str]) -> set[str]:
 
 def accepted_runs(entries: dict[str, ExperimentEntry]) -> dict[str, Path]:
     """The accepted run of each experiment that has one, cheap experiments first."""
-    names = sorted(entries, key=lambda name: (entries[name].budget_seconds, name))
+    names = sorted(entries, key=lambda name: (entries[name].seconds("quick") or 0.0, name))
     folders = {name: results_folder() / name / ACCEPTED for name in names}
-    for run in folders.values():
-        recover(run)
     return {name: run for name, run in folders.items() if (run / PROVENANCE).is_file()}
 
 
@@ -198,40 +185,19 @@ def _chosen(options: dict[str, str], entries: dict[str, ExperimentEntry]) -> dic
 
 
 def _fits(run: WholeRun, scale: str) -> bool:
-    lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
-    keys = {line.removeprefix("- ").partition("=")[0] for line in lines}
-    return keys <= _NEUTRAL and scale in {"", provenance(run)["scale"]}
+    return set(typed_fields(run)) <= _NEUTRAL and scale in {"", provenance(run)["scale"]}
 
 
-def _refuse_dirty(chosen: dict[str, WholeRun]) -> None:
-    for name, run in chosen.items():
-        if provenance(run)["dirty"] is not False:
-            raise ValueError(
-                f"run {name}/{run.name} was made from changed sources; commit and run again, "
-                "or say dirty=yes"
-            )
-
-
-def _refuse_changed_settings(chosen: Mapping[str, WholeRun], kept: Mapping[str, Path]) -> None:
-    """A change of settings after a verdict has its row, and another root key."""
-    rows = read_setting_changes(checkout() / CHANGES)
-    for name in chosen.keys() & kept.keys():
-        before = _settings(whole(kept[name]))
-        if fault := setting_fault(before, _settings(chosen[name]), rows):
-            raise ValueError(f"run {fault}")
-
-
-def _settings(run: WholeRun) -> AcceptedSettings:
-    return accepted_settings(
-        provenance(run), json.loads((run / "spec.json").read_text(encoding="utf-8"))
-    )
-
-
-def _refuse_other_code(chosen: dict[str, WholeRun], entries: dict[str, ExperimentEntry]) -> None:
-    for name, run in chosen.items():
-        facts = provenance(run)
-        if facts["source"] != numbers_hash(entries[n].path for n in upstream_order(name, entries)):
-            raise ValueError(
-                f"run {name}/{run.name} was computed by other code, that of commit "
-                f"{facts['commit']}: accept it there, run it again, or say twin=no"
-            )
+def _refuse_strange(name: str, run: WholeRun, *, dirty: bool, twin: bool) -> None:
+    """Refuse a run of changed sources, and one whose twin would be of other code."""
+    facts = provenance(run)
+    if facts["dirty"] is not False and not dirty:
+        raise ValueError(
+            f"run {name}/{run.name} was made from changed sources; commit and run again, or say "
+            "dirty=yes"
+        )
+    if twin and (changed := changed_modules(facts.get("modules", {"(unknown)": "-"}))):
+        raise ValueError(
+            f"run {name}/{run.name} was computed by other code, that of commit {facts['commit']} "
+            f"({changed[0]} changed): accept it there, run it again, or say twin=no"
+        )

@@ -2,32 +2,33 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from circuitax.commands.options import Command, Option, refuse, wanted
-from circuitax.config.catalogue import OF_SWEEPS, ExperimentEntry, discover
-from circuitax.config.scale import SCALES
+from circuitax.commands.cli import Command, Option, wanted
+from circuitax.config.catalogue import ExperimentEntry, discover
+from circuitax.config.spec import SCALES
 from circuitax.display.tables import counted
 from circuitax.lab.drawing import draw_figures
-from circuitax.lab.places import in_one_line
 from circuitax.lab.runs import (
     WholeRun,
     finished_runs,
     flat,
+    in_one_line,
     provenance,
     results_folder,
     run_folder,
-    scalars,
+    settled_rows,
     shown,
     spec_fields,
+    sweeps_of,
+    typed_fields,
     whole,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.lab.sweeps import sweeps_of
 from circuitax.records.manifest import write_manifest
 from circuitax.records.merge import Part, merge, missing_text
 from circuitax.records.record import DATA, TABLES, Record
@@ -66,16 +67,13 @@ declares SWEEP_FIGURES has the sweep drawn.
 @COMMAND.entry
 def main(options: dict[str, Any]) -> int:
     """Merge and report the result; exit status 2 when runs are missing or do not fit."""
-    try:
-        if not options["experiment"]:
-            raise ValueError("experiment is missing: give experiment=NAME")
-        entries = discover()
-        name, *others = wanted(options["experiment"], entries)
-        if others:
-            raise ValueError(f"experiment={options['experiment']} must be one experiment")
-        folder = collect(entries[name], options)
-    except ValueError as error:
-        return refuse(error)
+    if not options["experiment"]:
+        raise ValueError("experiment is missing: give experiment=NAME")
+    entries = discover()
+    name, *others = wanted(options["experiment"], entries)
+    if others:
+        raise ValueError(f"experiment={options['experiment']} must be one experiment")
+    folder = collect(entries[name], options)
     record = Record.load(folder)
     sizes = ", ".join(f"{dim} {size}" for dim, size in record.data.sizes.items())
     print(f"{counted(len(record.notes['runs']), 'run')}, {sizes}: {shown(folder)}")
@@ -91,7 +89,7 @@ def main(options: dict[str, Any]) -> int:
         if record.notes[key]:
             print(f"{key.replace('_', ' ')}: {missing_text(record.notes[key])}")
     try:
-        for path in draw_figures(folder, entries[name], OF_SWEEPS):
+        for path in draw_figures(folder, entries[name], of_sweep=True):
             print(shown(path))
     except Exception as error:  # the data are kept
         print(f"error: figures failed: {in_one_line(error)}", file=sys.stderr)
@@ -119,7 +117,7 @@ def collect(entry: ExperimentEntry, options: Mapping[str, str]) -> WholeRun:
     for run in runs:
         settle_run(run, entry)
     facts = [_facts(run) for run in runs]
-    typed = {key for run in runs for key in _typed(run)}
+    typed = {key for run in runs for key in typed_fields(run)}
     over = [path for path in options["over"].split(",") if path]
     axes, follow = _axes(facts, typed, over)
     parts = []
@@ -169,11 +167,6 @@ def _facts(run: WholeRun) -> dict[str, Any]:
     return values | spec_fields(run)
 
 
-def _typed(run: WholeRun) -> Iterator[str]:
-    lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
-    yield from (line.removeprefix("- ").partition("=")[0] for line in lines)
-
-
 def _axes(
     facts: list[dict[str, Any]], typed: set[str], over: list[str]
 ) -> tuple[list[str], list[str]]:
@@ -209,12 +202,11 @@ def _planned(overrides: list[str]) -> dict[str, Any]:
 
 
 def _measured(run: WholeRun, record: Record) -> dict[str, Any]:
+    """Every quantity behind the rows of a run, with its interval and n."""
     columns: dict[str, Any] = {}
-    for name, estimate in scalars(run).items():
-        columns |= {
-            name: estimate.value,
-            f"{name}_low": estimate.low,
-            f"{name}_high": estimate.high,
-        }
-        columns[f"{name}_n"] = estimate.n
+    for each in (each for settled in settled_rows(run) for each in settled.quantities):
+        if (x := each.estimate) is not None:
+            name = each.quantity.id
+            ends = {f"{name}_low": x.low, f"{name}_high": x.high, f"{name}_n": x.n}
+            columns |= {name: x.value, **ends}
     return {key: value for key, value in columns.items() if key not in record.data.variables}

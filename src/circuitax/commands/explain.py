@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
-from circuitax.commands.options import Command, Option, refuse
+from circuitax.commands.cli import Command, Option, UsageError
 from circuitax.config.catalogue import checkout
-from circuitax.config.schema import ConfigError
 from circuitax.lab.runs import DamagedRun, WholeRun, newest_run, provenance
 
 if TYPE_CHECKING:  # --help does not wait for JAX
@@ -83,31 +82,31 @@ class _Opened(NamedTuple):
 @COMMAND.entry
 def main(options: dict[str, Any]) -> int:
     """Print the explanation; exit status 2 when the model, the text or an option is wrong."""
+    _check(options)
     try:
-        _check(options)
         _explain(options)
-    except (ValueError, FileNotFoundError) as error:
-        return refuse(error)
+    except FileNotFoundError as error:
+        raise UsageError(str(error)) from error
     return 0
 
 
 def _check(options: dict[str, Any]) -> None:
     """Refuse options that are wrong whatever the model is."""
     if not options["TEXT"]:
-        raise ConfigError("the text must not be empty")
+        raise UsageError("the text must not be empty")
     for name in ("TEXT", "token", "minus"):
         try:
             (options[name] or "").encode()
         except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
-            raise ConfigError(f"{name}={options[name]!r} must be UTF-8 text") from None
+            raise UsageError(f"{name}={options[name]!r} must be UTF-8 text") from None
     for name, least in (("paths", 0), ("heads", 1)):
         number = options[name]
         if number is not None and number < least:
-            raise ConfigError(f"{name}={number} must be at least {least}")
+            raise UsageError(f"{name}={number} must be at least {least}")
     if options["page"] is not None:
         page = Path(options["page"]).expanduser()
         if page.is_dir() or not page.parent.is_dir():
-            raise ConfigError(f"page={options['page']!r} must be a file in a folder that exists")
+            raise UsageError(f"page={options['page']!r} must be a file in a folder that exists")
 
 
 def _explain(options: dict[str, Any]) -> None:
@@ -115,7 +114,7 @@ def _explain(options: dict[str, Any]) -> None:
     if run_folder is None and (
         options["model"] or options["step"] is not None or options["member"]
     ):
-        raise ConfigError("model, member and step choose among the models of a run: give a run")
+        raise UsageError("model, member and step choose among the models of a run: give a run")
     # Importing JAX takes a second, which a mistyped option should not cost.
     import jax
 
@@ -156,7 +155,7 @@ def _explained(opened: _Opened, options: dict[str, Any]) -> "Explanation":
     token, minus = (_token(opened, name, options[name]) for name in ("token", "minus"))
     n_ctx = len(opened.ids)
     if not -n_ctx <= options["position"] < n_ctx:
-        raise ConfigError(
+        raise UsageError(
             f"position={options['position']} must be from {-n_ctx} to {n_ctx - 1}: the text has "
             f"{n_ctx} tokens"
         )
@@ -200,16 +199,16 @@ def _of_source(options: dict[str, Any]) -> _Opened:
     try:
         tokenizer = load_tokenizer(options["MODEL"])
     except FileNotFoundError as error:
-        raise ConfigError(
+        raise UsageError(
             f"MODEL={options['MODEL']!r} must be smollm2, a folder or file with a model, a cached "
             f"repository, or a finished run: {error}"
         ) from None
     ids = _ids(tokenizer, options["TEXT"])
     model = load_pretrained(options["MODEL"])
     if model.n_ctx is not None and len(ids) > model.n_ctx:
-        raise ConfigError(f"the text has {len(ids)} tokens, must have at most n_ctx={model.n_ctx}")
+        raise UsageError(f"the text has {len(ids)} tokens, must have at most n_ctx={model.n_ctx}")
     if max(ids) >= model.d_vocab:
-        raise ConfigError(
+        raise UsageError(
             f"the tokenizer gives id {max(ids)}, must be below the model's d_vocab={model.d_vocab}"
         )
     return _Opened(model, tokenizer, ids, options["MODEL"])
@@ -225,9 +224,9 @@ def _ids(tokenizer: "Tokenizer", text: str) -> list[int]:
     for i, token in enumerate(encoded.tokens):
         if token == unknown:
             start, end = encoded.offsets[i]
-            raise ConfigError(f"{text[start:end]!r} is no token of this vocabulary")
+            raise UsageError(f"{text[start:end]!r} is no token of this vocabulary")
     if not ids:
-        raise ConfigError(f"the text {text!r} has no tokens in this vocabulary")
+        raise UsageError(f"the text {text!r} has no tokens in this vocabulary")
     return ids
 
 
@@ -241,7 +240,7 @@ def _token(opened: _Opened, name: str, text: str | None) -> int | None:
     unknown = getattr(opened.tokenizer.model, "unk_token", None)
     if len(ids) != 1 or opened.tokenizer.id_to_token(ids[0]) == unknown:
         parts = [opened.tokenizer.decode([i]) for i in ids]
-        raise ConfigError(f"{name}={text!r} must be one token of the vocabulary, is {parts}")
+        raise UsageError(f"{name}={text!r} must be one token of the vocabulary, is {parts}")
     return ids[0]
 
 

@@ -4,9 +4,8 @@ import sys
 import time
 from typing import Any
 
-from circuitax.commands.options import YES_NO, Command, Option, refuse
+from circuitax.commands.cli import YES_NO, Command, Option, UsageError
 from circuitax.config.catalogue import checkout
-from circuitax.config.schema import ConfigError
 from circuitax.lab.runs import newest_run, provenance
 
 COMMAND = Command(
@@ -54,10 +53,7 @@ MOST = 100
 @COMMAND.entry
 def main(options: dict[str, Any]) -> int:
     """Print the texts; exit status 2 when the run, the model or an option is wrong."""
-    try:
-        _write(options)
-    except ValueError as error:
-        return refuse(error)
+    _write(options)
     return 0
 
 
@@ -77,14 +73,14 @@ def _write(options: dict[str, Any]) -> None:
     )
 
     if greedy and (options["temperature"] != 1 or options["top_k"] or options["top_p"]):
-        raise ConfigError("greedy takes the most probable token: no temperature, top-k or top-p")
+        raise UsageError("greedy takes the most probable token: no temperature, top-k or top-p")
     if not 0 <= options["seed"] < 2**31:
-        raise ConfigError(f"seed={options['seed']} must be between 0 and {2**31 - 1}")
+        raise UsageError(f"seed={options['seed']} must be between 0 and {2**31 - 1}")
     sampling = Sampling(
         0.0 if greedy else options["temperature"], options["top_k"], options["top_p"]
     )
     if sampling.temperature == 0 and options["samples"] > 1:
-        raise ConfigError(
+        raise UsageError(
             f"samples={options['samples']} must be 1 when greedy: all would be the same"
         )
     facts = provenance(run)

@@ -1,89 +1,97 @@
-"""Launch of a checked command line through Hydra, and the outcome of each job."""
+"""Processes, N at a time: the jobs of a sweep, and the experiments of the suite in their order."""
 
-import itertools
 import os
-import signal
-import sys
+import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from graphlib import TopologicalSorter
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import NamedTuple
 
-import hydra
+from circuitax.cores import n_cores
+from circuitax.lab.loop import SIGNALS, StopFlag
 
-from circuitax.commands.job import LAUNCHER
-from circuitax.config.catalogue import checkout
-from circuitax.config.planned_runs import PlannedRun
-from circuitax.lab.leftovers import LOGS_DAYS, remove_older
-from circuitax.lab.runs import work_folder
-from circuitax.lab.stop import SIGNALS, Stopped
-from circuitax.lab.sweeps import FOLDER, note_sweep
-from circuitax.records.owner import this_process
+LOOK_SECONDS = 0.05  # between two looks at what runs
 
 
-def through_hydra(task: Callable[..., Any], arguments: Sequence[str]) -> int:
-    """Run Hydra's own main on these arguments; returns its exit status."""
-    decorated = hydra.main(
-        version_base="1.3", config_path=str(checkout() / "conf"), config_name="config"
-    )(task)
-    before = sys.argv
-    sys.argv = ["experiments.run", *arguments]  # which Hydra reads
-    try:
-        decorated()
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
-    finally:
-        sys.argv = before
-    return 0
+class Ended(NamedTuple):
+    """A process that ended: its name, exit status (negative for a signal), and seconds."""
+
+    name: str
+    status: int
+    seconds: float
 
 
-@contextmanager
-def stopping_in_one_line() -> Iterator[None]:
-    """Context in which a signal raises ``Stopped`` unless a stop flag is active.
+def run_processes(commands: Sequence[Sequence[str]], n_jobs: int) -> None:
+    """Run every command, ``n_jobs`` at a time, -1 for one on each core; raises `Stopped`."""
+    named = {str(i): command for i, command in enumerate(commands)}
+    with StopFlag() as stop:
+        for _ in in_order(dict.fromkeys(named, ()), named.__getitem__, n_jobs, stop):
+            pass
+        stop.raise_if_set()
 
-    Jobs and worker processes have stop flags; outside them there is nothing to save.
 
-    Raises:
-        Stopped: When a signal came.
+def in_order(
+    after: Mapping[str, Sequence[str]],
+    command: Callable[[str], Sequence[str]],
+    n_jobs: int,
+    stop: StopFlag,
+    alone: Sequence[str] = (),
+    logs: Path | None = None,
+) -> Iterator[Ended]:
+    """Each process as it ends, ``n_jobs`` at a time, in the order of names as far as it goes.
+
+    Once a signal has come, what runs is told to save and end, and nothing else starts.
+
+    Args:
+        after: Names that must have ended before, well or not, by name.
+        command: What is typed for a name.
+        n_jobs: Processes at a time, or -1 for one on each core.
+        stop: Flag that a signal sets.
+        alone: Names beside which nothing else may run.
+        logs: Folder of a file for what each one prints; this terminal where None.
     """
+    most = n_cores() if n_jobs == -1 else n_jobs
+    order = TopologicalSorter({name: [x for x in xs if x in after] for name, xs in after.items()})
+    order.prepare()
+    rank = {name: i for i, name in enumerate(after)}
+    ready: list[str] = []
+    running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
+    # One GPU has room for several, where no process takes most of it at its start.
+    some = {} if most == 1 else {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    told = False
+    while order.is_active():
+        ready = sorted([*ready, *order.get_ready()], key=rank.__getitem__)
+        for name in list(ready):
+            free = len(running) < most and not set(alone) & set(running)
+            if stop.number is None and free and not (name in alone and running):
+                ready.remove(name)
+                # In a group of its own: a terminal's Ctrl-C reaches this process alone.
+                with log_of(name, logs).open("wb") if logs else nullcontext() as file:
+                    process = subprocess.Popen(
+                        command(name),
+                        env={**some, **os.environ},
+                        stdout=file,
+                        stderr=file,
+                        start_new_session=True,
+                    )
+                running[name] = process, time.monotonic()
+        if stop.number is not None and not told:
+            told = True
+            for process, _ in running.values():
+                process.send_signal(SIGNALS[1])
+        if not running:
+            return
+        time.sleep(LOOK_SECONDS)
+        for name, (process, began) in list(running.items()):
+            if (status := process.poll()) is not None:
+                del running[name]
+                order.done(name)
+                yield Ended(name, status, time.monotonic() - began)
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped(number)
 
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
-    os.environ[LAUNCHER] = this_process()
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def job_folder(multirun: bool) -> Path:
-    """A new folder for Hydra's output, named by the time (UTC, so that names sort by age).
-
-    Folders of commands from long ago are removed.
-    """
-    stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.gmtime())}_{os.getpid()}"
-    parent = work_folder() / (FOLDER if multirun else "hydra")
-    remove_older(parent, LOGS_DAYS)
-    parent.mkdir(parents=True, exist_ok=True)
-    for nth in itertools.count(1):  # in containers, others have this process id at this second
-        folder = parent / (stamp if nth == 1 else f"{stamp}.{nth}")
-        with suppress(FileExistsError):
-            folder.mkdir()
-            return folder
-    raise AssertionError("unreachable")
-
-
-def note_sweeps(name: str, runs: Sequence[PlannedRun]) -> None:
-    """Note the runs of a sweep for each experiment, so that ``collect`` misses none."""
-    for experiment in sorted({planned.entry.name for planned in runs}):
-        jobs = [
-            {"run": planned.id, "overrides": list(planned.overrides)}
-            for planned in runs
-            if planned.entry.name == experiment
-        ]
-        note_sweep(experiment, name, jobs)
+def log_of(name: str, logs: Path) -> Path:
+    """The file of what a process printed."""
+    logs.mkdir(parents=True, exist_ok=True)
+    return logs / f"{name}.txt"

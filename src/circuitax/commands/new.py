@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from circuitax.commands.options import Command, Option, refuse
+from circuitax.commands.cli import Command, Option, refuse
 from circuitax.config.catalogue import VARIABLE, checkout, discover
 from circuitax.lab.runs import shown
 from circuitax.records.chapters import CLAIMS, GALLERY, NAMES

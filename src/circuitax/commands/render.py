@@ -3,11 +3,10 @@
 import sys
 from typing import Any
 
-from circuitax.commands.options import Command, refuse
+from circuitax.commands.cli import Command
 from circuitax.config.catalogue import discover, no_experiment
 from circuitax.lab.drawing import draw_figures
-from circuitax.lab.places import in_one_line
-from circuitax.lab.runs import named_runs, provenance, shown, whole
+from circuitax.lab.runs import in_one_line, named_runs, provenance, shown, whole
 
 COMMAND = Command(
     "render",
@@ -21,23 +20,16 @@ RUN is a run's folder, NAME/RUN below results/, or an experiment's NAME for all 
 @COMMAND.entry
 def main(options: dict[str, Any]) -> int:
     """Draw each run; exit status 1 when a figure fails, 2 when a run is missing or damaged."""
-    try:
-        entries = discover()
-        runs = [whole(run) for item in options["RUN"] for run in named_runs(item)]
-        of = []
-        for run in runs:
-            name = provenance(run)["experiment"]
-            if name not in entries:
-                raise ValueError(
-                    f"experiment={name} of {shown(run)} {no_experiment(name, entries)}"
-                )
-            of.append(entries[name])
-    except ValueError as error:
-        return refuse(error)
+    entries = discover()
+    runs = [whole(run) for item in options["RUN"] for run in named_runs(item)]
+    names = [provenance(run)["experiment"] for run in runs]
+    for run, name in zip(runs, names, strict=True):
+        if name not in entries:
+            raise ValueError(f"experiment={name} of {shown(run)} {no_experiment(name, entries)}")
     failed = 0
-    for run, entry in zip(runs, of, strict=True):
+    for run, name in zip(runs, names, strict=True):
         try:
-            for path in draw_figures(run, entry):
+            for path in draw_figures(run, entries[name]):
                 print(shown(path))
         except Exception as error:  # the other runs go on
             print(f"error: {shown(run)}: {in_one_line(error)}", file=sys.stderr)

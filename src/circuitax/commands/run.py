@@ -1,14 +1,25 @@
 """Run one experiment, or a sweep of it: ``python -m experiments.run experiment=toy_intro``."""
 
+import os
 import sys
+import time
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from circuitax.commands.options import disk_in_one_line
-from circuitax.config.catalogue import ExperimentEntry, discover
+from circuitax.commands.cli import guarded
+from circuitax.config.catalogue import ExperimentEntry, checkout, discover, extra_conf
+from circuitax.cores import one_device_a_core
 from circuitax.records.chapters import CHAPTERS
+
+if TYPE_CHECKING:  # --help does not wait for Hydra and JAX
+    from omegaconf import DictConfig
+
+    from circuitax.config.plan import PlannedRun
 
 HELP = """\
 usage: python -m experiments.run experiment=NAME [scale=tiny|quick|evening|paper] [seed=0]
@@ -28,7 +39,8 @@ examples:
   python -m experiments.run experiment={example} --cfg job              # every field, its value
   python -m experiments.run -m experiment={example} seed=0,1,2          # a sweep
   python -m experiments.run -m hydra/launcher=cores experiment={example} seed=0,1,2
-launchers: local (one job after another), cores (all cores), slurm_cpu and slurm_gpu (a cluster)
+launchers: basic (one job after another), cores (a process for each job, one on each core),
+slurm_cpu and slurm_gpu (a cluster)
 
 A finished run is reused; --again (or again=yes) computes it again.
 A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
@@ -37,37 +49,22 @@ experiments.collect merges a sweep, experiments.render draws figures again, expe
 lets a trained model continue a text, experiments.reproduce runs everything, experiments.accept
 keeps runs in git.
 """
-# Hydra answers these itself.
-_QUESTIONS = {
-    "--cfg",
-    "-c",
-    "--info",
-    "-i",
-    "--hydra-help",
-    "--version",
-    "--shell-completion",
-    "-sc",
-}
+FAILED, BUSY = 1, 3  # exit statuses of a run, beside 0 and those of signals
+_COMMAND = "experiments.run"
 
 
-@disk_in_one_line
 def main(arguments: list[str] | None = None) -> int:
-    """Check the whole command line, hand it to Hydra, and report the outcome at the end.
+    """Check the whole command line, compute it, and report the outcome at the end.
 
-    Returns:
-        Exit status: 0 done, 1 a job failed, 2 refused before anything was computed, 130 or 143
-        stopped by a signal.
+    Exit status: 0 done, 1 a job failed, 2 refused before anything was computed, 3 another process
+    computes it, 130 or 143 stopped by a signal.
     """
     typed = sys.argv[1:] if arguments is None else arguments
     entries = discover()
     if not typed or {"-h", "--help"} & set(typed):
         print(help_text(entries), end="")
         return 0 if typed else 2
-    try:
-        return _run(typed, entries)
-    except ValueError as error:  # ConfigError is one
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return guarded(lambda: _run(typed, entries))
 
 
 def help_text(entries: dict[str, ExperimentEntry]) -> str:
@@ -78,33 +75,18 @@ def help_text(entries: dict[str, ExperimentEntry]) -> str:
     for chapter, group in groupby(entries.items(), lambda item: item[1].chapter):
         rows.append(f"\n {titles.get(chapter, titles[''])}")
         for name, entry in group:
-            known = entry.budget_seconds < float("inf")
-            seconds = f"{entry.budget_seconds:.0f} s" if known else ""
+            known = entry.seconds("quick")
+            seconds = "" if known is None else f"{known:.0f} s"
             rows.append(f"  {name:{width}} {seconds:>6}  {entry.message}")
     example = next(iter(entries), "NAME")
     return HELP.format(experiments="\n".join(rows).strip("\n") or "  (none)", example=example)
 
 
 def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
-    # Hydra and the experiment's own imports take seconds: not for --help.
-    from circuitax.commands.first_steps import resume_collection
-    from circuitax.commands.job import compute, compute_planned
-    from circuitax.commands.launch import (
-        job_folder,
-        note_sweeps,
-        stopping_in_one_line,
-        through_hydra,
-    )
-    from circuitax.commands.status import DONE, forget_statuses, statuses, stopped_by
-    from circuitax.config.command_line import parse, quoted, split
-    from circuitax.config.planned_runs import plan
-    from circuitax.lab.abandoned import WORK_DAYS, remove_abandoned
-    from circuitax.lab.places import own_folder, require_results
-    from circuitax.lab.runs import work_folder
-    from circuitax.lab.stop import Stopped
+    from circuitax.config.plan import plan, split
 
+    one_device_a_core()
     line = split(typed)
-    # A terminal shows how far it is, once it has taken some seconds.
     watched = partial(tqdm, desc="checking", unit=" jobs", delay=3, leave=False, disable=None)
     checked, runs = plan(
         line.overrides,
@@ -113,39 +95,147 @@ def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
         config_dir=line.config_dir,
         watched=watched,
     )
-    if _QUESTIONS & set(line.flags):
-        return through_hydra(compute, [*line.flags, *checked])
-    require_results()
-    where = "hydra.sweep.dir" if line.multirun else "hydra.run.dir"
-    given = [item.value() for item in parse(checked) if item.get_key_element() == where]
-    folder = own_folder(where, str(given[-1])) if given else job_folder(line.multirun)
-    named = [] if given else [quoted(where, str(folder))]
-    forget_statuses(folder)
-    if line.multirun:
-        note_sweeps(folder.name, runs)
-        print(f"{len(runs)} jobs, every one checked", file=sys.stderr)
-    resume_collection()
-    status = 0
+    if line.questions:
+        return _through_hydra([*line.questions, *checked], lambda config: None)
+    return _sweep(checked, runs) if line.multirun else compute(runs[0])
+
+
+def compute(planned: "PlannedRun", *, wait: bool = False) -> int:
+    """Compute one planned run, and print its outcome; returns the exit status.
+
+    Raises what nobody expects of a person, settings or machine, with its traceback.
+    """
+    from circuitax.data.cache import CacheError
+    from circuitax.data.corpus import TextError
+    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
+    from circuitax.lab.execute import execute
+    from circuitax.lab.loop import Diverged, StopFlag, Stopped
+    from circuitax.lab.runs import Busy, DamagedRun
+    from circuitax.records.provenance import typed_command
+
+    keep_compiled_code(checkout() / ".cache")
+    multiply_in_float32()
+    command = typed_command(_COMMAND, planned.overrides)
     try:
-        with stopping_in_one_line():
-            if line.multirun:
-                status = through_hydra(compute, [*line.flags, *checked, *named])
-            else:
-                compute_planned(runs[0], folder)
-        signal = stopped_by(folder) if line.multirun else None
-        if signal is not None:
-            raise Stopped(signal)
+        with StopFlag() as stop:
+            outcome = execute(planned, command=command, stop=stop, say=_say, wait=wait)
     except Stopped as stopped:
-        print("stopped; the same command resumes", file=sys.stderr)
+        _say("stopped; the same command resumes")
         return stopped.exit_status
-    left = list(statuses(folder, [planned.overrides for planned in runs], line.multirun))
-    bad = [item for item in left if item.status not in DONE]
-    if line.multirun:
-        print(f"{len(left) - len(bad)} of {len(left)} jobs done", file=sys.stderr)
-        for item in bad:
-            print(f"  {item.status}: {' '.join(item.overrides)}: {item.reason}", file=sys.stderr)
-    # Only once all that was asked for is there: until then old work may be what this resumes. One
-    # that was given its folder is a part of a larger command, which may have more to resume.
-    if not (status or bad or given):
-        remove_abandoned(work_folder(), WORK_DAYS, partial(print, file=sys.stderr))
-    return status or (1 if bad else 0)
+    except Busy as error:
+        _say(f"error: {error}")
+        return BUSY
+    except (TextError, Diverged, CacheError, DamagedRun) as error:
+        _say(f"error: {error}")
+        return FAILED
+    how = f"done in {outcome.seconds:.1f} s"
+    if outcome.reused:
+        how = "is there already, made with the same settings, code, libraries and inputs"
+    _say(f"{planned.entry.name} {planned.id} {how}: {_outcome_text(outcome.folder)}")
+    if outcome.figure_error:
+        _say(f"error: the data are kept, but claims or figures failed: {outcome.figure_error}")
+        return FAILED
+    return 0 if stop.number is None else Stopped(stop.number).exit_status
+
+
+def job(config: "DictConfig") -> int:
+    """One job of a sweep, as Hydra's launchers call it, here or on another machine."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from circuitax.config.plan import from_config
+    from circuitax.lab.loop import Stopped
+
+    one_device_a_core()
+    overrides = list(HydraConfig.get().overrides.task)
+    try:
+        status = compute(from_config(config, overrides, discover()), wait=True)
+    except Exception as error:  # the other jobs go on
+        from circuitax.lab.runs import in_one_line
+
+        _say(f"error: {' '.join(overrides)}: {in_one_line(error)}")
+        return FAILED
+    if status > 128:  # the signal meant the whole sweep
+        raise Stopped(status - 128)
+    return status
+
+
+def _sweep(checked: list[str], runs: "list[PlannedRun]") -> int:
+    from circuitax.config.plan import quoted
+    from circuitax.lab.execute import fresh
+    from circuitax.lab.loop import Stopped
+    from circuitax.lab.runs import PROVENANCE, note_sweep, work_folder
+
+    # Names sort by time.
+    stamp = f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.gmtime())}_{os.getpid()}"
+    for experiment in sorted({planned.entry.name for planned in runs}):
+        jobs = [
+            {"run": planned.id, "overrides": list(planned.overrides)}
+            for planned in runs
+            if planned.entry.name == experiment
+        ]
+        note_sweep(experiment, stamp, jobs)
+    _say(f"{len(runs)} jobs, every one checked")
+    # On a cluster, jobs unpickle the specs of experiments of another folder.
+    places = [os.environ.get("PYTHONPATH", ""), *(str(x.parent) for x in extra_conf(discover()))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
+    began = time.time()
+    folder = work_folder() / "sweeps" / stamp
+    place = [] if any(x.startswith("hydra.sweep.dir=") for x in checked) else [str(folder)]
+    try:
+        status = _through_hydra(
+            ["-m", *checked, *(quoted("hydra.sweep.dir", x) for x in place)], job
+        )
+    except Stopped as stopped:
+        _say("stopped; the same command resumes")
+        return stopped.exit_status
+    left = []
+    for planned in runs:
+        asked = planned.settings.again
+        there = fresh(_without_again(planned))
+        if there is None or (asked and (there / PROVENANCE).stat().st_mtime < began):
+            left.append(planned)
+    _say(f"{len(runs) - len(left)} of {len(runs)} jobs done")
+    for planned in left:
+        _say(f"  not done: {' '.join(planned.overrides)}")
+    return FAILED if left else status
+
+
+def _without_again(planned: "PlannedRun") -> "PlannedRun":
+    from dataclasses import replace
+
+    return replace(planned, settings=replace(planned.settings, again=False))
+
+
+def _through_hydra(arguments: list[str], task: "Callable[[DictConfig], object]") -> int:
+    """Run Hydra's own main on these arguments; returns its exit status."""
+    import hydra
+
+    before = sys.argv
+    sys.argv = [_COMMAND, *arguments]  # which Hydra reads
+    conf = str(checkout() / "conf")
+    try:
+        hydra.main(version_base="1.3", config_path=conf, config_name="config")(task)()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    finally:
+        sys.argv = before
+    return 0
+
+
+def _outcome_text(folder: Path) -> str:
+    """Folder of a run, and the words of its rows where they could be settled."""
+    from circuitax.lab.runs import settled_rows, shown
+    from circuitax.records.ledger import counts_text, row_lines
+
+    try:
+        found = settled_rows(folder)
+    except ValueError:
+        return shown(folder)
+    if not found:
+        return shown(folder)
+    first = "; ".join(filter(None, [shown(folder), counts_text(found)]))
+    return "\n  ".join([first, *row_lines(found)])
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

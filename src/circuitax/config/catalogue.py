@@ -78,7 +78,8 @@ class ExperimentEntry:
             stated = self.table.seconds.get("quick")
         if stated is None:
             return None
-        return stated if all(map(_installed, self.needs_packages)) else min(stated, IDLE_SECONDS)
+        there = all(map(_installed, self.needs_packages))
+        return float(stated) if there else min(float(stated), IDLE_SECONDS)
 
     @property
     def path(self) -> Path:

@@ -22,15 +22,6 @@ def crossed_members(key: Key[Array, ""], learning_rate: float, hyper: PyTree, se
     follow from ``key`` and its number alone, so that a cell is the same in every sweep. Train them
     with ``Plan(common=n_cells)``: one draw then serves all cells of a seed.
 
-    Args:
-        key: Of the experiment, or of the part of it that is trained.
-        learning_rate: One rate for all.
-        hyper: Numbers of the problem, every array with a leading axis of ``seeds * n_cells``.
-        seeds: Independent replicates, at least 1.
-
-    Raises:
-        ValueError: If ``seeds`` is less than 1 or does not divide the members.
-
     Source: toy-models paper, phase diagrams: cells of one picture, each trained with every seed.
     """
     total = n_members(hyper)
@@ -46,12 +37,7 @@ def crossed_members(key: Key[Array, ""], learning_rate: float, hyper: PyTree, se
 
 
 def in_every_seed(cells: PyTree, seeds: int) -> PyTree:
-    """The numbers of all cells, once for each seed, in the order of `crossed_members`.
-
-    Args:
-        cells: Every array has a leading axis of cells.
-        seeds: Independent replicates, at least 1.
-    """
+    """The numbers of all cells, once for each seed, in the order of `crossed_members`."""
     number = jnp.result_type(float)
 
     def repeated(leaf: Array | np.ndarray) -> Array:
@@ -77,20 +63,6 @@ def crossed_training(
     """Train every seed in every cell at once, with common random numbers across a seed's cells.
 
     Members are ordered as `crossed_members` says: reshape them to ``(seeds, n_cells)``.
-
-    Args:
-        lab: Of the experiment.
-        name: Of the loop; a run uses each name once.
-        key: Of the experiment, or of the part of it that is trained.
-        problem: What is trained.
-        optim: Optimizer and number of steps.
-        cells: Numbers of the problem, every array with a leading axis of cells.
-        seeds: Independent replicates, at least 1.
-        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
-        mapping: How members share the machine; ``vmap`` is best for small models.
-
-    Raises:
-        ValueError: If ``chunk`` does not divide ``optim.steps``.
     """
     hyper = in_every_seed(cells, seeds)
     members = crossed_members(key, optim.learning_rate, hyper, seeds)

@@ -33,25 +33,12 @@ def weights_name(model: str, step: int) -> str:
 
 
 def keep_model(lab: Lab, model: str, step: int, members: Model) -> None:
-    """Save the weights of all members of a model.
-
-    Args:
-        lab: Of the experiment that trains it.
-        model: Name, letters, digits and ``_.=-``.
-        step: Updates done.
-        members: Models with an axis of members in front of every weight.
-    """
+    """Save the weights of all members of a model."""
     lab.save_arrays(weights_name(model, step), members)
 
 
 def publish_model(lab: Lab, name: str, model: Model) -> None:
-    """Save the weights of one member of a model in half precision, for accepted results.
-
-    Args:
-        lab: Of the experiment that trained it.
-        name: Of the model.
-        model: The member.
-    """
+    """Save the weights of one member of a model in half precision, for accepted results."""
     halved = jax.tree.map(lambda leaf: np.asarray(leaf, np.float16), model)
     lab.save_arrays(f"{PUBLISHED}{name}", halved)
 
@@ -61,27 +48,13 @@ def notes_of_kept(
     steps: Iterable[int],
     published: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Notes of a record from which `KeptModels` finds the models again.
-
-    Args:
-        models: Spec of each model by name.
-        steps: Steps at which every one of them was kept.
-        published: Member of each model that `publish_model` was given.
-    """
+    """Notes of a record from which `KeptModels` finds the models again."""
     notes = {MODELS: {name: to_plain(spec) for name, spec in models.items()}, STEPS: sorted(steps)}
     return notes if published is None else notes | {MEMBERS: dict(published)}
 
 
 def log_spaced_steps(steps: int, every: int) -> list[int]:
-    """Logarithmically spaced steps for saved weights: 0, an interval times powers of 2, the last.
-
-    Args:
-        steps: Length of training, a multiple of ``every``.
-        every: Interval between two measurements, at least 1.
-
-    Raises:
-        ValueError: If ``every`` does not divide ``steps``.
-    """
+    """Steps at which weights are saved: 0, an interval times powers of 2, and the last."""
     if every < 1 or steps % every:
         raise ValueError(f"every={every} must divide steps={steps}")
     n_chunks = steps // every
@@ -90,16 +63,7 @@ def log_spaced_steps(steps: int, every: int) -> list[int]:
 
 
 class KeptModels:
-    """The saved models of a finished run.
-
-    Args:
-        notes: Of its record, as `notes_of_kept` writes them.
-        load: Reads saved arrays by name, in the structure of a tree behind some leading axes.
-        source: Name of the run, for messages.
-
-    Raises:
-        ValueError: If the notes name no models.
-    """
+    """The saved models of a finished run."""
 
     def __init__(
         self, notes: Mapping[str, Any], load: Callable[[str, Any, int], Any], source: str = "run"
@@ -130,11 +94,7 @@ class KeptModels:
         return cls(Record.load(run).notes, load, run.name)
 
     def whole(self, name: str) -> bool:
-        """Whether all members of a model are saved; accepted results hold fewer.
-
-        Raises:
-            ValueError: If the run kept no model of that name.
-        """
+        """Whether all members of a model are saved; accepted results hold fewer."""
         self.spec(name)
         try:
             self._load(weights_name(name, self.steps[-1]), None, 0)
@@ -145,14 +105,7 @@ class KeptModels:
         return True
 
     def published(self, name: str) -> tuple[int, Model]:
-        """The published member of a model, saved with accepted results, after its last step.
-
-        Returns:
-            Which member it is, and its weights, rounded to half precision.
-
-        Raises:
-            ValueError: If the run kept no model of that name, or published none of it.
-        """
+        """The published member of a model, saved with accepted results, after its last step."""
         spec = self.spec(name)
         if name not in self._published:
             raise ValueError(f"model={name} of {self._source} was not published: train it again")
@@ -160,26 +113,14 @@ class KeptModels:
         return int(self._published[name]), jax.tree.map(lambda a: jnp.asarray(a, float), model)
 
     def spec(self, name: str) -> TransformerSpec:
-        """The spec of a model.
-
-        Raises:
-            ValueError: If the run kept no model of that name.
-        """
+        """The spec of a model."""
         if name not in self._specs:
             near = nearest(name, self.names)
             raise ValueError(f"model={name} must be one of {', '.join(self.names)}{near}")
         return from_plain(self._specs[name])
 
     def members(self, name: str, step: int | None = None) -> Model:
-        """All members of a model, on the device, with their axis in front of every array.
-
-        Args:
-            name: The model.
-            step: One of ``steps``; None for the last.
-
-        Raises:
-            ValueError: If the run did not keep that model or step, or weights of other shapes.
-        """
+        """All members of a model, on the device, with their axis in front of every array."""
         spec = self.spec(name)
         step = self.steps[-1] if step is None else step
         if step not in self.steps:
@@ -203,11 +144,7 @@ class KeptModels:
         )
 
     def member(self, name: str, index: int, step: int | None = None) -> Model:
-        """One member of a model.
-
-        Raises:
-            ValueError: As `members`, or if there is no such member.
-        """
+        """One member of a model."""
         models = self.members(name, step)
         (count,) = models.member_axes
         if not 0 <= index < count:

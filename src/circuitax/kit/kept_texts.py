@@ -10,16 +10,7 @@ HELD_OUT, WINDOWS = "held-out", "windows"
 
 
 def kept_windows(lab: Lab, source: str, n_windows: int) -> Int[Array, "window n_ctx"]:
-    """The first held-out windows saved by an upstream experiment.
-
-    Args:
-        lab: Of the experiment that reads them.
-        source: Upstream experiment, one named in the experiment's ``requires``.
-        n_windows: How many; a field ``windows`` of the experiment.
-
-    Raises:
-        TextError: If fewer were kept.
-    """
+    """The first held-out windows saved by an upstream experiment."""
     windows = lab.load_arrays(HELD_OUT, source=source)[WINDOWS]
     if n_windows > len(windows):
         raise TextError(

@@ -28,22 +28,7 @@ def language_arm(
     every: int,
     measure: Callable[[PyTree], dict[str, Array]] | None = None,
 ) -> Trained:
-    """Train transformers of one size to predict the next token, and measure them along the way.
-
-    Args:
-        lab: Of the experiment.
-        name: Of the loop; a run uses each name once.
-        key: Of the arm: each seed has its own initialisation and its own data from it.
-        sizes: Of every model.
-        source: Texts of a step.
-        optim: Optimizer and number of steps.
-        seeds: Models, at least 1.
-        every: Steps between two measurements, a divisor of ``optim.steps``.
-        measure: As in `measured_training`.
-
-    Raises:
-        ValueError: If ``seeds`` is less than 1, or ``every`` does not divide ``optim.steps``.
-    """
+    """Train transformers of one size to predict the next token, and measure them along the way."""
     plan = Plan(NextToken(Transformer(sizes), source), optim, every, mesh=lab.mesh)
     members = new_members(key, optim.learning_rate, jnp.zeros(seeds))
     return measured_training(

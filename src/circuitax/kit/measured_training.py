@@ -17,15 +17,7 @@ TRAINING_LOSS = "training_loss"
 
 @dataclass(frozen=True)
 class Trained:
-    """Results of a training.
-
-    Attributes:
-        state: The last state.
-        models: All members at the last step, as they were measured.
-        steps: Updates done at each measurement.
-        curves: Each measured array at each of ``steps``, which is its first axis.
-        training_loss: Mean loss of every chunk and member, ``[chunk, member]``.
-    """
+    """Results of a training."""
 
     state: TrainState
     models: PyTree
@@ -59,27 +51,7 @@ def measured_training(
     keep_as: str = "",
     show: str = "loss",
 ) -> Trained:
-    """Train an ensemble chunk by chunk, measure it after each, and save its weights at some steps.
-
-    Args:
-        lab: Of the experiment.
-        name: Of the loop; a run uses each name once.
-        state: From `ensemble.init`. It may be donated: do not read it again.
-        train: One chunk of ``every`` steps, from `ensemble.advance`.
-        steps: Length of training, a multiple of ``every``.
-        every: Steps of a chunk.
-        measure: Function of all members, such as `members.each_member` makes; None to train only.
-        as_models: What is measured and kept, made from the trained parameters of all members;
-            unless given, the parameters themselves.
-        at_start: Whether the first measurement is that of ``state`` itself; False where this
-            training goes on from another one.
-        keep_at: Steps at which weights are kept, such as `kept_models.log_spaced_steps`.
-        keep_as: Name of the model they are kept by; ``name`` when empty.
-        show: Measured array shown beside the progress, as its mean.
-
-    Raises:
-        ValueError: If ``every`` does not divide ``steps``, or a step to keep at is never reached.
-    """
+    """Train an ensemble chunk by chunk, measure after each, and save weights at some steps."""
     if every < 1 or steps < 1 or steps % every:
         raise ValueError(f"every={every} must divide steps={steps}, both at least 1")
     began = _step(state)
@@ -118,11 +90,7 @@ def _step(state: TrainState) -> int:
 
 
 def joined(first: Trained, second: Trained) -> Trained:
-    """Two consecutive trainings of the same members, as one.
-
-    Raises:
-        ValueError: If the second does not go on where the first ended, or measured other things.
-    """
+    """Two consecutive trainings of the same members, as one."""
     if second.steps[0] <= first.steps[-1] or first.curves.keys() != second.curves.keys():
         raise ValueError(
             f"second begins at step {second.steps[0]} with {sorted(second.curves)}, must go on "
@@ -137,11 +105,6 @@ def joined(first: Trained, second: Trained) -> Trained:
 
 
 def chunk_size(steps: int, most: int = 50) -> int:
-    """Steps of a chunk: the largest allowed divisor among 1, 2, 5, 10, 20, 50, 100, ...
-
-    Args:
-        steps: Length of training, at least 1.
-        most: Longest chunk, at least 1.
-    """
+    """Steps of a chunk: the largest allowed divisor among 1, 2, 5, 10, 20, 50, 100, ..."""
     sizes = [digit * 10**power for power in range(len(str(most))) for digit in (1, 2, 5)]
     return max(size for size in sizes if size <= most and steps % size == 0)

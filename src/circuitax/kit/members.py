@@ -14,14 +14,6 @@ def each_member(measure: Callable[..., PyTree], *shared: Any) -> Callable[[PyTre
     """A compiled function of the members of an ensemble, all at once.
 
     ``each_member(measure, texts)(models)`` is ``jit(vmap(measure, (0, None)))(models, texts)``.
-
-    Args:
-        measure: Function of one model and of what all share.
-        *shared: Arguments that are the same for all members, such as the texts that all
-            are measured on. They enter as arguments of the compiled code, not as constants.
-
-    Returns:
-        Function of the members; its result has their axis in front of every array.
     """
     mapped = jax.jit(jax.vmap(measure, (0, *[None] * len(shared))))
     return lambda members: mapped(members, *shared)
@@ -32,14 +24,6 @@ def each_with_own(measure: Callable[..., PyTree], *own: PyTree) -> Callable[[PyT
 
     An interval over seeds holds the noise of an exam only where each seed sits an exam of its own;
     one that all share moves them together, and another root key then leaves the interval.
-
-    Args:
-        measure: Function of one model and of what is its own.
-        *own: Arguments with the axis of members in front of every array, such as what
-            `drawn_by_each` draws.
-
-    Returns:
-        Function of the members; its result has their axis in front of every array.
     """
     mapped = jax.jit(jax.vmap(measure))
     return lambda members: mapped(members, *own)
@@ -48,32 +32,14 @@ def each_with_own(measure: Callable[..., PyTree], *own: PyTree) -> Callable[[PyT
 def drawn_by_each(
     draw: Callable[[Key[Array, ""]], PyTree], key: Key[Array, ""], n_members: int
 ) -> PyTree:
-    """Draws of each member from its own key: ``draw(fold_in(key, i))`` for member ``i``.
-
-    Args:
-        draw: Function of a key, such as a source of texts.
-        key: Of this purpose.
-        n_members: At least 1; member ``i`` draws the same whatever their number.
-
-    Returns:
-        The draws, with the axis of members in front of every array.
-
-    Raises:
-        ValueError: If ``n_members`` is less than 1.
-    """
+    """Draws of each member from its own key: ``draw(fold_in(key, i))`` for member ``i``."""
     return jax.jit(jax.vmap(draw))(member_keys(key, n_members))
 
 
 def one_by_one(
     measure: Callable[..., Mapping[str, Any]], members: PyTree, *shared: Any
 ) -> dict[str, np.ndarray]:
-    """Named arrays of every member, stacked; members are measured singly to save memory.
-
-    Args:
-        measure: Function of one model and of what all share; compile it yourself.
-        members: Models with an axis of members in front of every array.
-        *shared: Arguments that are the same for all members.
-    """
+    """Named arrays of every member, stacked; members are measured singly to save memory."""
     found = [measure(member, *shared) for member in split_members(members)]
     return {name: np.stack([np.asarray(one[name]) for one in found]) for name in found[0]}
 
@@ -90,11 +56,7 @@ def split_members(members: PyTree) -> Iterator[PyTree]:
 
 
 def n_members(members: PyTree) -> int:
-    """Number of members: the length of the first axis of every array.
-
-    Raises:
-        ValueError: If arrays disagree, or one has no axis.
-    """
+    """Number of members: the length of the first axis of every array."""
     lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(members)}
     if len(lengths) != 1 or () in lengths:
         raise ValueError(f"members must have one leading axis on every array, has {lengths}")

@@ -8,17 +8,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 
 def padded(array: ArrayLike, length: int, axis: int = -1, fill: Any = None) -> np.ndarray:
-    """The array padded with ``fill`` to ``length`` entries on one axis.
-
-    Args:
-        array: Any array.
-        length: Entries on that axis afterwards, at least as many as it has.
-        axis: The axis.
-        fill: What is added; None for NaN, or for False in an array of booleans.
-
-    Raises:
-        ValueError: If the array is longer already, or holds integers and ``fill`` is None.
-    """
+    """The array padded with ``fill`` to ``length`` entries on one axis."""
     values = np.asarray(array)
     short = length - values.shape[axis]
     if short < 0:
@@ -35,18 +25,7 @@ def stack_ragged(
     fill: Any = None,
     dtype: DTypeLike | None = None,
 ) -> np.ndarray:
-    """Arrays stacked on a new first axis, the shorter ones padded at the end.
-
-    Args:
-        arrays: One or more, of equal shapes but for ``axis``.
-        axis: The axis on which their lengths may differ, counted in one array (not in the result);
-            None if all shapes must be equal.
-        fill: What is added; None for NaN, or for False in arrays of booleans.
-        dtype: Type of the result; None for that of the arrays.
-
-    Raises:
-        ValueError: If there is no array, another axis differs, or integers need a ``fill``.
-    """
+    """Arrays stacked on a new first axis, the shorter ones padded at the end."""
     found = [np.asarray(array, dtype) for array in arrays]
     if not found:
         raise ValueError("arrays is empty, it must hold at least one")
@@ -66,15 +45,7 @@ def stack_named(
     fill: Any = None,
     dtype: DTypeLike | None = None,
 ) -> np.ndarray:
-    """`stack_ragged` of one named array of every arm, width or depth of an experiment.
-
-    Args:
-        cells: What was found in each, by name.
-        name: The array wanted.
-        axis: As in `stack_ragged`.
-        fill: As in `stack_ragged`.
-        dtype: As in `stack_ragged`.
-    """
+    """`stack_ragged` of one named array of every arm, width or depth of an experiment."""
     return stack_ragged([cell[name] for cell in cells], axis, fill=fill, dtype=dtype)
 
 

@@ -43,22 +43,13 @@ _RANDOM_DOCUMENTS, _RANDOM_LENGTH = 64, 200
 
 
 def check_real_name(name: str) -> None:
-    """Refuse an unknown name of weights.
-
-    Raises:
-        ValueError: If it is not one of `NAMES`.
-    """
+    """Refuse an unknown name of weights."""
     if name not in NAMES:
         raise ValueError(f"weights={name!r} must be one of {', '.join(NAMES)}")
 
 
 def missing(name: str, *, text: bool = False) -> str:
-    """One line of installation advice for missing packages; empty if all are installed.
-
-    Args:
-        name: One of `NAMES`.
-        text: Whether English prose is wanted too.
-    """
+    """One line of installation advice for missing packages; empty if all are installed."""
     if name != REAL:
         return ""
     if not has_smollm2():
@@ -70,11 +61,6 @@ def at_hand(name: str, lab: Lab, *, text: bool = False) -> dict[str, Any]:
     """Notes of a record about the model: its name, and missing packages.
 
     A line tells whoever watches how to get what is missing.
-
-    Args:
-        name: One of `NAMES`.
-        lab: Of the experiment.
-        text: Whether English prose is needed too.
     """
     lacking = missing(name, text=text)
     if lacking:
@@ -83,12 +69,7 @@ def at_hand(name: str, lab: Lab, *, text: bool = False) -> dict[str, Any]:
 
 
 def outside_inputs(name: str, *, text: bool = False) -> dict[str, str]:
-    """Checksums of the weights and the text: other files make another run.
-
-    Args:
-        name: One of `NAMES`.
-        text: Whether English prose is read too.
-    """
+    """Checksums of the weights and the text: other files make another run."""
     if name != REAL:
         return {}
     weights = {REAL: fingerprint(smollm2_file()) if has_smollm2() else ABSENT}
@@ -96,26 +77,14 @@ def outside_inputs(name: str, *, text: bool = False) -> dict[str, str]:
 
 
 def open_weights(name: str, key: jax.Array) -> Model:
-    """The model of a name.
-
-    Args:
-        name: One of `NAMES`.
-        key: For the random model.
-
-    Raises:
-        FileNotFoundError: If it is SmolLM2, and its package is not installed; see `missing`.
-    """
+    """The model of a name."""
     if name == RANDOM:
         return init_model(key, SMALL, jnp.zeros(()).dtype)
     return load_pretrained(REAL)
 
 
 def token_names(name: str) -> Callable[[int], str]:
-    """The text of a token; its id for the random model, which has no tokenizer.
-
-    Args:
-        name: One of `NAMES`.
-    """
+    """The text of a token; its id for the random model, which has no tokenizer."""
     if name == RANDOM:
         return lambda i: f" {i}"
     tokenizer = load_tokenizer(REAL)
@@ -123,15 +92,7 @@ def token_names(name: str) -> Callable[[int], str]:
 
 
 def real_texts(name: str, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Token ids of chapters of English prose in random order; random ids for ``random``.
-
-    Args:
-        name: One of `NAMES`.
-        rng: Draws the order of the chapters, or the ids.
-
-    Raises:
-        TextError: If the prose is wanted and its package is not installed; see `missing`.
-    """
+    """Token ids of chapters of English prose in random order; random ids for ``random``."""
     if name == RANDOM:
         for _ in range(_RANDOM_DOCUMENTS):
             yield rng.integers(0, SMALL.d_vocab, _RANDOM_LENGTH)
@@ -150,16 +111,6 @@ def text_stretches(
     """Stretches of different chapters, equal in tokens, ``[n, length]``.
 
     Chapters come in the order of `real_texts`; those that are too short are passed over.
-
-    Args:
-        name: One of `NAMES`.
-        rng: As for `real_texts`.
-        n: Stretches wanted, at least 1.
-        length: Tokens of a stretch, at least 1.
-        middle: Whether a stretch is the middle of its chapter, instead of its beginning.
-
-    Raises:
-        ValueError: If a number is out of range, or fewer chapters are long enough.
     """
     for option, value in (("n", n), ("length", length)):
         check_range(option, value, "[1, inf)")

@@ -27,8 +27,7 @@ from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import check_key
 from circuitax.kernel.shown import tabled
 from circuitax.kit.measured_training import chunk_size
-from circuitax.lab.loop import ChunkLoop
-from circuitax.lab.stop import StopFlag, Stopped
+from circuitax.lab.loop import ChunkLoop, StopFlag, Stopped
 from circuitax.records.store import write_text
 from circuitax.training import ensemble
 from circuitax.training.optim import OptimSpec, Schedule

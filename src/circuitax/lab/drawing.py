@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circuitax.config.catalogue import READINGS, TABLE, ExperimentEntry
-from circuitax.lab.runs import ACCEPTED, FIGURES, WholeRun
+from circuitax.lab.runs import ACCEPTED, DRAWING, FIGURES, WholeRun, keep_time
 from circuitax.lab.source import source_hash
-from circuitax.lab.times import DRAWING, keep_time
 from circuitax.records.manifest import checksums
 from circuitax.records.record import Record
 from circuitax.records.store import whole_folder, write_json

@@ -37,17 +37,6 @@ def open_language_model(
     """Read a model from the folder of a finished run, or of an accepted one.
 
     An accepted run has one member of each model, after its last step, in half precision.
-
-    Args:
-        run: Folder with ``arrays/tokenizer.json`` and the models of `kept_models`, as
-            ``text_models`` leaves them; ``alive`` of the record says which members of a model did
-            not diverge.
-        name: Which model; empty for the last.
-        member: Which seed, from 0.
-        step: Which of the steps kept; None for the last.
-
-    Raises:
-        ValueError: If the run keeps no language models, or not this one.
     """
     record = Record.load(run)
     kept_any, arrays = bool(record.notes.get(MODELS)), run / ARRAYS
@@ -90,9 +79,6 @@ def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
     """Prompt tokens of a text at the beginning of a document: the boundary token first.
 
     Before that stands the start token, where the model was trained with one.
-
-    Raises:
-        ValueError: If it is no Unicode text, or longer than the model can read.
     """
     try:
         prompt.encode()
@@ -130,17 +116,6 @@ def continuations(
 
     A sample ends before a boundary token: the document ends there. Bytes that are no whole
     character, which an untrained model writes, are decoded as ``\\ufffd``.
-
-    Args:
-        language: From `open_language_model`.
-        prompt: From `read_prompt`.
-        n_tokens: New tokens of each sample, at least 1 and at most `tokens_left`.
-        key: Sample i is drawn by member key i, whatever their number.
-        sampling: Temperature and filters.
-        samples: How many, at least 1.
-
-    Raises:
-        ValueError: If a number is out of its range.
     """
     space = tokens_left(language, len(prompt))
     if n_tokens < 1 or (space is not None and n_tokens > space):

@@ -1,20 +1,23 @@
-"""Locations of runs: finished ones by experiment and identity, unfinished ones apart."""
+"""Folders of runs: where they are, one door that checks what is read, one process that computes."""
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NewType
+
+from filelock import FileLock, Timeout
 
 from circuitax.config.catalogue import checkout
 from circuitax.data.fingerprint import checksum
 from circuitax.names import nearest
 from circuitax.records.manifest import damage
 from circuitax.records.rows import SettledRow, row_from_json
-from circuitax.records.store import recover, recover_all
+from circuitax.records.store import write_json
 
-# Another place for results, such as a scratch disk.
-VARIABLE = "CIRCUITAX_RESULTS"
+VARIABLE = "CIRCUITAX_RESULTS"  # another place for results, such as a scratch disk
 PROVENANCE = "provenance.json"
 SPEC = "spec.json"
 CLAIMS = "claims.json"
@@ -22,36 +25,36 @@ SETTLED = "settled.json"
 FIGURES = "figures"
 FIGURES_FAILED = "figures_failed.txt"
 TIMES = "times.json"
-# Of an accepted run: digests of a small run by the same code.
-TWIN = "twin.json"
-# What is made again from the data of a run, when it is damaged or its source has changed, and how
-# long that took.
+COMPILING, DRAWING = "compiling", "drawing"  # what the times are of
+TWIN = "twin.json"  # of an accepted run: digests of a small run by the same code
+# What is made again from the data of a run; its manifest leaves it out.
 DERIVED = (CLAIMS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
 ACCEPTED = "accepted"
-# The folder of a run's arrays. Of them git keeps small copies of weights, whose names begin with
-# PUBLISHED, and beside them the tokenizer.
+SWEEPS = "sweeps"
+# Arrays beside the record. Git keeps small weights, named PUBLISHED..., and the tokenizer.
 ARRAYS = "arrays"
 PUBLISHED = "published-"
 TOKENIZER = "tokenizer.json"
-# Bytes of a name on usual file systems; asking for a longer one is an error of the disk.
-_LONGEST_NAME = 255
-# In nanoseconds; some disks keep no shorter time of a file.
-_SECOND = 1_000_000_000
-# Folders beside the runs of an experiment that are not runs of its own.
-_NOT_RUNS = {ACCEPTED, "collected", "sweeps"}
+_NOT_RUNS = {ACCEPTED, "collected", SWEEPS}
+# What a person mends by giving room or another folder; other errors are of the program.
+_OF_THE_DISK = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+    errno.EIO,
+}
 
-# A run all of whose files have the checksums of its manifest. What reads a run asks for one, and
-# `whole` alone makes them: it is the one door.
+# A run all of whose files have the checksums of its manifest; `whole` alone makes them.
 WholeRun = NewType("WholeRun", Path)
 
 
 class DamagedRun(ValueError):
-    """A run whose checksums do not match.
-
-    Args:
-        run: Its folder.
-        wrong: What is wrong with its first damaged file.
-    """
+    """A run one of whose files has another checksum; ``wrong`` says which."""
 
     def __init__(self, run: Path, wrong: str) -> None:
         accepted = run.name == ACCEPTED
@@ -60,10 +63,13 @@ class DamagedRun(ValueError):
         self.wrong = wrong
 
 
+class Busy(RuntimeError):
+    """Another living process computes the same run."""
+
+
 def results_folder() -> Path:
     """``results/`` of the checkout, or the folder of ``CIRCUITAX_RESULTS``."""
     given = os.environ.get(VARIABLE)
-    # Of a loop of links, `resolve` would raise what is no error of the disk.
     return Path(os.path.realpath(given)) if given else checkout() / "results"
 
 
@@ -78,15 +84,9 @@ def run_folder(experiment: str, run: str) -> Path:
 
 
 def accepted_run(experiment: str) -> Path:
-    """The accepted run of an experiment, in the results folder or else in the checkout.
-
-    Raises:
-        ValueError: If there is none, or no checkout: the wheel holds the library only.
-    """
-    # Results may be kept elsewhere; what was accepted is in the checkout all the same.
+    """The accepted run of an experiment, in the results folder or else in the checkout."""
     places = (results_folder(), checkout() / "results")
     for folder in (place / experiment / ACCEPTED for place in places):
-        recover(folder)
         if (folder / PROVENANCE).is_file():
             return folder
     raise ValueError(
@@ -97,72 +97,38 @@ def accepted_run(experiment: str) -> Path:
 
 def finished_runs(experiment: str) -> list[Path]:
     """Folders of the finished runs of an experiment, the oldest first; accepted ones left out."""
-    folder = results_folder() / experiment
-    recover_all(folder)
     found = [
         path.parent
-        for path in folder.glob(f"*/{PROVENANCE}")
+        for path in (results_folder() / experiment).glob(f"*/{PROVENANCE}")
         if path.parent.name not in _NOT_RUNS and not path.parent.name.startswith(".")
     ]
     return sorted(found, key=lambda run: (run / PROVENANCE).stat().st_mtime)
 
 
-def make_newest(run: Path) -> None:
-    """Mark a finished run as the newest of its experiment, whatever the clock says."""
-    path = run / PROVENANCE
-    others = [(other / PROVENANCE).stat() for other in finished_runs(run.parent.name)]
-    latest = max(facts.st_mtime_ns for facts in others)
-    if path.stat().st_mtime_ns < latest:
-        os.utime(path, ns=(latest + _SECOND, latest + _SECOND))
-
-
 def named_runs(item: str) -> list[Path]:
-    """The finished runs that match a name, the oldest first; an accepted one comes last.
+    """The finished runs of a name, the oldest first, the accepted one last.
 
-    Args:
-        item: A run's folder, ``NAME/RUN`` below the results, a RUN alone where it is the only one
-            of that name, or an experiment's ``NAME`` for all its runs.
-
-    Raises:
-        ValueError: If there is no such run, or several experiments have one.
+    The name is a run's folder, ``NAME/RUN`` below the results, a RUN alone, or an experiment's NAME
+    for all its runs.
     """
-    if any(len(part.encode()) > _LONGEST_NAME for part in Path(item).parts):
-        raise ValueError(f"RUN={item[:60]}... must be the folder of a finished run: it is too long")
     for folder in (Path(os.path.realpath(item)), results_folder() / item):
-        recover(folder)
         if (folder / PROVENANCE).is_file():
             return [folder]
     found = finished_runs(item)
     if (results_folder() / item / ACCEPTED / PROVENANCE).is_file():
         found.append(results_folder() / item / ACCEPTED)
-    if found:
-        return found
-    alone = sorted(
-        run
-        for run in results_folder().glob("*/*")
-        if run.name == item and (run / PROVENANCE).is_file()
-    )
-    if len(alone) > 1:
-        several = ", ".join(f"{run.parent.name}/{item}" for run in alone)
-        raise ValueError(f"RUN={item} must name one run: there are {several}")
-    if not alone:
-        names = sorted(
-            {path.parents[1].name for path in results_folder().glob(f"*/*/{PROVENANCE}")}
-        )
-        near = nearest(item, names)
+    everywhere = sorted(path.parent for path in results_folder().glob(f"*/*/{PROVENANCE}"))
+    found = found or [run for run in everywhere if run.name == item and item != ACCEPTED]
+    if not found:
+        near = nearest(item, sorted({run.parent.name for run in everywhere}))
         raise ValueError(
             f"RUN={item} must be the folder of a finished run, or an experiment with one{near}"
         )
-    return alone
+    return found
 
 
 def whole(run: Path) -> WholeRun:
-    """The run of a folder, after all its checksums have been verified.
-
-    Raises:
-        ValueError: If there is no such folder.
-        DamagedRun: Naming the first file that is not.
-    """
+    """The run of a folder, after all its checksums have been verified."""
     if not run.is_dir():
         raise ValueError(f"run={run.name!r} must be the folder of a finished run")
     if wrong := damage(run):
@@ -182,18 +148,19 @@ def provenance(run: WholeRun) -> dict[str, Any]:
     return dict(json.loads((run / PROVENANCE).read_text(encoding="utf-8")))
 
 
+def typed_fields(run: WholeRun) -> list[str]:
+    """Fields that were typed for a run."""
+    lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
+    return [line.removeprefix("- ").partition("=")[0] for line in lines]
+
+
 def spec_fields(run: WholeRun) -> dict[str, Any]:
     """The spec of a finished run as plain values, by dotted field."""
     return flat(json.loads((run / SPEC).read_text(encoding="utf-8")))
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by dotted name.
-
-    Args:
-        values: Values and mappings of values.
-        prefix: In front of every name, with a dot at its end.
-    """
+    """Nested values by dotted name."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, dict):
@@ -204,11 +171,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def settled_rows(run: Path) -> list[SettledRow]:
-    """The rows of a finished run as they were settled last.
-
-    Raises:
-        DamagedRun: If they are not as they were settled.
-    """
+    """The rows of a finished run as they were settled last."""
     return [row_from_json(item) for item in _settled(run, CLAIMS)]
 
 
@@ -225,11 +188,71 @@ def _settled(run: Path, name: str) -> Any:
 
 def figures(run: Path) -> Iterator[Path]:
     """The PNG figures of a run, by name."""
-    recover(run / FIGURES)
     yield from sorted((run / FIGURES).glob("*.png"))
+
+
+def times_of(run: Path) -> dict[str, float]:
+    """Seconds of compiling and drawing; empty if unknown."""
+    try:
+        return dict(json.loads((run / TIMES).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def keep_time(run: Path, name: str, seconds: float) -> None:
+    """Write the seconds of one part beside those of the others."""
+    write_json(run / TIMES, times_of(run) | {name: round(seconds, 2)})
+
+
+def note_sweep(experiment: str, name: str, jobs: list[dict[str, Any]]) -> None:
+    """Note identity and overrides of each job of a sweep before it starts, for ``collect``.
+
+    Names of sweeps sort by time.
+    """
+    write_json(results_folder() / experiment / SWEEPS / f"{name}.json", {"jobs": jobs})
+
+
+def sweeps_of(experiment: str) -> dict[str, list[dict[str, Any]]]:
+    """The jobs of each sweep of an experiment; the latest sweep last."""
+    found = {}
+    for path in sorted((results_folder() / experiment / SWEEPS).glob("*.json")):
+        try:
+            found[path.stem] = list(json.loads(path.read_text(encoding="utf-8"))["jobs"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"sweep {path.stem} is damaged: delete {shown(path)}") from error
+    return found
+
+
+@contextmanager
+def held(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file; the system releases it when its process ends, however it ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise Busy(
+            f"{what} is being computed by another process; wait for it, or stop it and run the "
+            "same command to resume"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def shown(path: Path) -> str:
     """A path for display: relative to the working folder when below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def in_one_line(error: BaseException) -> str:
+    """An error in one line, that of a disk with the way to move results."""
+    if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+        where = os.fsdecode(error.filename) if error.filename else str(results_folder())
+        return (
+            f"{where[:200]!r} cannot be written ({os.strerror(error.errno)}): make room, or name "
+            f"another folder with {VARIABLE}=FOLDER; the same command resumes"
+        )
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -6,7 +6,6 @@ import jax
 import xarray as xr
 
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -14,8 +13,8 @@ class Spec:
     factor: float = 2.0
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     walk = lab.input("house_walk")
     end = lab.load_arrays("end", source="house_walk")["position"]
     last = walk.data["position"][-1].values
-    return Record(xr.Dataset({"difference": ((), abs(end - last).max() * spec.factor)}))
+    return xr.Dataset({"difference": ((), abs(end - last).max() * spec.factor)})

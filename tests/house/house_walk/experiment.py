@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import xarray as xr
 
+from circuitax.config.ranges import PositiveNumber
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 
 
 class Law(Enum):
@@ -22,11 +22,7 @@ class Law(Enum):
 @dataclass(frozen=True)
 class Step:
     law: Law = Law.normal
-    size: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.size > 0:
-            raise ValueError(f"size={self.size} must be positive")
+    size: PositiveNumber = 1.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class Walk(NamedTuple):
     key: jax.Array
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     if spec.fail == "error":
         raise RuntimeError("the walk was told to fail")
 
@@ -71,4 +67,4 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     )
     if spec.fail == "figure":
         data = data.drop_vars("position")
-    return Record(data, {"members": spec.members})
+    return data.assign_attrs(members=spec.members)

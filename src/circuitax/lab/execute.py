@@ -1,0 +1,324 @@
+"""One run from its plan to its folder: reuse, lock, work, `run` of the experiment, and saving."""
+
+import json
+import logging
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import xarray as xr
+
+from circuitax.config.catalogue import ExperimentEntry, checkout
+from circuitax.config.plan import PlannedRun
+from circuitax.config.spec import canonical
+from circuitax.cores import n_cores
+from circuitax.kernel.keys import derive
+from circuitax.lab.compilation import compile_seconds
+from circuitax.lab.drawing import draw_figures, up_to_date
+from circuitax.lab.lab import Lab
+from circuitax.lab.loop import StopFlag
+from circuitax.lab.runs import (
+    ARRAYS,
+    COMPILING,
+    DERIVED,
+    FIGURES_FAILED,
+    PROVENANCE,
+    SPEC,
+    Busy,
+    DamagedRun,
+    WholeRun,
+    held,
+    in_one_line,
+    keep_time,
+    provenance,
+    run_folder,
+    whole,
+    work_folder,
+)
+from circuitax.lab.settle import settle_run
+from circuitax.lab.source import changed_modules, imported_modules, source_of
+from circuitax.records.manifest import contents, write_manifest
+from circuitax.records.provenance import describe
+from circuitax.records.record import DATA, Record
+from circuitax.records.store import publish, write_json, write_text
+
+LOG = logging.getLogger("circuitax")
+WAIT_SECONDS = 0.5  # between two looks at the lock of a run
+MADE_FROM = "made_from.json"  # of unfinished work: modules and data of upstream runs
+
+
+class Outcome(NamedTuple):
+    """A finished run: its folder, whether it was there before, seconds, and errors of its figures.
+
+    The data are whole where the figures could not be drawn; the error is empty where they were.
+    """
+
+    folder: WholeRun
+    reused: bool
+    seconds: float
+    figure_error: str
+
+
+def execute(
+    planned: PlannedRun,
+    *,
+    command: str,
+    stop: StopFlag,
+    say: Callable[[str], None] = LOG.info,
+    wait: bool = False,
+    derived: bool = True,
+) -> Outcome:
+    """Compute a run and those that it reads, or resume them, or reuse them.
+
+    A finished run is reused when it is whole, and made from the same modules, libraries and data;
+    only its claims and figures are made again where they are out of date. A run that is computed
+    again stays as it was until the new one is whole. Raises `Busy` where another process computes
+    it, unless told to wait, and `Stopped` when a signal asked for it.
+    """
+    inputs = {
+        item.entry.name: execute(
+            item, command=command, stop=stop, say=say, wait=True, derived=derived
+        ).folder
+        for item in planned.inputs
+    }
+    there = _reused(planned, inputs, say)
+    if there is None:
+        with _lock(planned, stop, say, wait) as waited:
+            # The process that held the lock before may have made it.
+            there = _reused(planned, inputs, say) if waited else None
+            if there is None:
+                return _computed(planned, inputs, command, stop, say, derived)
+    return Outcome(there, True, 0.0, _derive(there, planned.entry) if derived else "")
+
+
+def fresh(planned: PlannedRun) -> WholeRun | None:
+    """The finished run that `execute` would reuse as it is, figures included; None without one."""
+    folders = {item.entry.name: fresh(item) for item in planned.inputs}
+    inputs = {name: folder for name, folder in folders.items() if folder is not None}
+    folder = run_folder(planned.entry.name, planned.id)
+    if len(inputs) < len(folders) or not folder.is_dir() or (folder / FIGURES_FAILED).exists():
+        return None
+    try:
+        run = whole(folder)
+    except DamagedRun:
+        return None
+    return run if not _reason(planned, run, inputs) and up_to_date(run, planned.entry) else None
+
+
+def device_name() -> str:
+    """Kind and number of the devices used, without the machine's name."""
+    devices = jax.devices()
+    cores = f", {n_cores()} cores" if devices[0].platform == "cpu" else ""
+    return f"{len(devices)} x {devices[0].device_kind}{cores}"
+
+
+def _reused(
+    planned: PlannedRun, inputs: dict[str, WholeRun], say: Callable[[str], None]
+) -> WholeRun | None:
+    folder = run_folder(planned.entry.name, planned.id)
+    if not folder.is_dir():
+        return None
+    try:
+        run = whole(folder)
+        reason = _reason(planned, run, inputs)
+    except DamagedRun as damaged:
+        reason = damaged.wrong
+    if not reason:
+        return run
+    say(f"{planned.entry.name} {planned.id} is computed again: {reason}")
+    return None
+
+
+def _reason(planned: PlannedRun, run: WholeRun, inputs: dict[str, WholeRun]) -> str:
+    """Reason against the reuse of a whole run; empty if it can be reused."""
+    if planned.settings.again:
+        return "again=true asks for it"
+    facts = provenance(run)
+    if "modules" not in facts:
+        return "an earlier version made it, which noted no modules"
+    if changed := changed_modules(facts["modules"]):
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        return f"{', '.join(changed[:3])}{more} changed"
+    read = _data_of(inputs)
+    other = [name for name, mark in read.items() if facts["input_data"].get(name) != mark]
+    return f"the data of its input {other[0]} changed" if other else ""
+
+
+def _data_of(inputs: dict[str, WholeRun]) -> dict[str, str]:
+    return {name: contents(run, (DATA, ARRAYS)) for name, run in inputs.items()}
+
+
+@contextmanager
+def _lock(
+    planned: PlannedRun, stop: StopFlag, say: Callable[[str], None], wait: bool
+) -> Iterator[bool]:
+    """Hold the lock of a run; tells whether another process had it before."""
+    what, waited = f"run {planned.entry.name}/{planned.id}", False
+    while True:
+        try:
+            with held((work_folder() / planned.id).with_suffix(".lock"), what):
+                yield waited
+                return
+        except Busy as error:
+            if not wait:
+                raise
+            if not waited:
+                say(f"waiting: {error}")
+            waited = True
+            stop.raise_if_set()
+            time.sleep(WAIT_SECONDS)
+
+
+def _computed(
+    planned: PlannedRun,
+    inputs: dict[str, WholeRun],
+    command: str,
+    stop: StopFlag,
+    say: Callable[[str], None],
+    derived: bool,
+) -> Outcome:
+    target, work = run_folder(planned.entry.name, planned.id), work_folder() / planned.id
+    entries, read = _all_entries(planned), _data_of(inputs)
+    planned.entry.load()
+    resumes = _resumable(work, read)
+    if not resumes:
+        shutil.rmtree(work, ignore_errors=True)
+    say(_announcement(planned, resumes))
+    seconds, began = _seconds(work), time.monotonic()
+
+    def note() -> None:
+        made_from = {"modules": imported_modules(entries), "input_data": read}
+        write_json(work / MADE_FROM, made_from)
+        write_text(work / "seconds", f"{seconds + time.monotonic() - began:.3f}")
+
+    note()
+    with _log_to(work / "log.txt"), compile_seconds() as compiled:
+        try:
+            record = run(planned, Lab(work, stop=stop, inputs=inputs))
+        finally:
+            note()
+    made = work / "whole"
+    seconds += time.monotonic() - began
+    save(made, planned, record, inputs, command, seconds)
+    keep_time(made, COMPILING, compiled())
+    figure_error = _derive(WholeRun(made), planned.entry) if derived else ""
+    publish(made, target)
+    shutil.rmtree(work, ignore_errors=True)
+    return Outcome(WholeRun(target), False, seconds, figure_error)
+
+
+def run(planned: PlannedRun, lab: Lab) -> Record:
+    """The experiment itself: its ``run(spec, key, lab)``, with the root key of its own name."""
+    with jax.enable_x64(planned.settings.dtype.name == "float64"):
+        key = derive(jax.random.key(planned.settings.seed), planned.entry.name)
+        made: Any = planned.entry.load().run(planned.spec, key, lab)
+    if isinstance(made, xr.Dataset):
+        return Record(made.drop_attrs(deep=False), dict(made.attrs))
+    if not isinstance(made, Record):
+        raise ValueError(f"run() of {planned.entry.name!r} returned {type(made)}, not a Dataset")
+    return made
+
+
+def save(
+    folder: Path,
+    planned: PlannedRun,
+    record: Record,
+    inputs: dict[str, WholeRun],
+    command: str,
+    seconds: float,
+) -> None:
+    """Write a run with its provenance, and the checksums of all its files last."""
+    work = folder.parent
+    shutil.rmtree(folder, ignore_errors=True)
+    record.save(folder)
+    write_text(folder / "config.yaml", planned.config)
+    write_json(folder / SPEC, canonical(planned.spec))
+    write_text(folder / "overrides.yaml", "".join(f"- {text}\n" for text in planned.overrides))
+    if (work / "log.txt").exists():
+        shutil.copy2(work / "log.txt", folder)
+    if (work / ARRAYS).exists():
+        shutil.copytree(work / ARRAYS, folder / ARRAYS)
+    made_from = json.loads((work / MADE_FROM).read_text(encoding="utf-8"))
+    facts = describe(
+        checkout(),
+        command=command,
+        experiment=planned.entry.name,
+        run=planned.id,
+        scale=planned.settings.scale.name,
+        seed=planned.settings.seed,
+        dtype=planned.settings.dtype.name,
+        device=device_name(),
+        seconds=seconds,
+        source=source_of(made_from["modules"]),
+        inputs={item.entry.name: item.id for item in planned.inputs},
+        input_data=made_from["input_data"],
+        outside=dict(planned.outside),
+    )
+    write_json(folder / PROVENANCE, {**facts, "modules": made_from["modules"]})
+    write_manifest(folder, left_out=DERIVED)
+
+
+def _derive(folder: WholeRun, entry: ExperimentEntry) -> str:
+    """Settle the claims and draw the figures; errors of either leave the data intact."""
+    try:
+        settle_run(folder, entry)
+        if not up_to_date(folder, entry):
+            draw_figures(folder, entry)
+    except Exception as error:
+        with suppress(OSError):
+            write_text(folder / FIGURES_FAILED, traceback.format_exc())
+        return in_one_line(error)
+    (folder / FIGURES_FAILED).unlink(missing_ok=True)
+    return ""
+
+
+def _all_entries(planned: PlannedRun) -> list[ExperimentEntry]:
+    return [planned.entry, *(entry for item in planned.inputs for entry in _all_entries(item))]
+
+
+def _resumable(work: Path, read: dict[str, str]) -> bool:
+    """Whether unfinished work was begun by the same modules and from the same data."""
+    try:
+        kept = json.loads((work / MADE_FROM).read_text(encoding="utf-8"))
+        return kept["input_data"] == read and not changed_modules(kept["modules"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+
+
+def _announcement(planned: PlannedRun, resumes: bool) -> str:
+    name, scale = planned.entry.name, planned.settings.scale.name
+    text = f"{name} {planned.id} at {scale} scale" + (", resumed" if resumes else "")
+    expected = planned.entry.seconds(scale)
+    if expected is None:
+        return text
+    minutes = f"{expected / 60:.0f} min" if expected >= 120 else f"{expected:.0f} s"
+    return f"{text}: about {minutes} expected on 2 cores"
+
+
+def _seconds(work: Path) -> float:
+    """Seconds of earlier sessions, as far as they noted them."""
+    try:
+        return float((work / "seconds").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return 0.0
+
+
+@contextmanager
+def _log_to(path: Path) -> Iterator[None]:
+    """Context in which what the lab logs also goes to a file."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    level = LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
+        handler.close()
