@@ -10,13 +10,7 @@ HOW = "Choose a head, and a token to see where the head looks from there."
 
 
 def attention_viewer(title: str, tokens: list[str], patterns: ArrayLike) -> Viewer | None:
-    """The viewer of attention over a text; None where it would take megabytes.
-
-    Args:
-        title: What it shows.
-        tokens: Names of the tokens.
-        patterns: ``[n_layers, n_heads, n_ctx, n_ctx]``, a row for each destination.
-    """
+    """The viewer of attention over a text; None where it would take megabytes."""
     A = np.asarray(patterns, float)
     n_layers, n_heads, n_ctx, _ = A.shape
     if not n_layers * n_heads or A.size > MOST or not np.isfinite(A).all():

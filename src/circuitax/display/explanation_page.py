@@ -146,10 +146,7 @@ def _from(explained: Explained) -> str:
 
 
 def _graphs(explained: Explained) -> dict[str, Any] | None:
-    """The graphs with one list of nodes; of each the largest edges, and the sums of all.
-
-    None where no path carries anything, or none were drawn.
-    """
+    """The graphs with one list of nodes; of each the largest edges, and the sums of all."""
     tokens = [_visible(token) for token in explained.tokens]
     nodes: dict[Any, dict[str, Any]] = {}
     graphs = []

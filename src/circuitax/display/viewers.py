@@ -42,11 +42,7 @@ class Viewer(NamedTuple):
 
 
 def viewer_section(viewer: Viewer) -> str:
-    """The part of a page that holds one viewer.
-
-    Raises:
-        ValueError: If its kind is unknown, or a number of its facts is not finite.
-    """
+    """The part of a page that holds one viewer."""
     if viewer.kind not in SCRIPTS:
         raise ValueError(f"kind={viewer.kind!r} must be one of {', '.join(SCRIPTS)}")
     # No text of a token may end the script that holds it.
@@ -72,12 +68,7 @@ def viewer_page(title: str, viewer: Viewer) -> str:
 
 
 def viewer_frame(viewer: Viewer, height: int) -> str:
-    """The page of one viewer in a frame of its own, for a cell of a notebook.
-
-    Args:
-        viewer: What is shown.
-        height: Of the frame, in pixels; what is longer scrolls.
-    """
+    """The page of one viewer in a frame of its own, for a cell of a notebook."""
     page = html.escape(viewer_page(viewer.title, viewer))
     style = f"width:100%;height:{height}px;border:0"
     return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'

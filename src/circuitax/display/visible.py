@@ -7,12 +7,7 @@ _WHOLE = {"<|endoftext|>": "‹text›"}  # the boundary before a document
 
 
 def visible(token: str, most: int = 9) -> str:
-    """A token with spaces and breaks visible, runs of them counted, long ones truncated.
-
-    Args:
-        token: Its text.
-        most: Longest result, at least 2.
-    """
+    """A token with spaces and breaks visible, runs of them counted, long ones truncated."""
     if token in _WHOLE:
         return _WHOLE[token]
     parts = []

@@ -28,13 +28,6 @@ def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[A
     ``relu(z) = max(0, z)``; ``gelu(z) = z Φ(z)``; ``silu(z) = z σ(z)``; ``linear(z) = z``;
     ``gelu_tanh(z) = z (1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``, the form of GPT-2 and Gemma.
 
-    Args:
-        z: Pre-activations.
-        activation: An `Activation` or its name.
-
-    Raises:
-        ValueError: If the name is not one of `Activation`.
-
     Source: S0 Definition 4 (ReLU) and footnote 1 (GELU).
     Differs: GELU is the exact form with the normal CDF; JAX's default is a tanh approximation, off
         by up to 5e-4. S0 section 7 asks for increasing activations, which neither GELU nor SiLU
@@ -58,13 +51,6 @@ def gate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array
 
     ``relu``: the step, 1 for z > 0; ``gelu``: Φ(z); ``silu``: σ(z); ``linear``: 1; ``gelu_tanh``:
     ``(1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``. None of them divides by z, so that 0 is no case.
-
-    Args:
-        z: Pre-activations.
-        activation: An `Activation` or its name.
-
-    Raises:
-        ValueError: If the name is not one of `Activation`.
 
     Source: ours; RelP and LRP hold the same factor.
     """

@@ -32,10 +32,6 @@ def smear_keys(
 ) -> Float[Array, "n_heads n_ctx d_head"]:
     """Smeared keys: ``k_j <- σ(α) k_j + (1 - σ(α)) k_{j-1}``; the first key is untouched.
 
-    Args:
-        k: Keys, before any rotation.
-        smear: α, one trainable number for each head.
-
     Source: induction-heads paper, "smeared key" architecture.
     """
     own = jax.nn.sigmoid(smear)[:, None, None]
@@ -49,12 +45,6 @@ def attention_scores(
     score_scale: float,
 ) -> Float[Array, "n_heads dest src"]:
     """``s_ts = score_scale · ⟨q_t, k_s⟩``, before mask and softmax.
-
-    Args:
-        q: Queries.
-        k: Keys.
-        score_scale: ``1/sqrt(d_head)`` in trained models, 1 in S0 Definition 12 and in all circuit
-            formulas of the sources, which drop it silently (E13).
 
     Source: S0 Definitions 7 and 12, ``Q^T K``.
     Differs: S2 prints ``q_i^T k_j`` of row vectors, an outer product (E30); S3 Definition 1 prints
@@ -70,12 +60,6 @@ def causal_mask(
     window: int | Int[Array, ""] | None = None,
 ) -> Bool[Array, "dest src"]:
     """True where position ``dest`` may read position ``src``: ``src <= dest``, or always.
-
-    Args:
-        dest: Positions that read.
-        src: Positions that are read.
-        causal: Whether later positions are hidden.
-        window: How many positions a head reads, its own included; None for all that are allowed.
 
     Source: S0 Remark 11.
     Differs: S0 omits the mask and sums over ``j <= i`` later; here it is always stated (E12).
@@ -98,9 +82,6 @@ def attention_pattern(
 ) -> Float[Array, "n_heads dest src"]:
     """``A = softmax over sources of the masked scores``; each row sums to 1.
 
-    Scores are quadratic in the stream, so a head is linear in it only for a frozen pattern;
-    S0 Definition 7 says that all but the softmax is linear (E21).
-
     Source: S0 Definition 7 and Remark 11.
     """
     return masked_softmax(scores, mask)
@@ -122,9 +103,6 @@ def attend(
     v: Float[Array, "n_heads src d_value"],
 ) -> tuple[Float[Array, "n_heads dest d_value"], Float[Array, "n_heads dest src"]]:
     """`mix_values` with the `attention_pattern` of the scores, and that pattern.
-
-    The softmax divides after the mixing: its gradient then needs no sum over sources, and a pattern
-    that nobody reads is never written to memory.
 
     Source: S0 Definition 7 and Remark 11.
     """

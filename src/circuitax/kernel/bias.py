@@ -32,11 +32,6 @@ def fold_affine(
     c = 1 gives ``(x W + b, 1)``, to be used in sequence; c = 0 gives ``(x W + b, 0)``, to be added
     to a stream that carries the 1 itself.
 
-    Args:
-        W: Weight, row form.
-        b: Bias.
-        residual: Whether the result is added to the stream.
-
     Source: S0 footnote 2, ``A' = [[A, b], [0 ... 0, 1]]`` in columns.
     Differs: c = 0 for residual writes (E25).
     """
@@ -48,22 +43,6 @@ def fold_affine(
 
 def fold_biases(model: Model) -> Model:
     """The same attention-only model without biases, on a stream with one more coordinate.
-
-    Weights that read get their bias as one more row. ``b_O`` needs one more value coordinate, which
-    is constant 1: the rows of a pattern sum to 1, so that any head which reads the constant passes
-    it on, and head 0 writes ``b_O`` from it. Nothing writes to the constant coordinate itself
-    (E25).
-
-    Args:
-        model: Attention only, and without norm, which would rescale the constant.
-
-    Returns:
-        A model with d_model and d_value larger by one and every bias None; same logits and
-        patterns.
-
-    Raises:
-        ValueError: If the model has a norm or an MLP, or ``positions`` is computed from
-            d_model, which changes.
 
     Source: S0 section 2.3, assumption 2 and footnote 2.
     """

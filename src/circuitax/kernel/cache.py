@@ -39,11 +39,7 @@ class Cache(NamedTuple):
 
 
 def empty_cache(model: Model, n_max: int) -> Cache:
-    """An empty cache of capacity ``n_max``; the caller must not write more positions.
-
-    Raises:
-        ValueError: If ``n_max`` is less than 1.
-    """
+    """An empty cache of capacity ``n_max``; the caller must not write more positions."""
     check_range("n_max", n_max, "[1, inf)")
     W_K, W_V = model.blocks.attention.W_K, model.blocks.attention.W_V
     d_head = W_K.shape[-1]

@@ -20,14 +20,7 @@ def _before_tracing(error: Exception) -> bool:
 
 
 def compiled(*static: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator of a pure function called directly or inside ``jit``, ``vmap`` and ``grad``.
-
-    In a caller's own program it is written out, so that the program is the same as without it.
-
-    Args:
-        static: Names of arguments that are no arrays and decide the program; they are hashable. A
-            function among them is known by its identity: one that is made anew compiles anew.
-    """
+    """Decorator of a pure function called directly or inside ``jit``, ``vmap`` and ``grad``."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         program = jax.jit(function, static_argnames=static, inline=True)

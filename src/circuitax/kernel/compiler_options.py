@@ -10,14 +10,7 @@ Options = tuple[tuple[str, bool | int], ...]
 
 
 def options_for(steps: int) -> Options:
-    """Compiler options of a program that takes so many steps before it is dropped, by name.
-
-    Up to ``SHORT`` steps on a CPU: level 1 of LLVM and XLA's older emitters. Initial weights of toy
-    models, autoencoders and transformers keep their bits (a test compares them).
-
-    Args:
-        steps: Of all runs of the program, at least 1.
-    """
+    """Compiler options of a program that takes so many steps before it is dropped, by name."""
     import jax  # not above: `lab.cheap_code` sets flags before JAX is imported
 
     # Only a program of its own takes options.
@@ -32,8 +25,5 @@ def options_for(steps: int) -> Options:
 
 
 def has_older_emitters() -> bool:
-    """Whether the installed jaxlib can do without its newer emitters, from 0.11 on the only ones.
-
-    A flag that XLA does not know ends the process.
-    """
+    """Whether the installed jaxlib can do without its newer emitters, from 0.11 on the only ones."""
     return tuple(int(part) for part in metadata.version("jaxlib").split(".")[:2]) < (0, 11)

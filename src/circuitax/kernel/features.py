@@ -23,15 +23,6 @@ def feature_columns(
     so ensemble members with different densities share them. A float32 uniform has 2^23 levels, so
     values come on a grid of ``2^-23 / p``.
 
-    Args:
-        u: Uniforms on [0, 1), one for each feature and sample. Samples are columns, as in the
-            paper, which is the faster layout for few features.
-        density: P(feature is on), in [0, 1].
-        signed: Take values from [-1, 1] instead (the absolute-value model); then ``E x = 0``.
-
-    Raises:
-        ValueError: If a density is outside [0, 1].
-
     Source: toy-models paper, "Demonstrating Superposition", and for ``signed`` "Computation in
         Superposition".
     """
@@ -45,16 +36,6 @@ def unit_columns(
     u: Float[Array, "n_features batch"], density: Float[Array, " n_features"]
 ) -> Float[Array, "n_features batch"]:
     """`feature_columns` with every sample scaled to unit norm.
-
-    A sample with no feature on has no direction. It gets one: the feature whose ``u / p`` is
-    least, which with equal densities is any of them with the same probability.
-
-    Args:
-        u: Uniforms on [0, 1), one for each feature and sample.
-        density: P(feature is on), in (0, 1].
-
-    Raises:
-        ValueError: If a density is outside (0, 1].
 
     Source: Henighan et al. 2023, "Superposition, Memorization, and Double Descent".
     Differs: the source does not say what becomes of samples without a feature.
@@ -78,15 +59,6 @@ def copula_columns(
 
     Feature i is on where ``(L ε)_i < Φ^-1(p_i)`` for standard normal ε, so that its density is p_i
     whatever the correlation matrix ``L L^T`` is; where it is on, it has its own uniform value.
-
-    Args:
-        normal: ε, one for each feature and sample.
-        value: Uniform values on [0, 1).
-        root: L, whose rows have unit norm, such as a Cholesky factor of a correlation matrix.
-        density: P(feature is on), in (0, 1).
-
-    Raises:
-        ValueError: If a density is outside (0, 1).
     """
     check_range("density", density, "(0, 1)")
     threshold = jax.scipy.special.ndtri(density)
@@ -101,17 +73,6 @@ def sample_correlated(
     set_size: int,
 ) -> Float[Array, "batch n_features"]:
     """Correlated sets: all members of a set are on together, each with its own uniform value.
-
-    Set s holds the features ``s * set_size, ..., (s + 1) * set_size - 1``.
-
-    Args:
-        key: Random key, not to be used again.
-        density: P(set is on), in [0, 1]; also the density of each member.
-        batch: Number of samples, at least 1.
-        set_size: Members of a set, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """
@@ -130,18 +91,6 @@ def sample_anticorrelated(
     set_size: int,
 ) -> Float[Array, "batch n_features"]:
     """Anticorrelated sets: with probability p exactly one random member is on, else none.
-
-    A member's own density is therefore ``p / set_size``. Sets are laid out as in
-    `sample_correlated`.
-
-    Args:
-        key: Random key, not to be used again.
-        density: P(set is on), in [0, 1].
-        batch: Number of samples, at least 1.
-        set_size: Members of a set, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """

@@ -95,21 +95,7 @@ def final_stream(
     cache: Cache | None = None,
     outputs: bool = False,
 ) -> tuple[Float[Array, "n_ctx d_model"], Trace]:
-    """`forward` up to its last step, `unembed`: the stream after all layers, and the trace.
-
-    The stream is also the last of ``trace.streams``, but a gradient through that array would go
-    through the streams of all layers.
-
-    Args:
-        model: As in `forward`; so are the other arguments.
-        tokens: Token ids.
-        interventions: Edits and frozen values; those of the final norm are not used.
-        cache: Keys and values of earlier positions.
-        outputs: Also record what each head and each MLP writes.
-
-    Raises:
-        ValueError: As `forward`.
-    """
+    """`forward` up to its last step, `unembed`: the stream after all layers, and the trace."""
     check_one_member(model)
     check_options(model.spec, model.fields)
     spec, n_layers = model.spec, model.n_layers
@@ -162,17 +148,7 @@ def final_stream(
 def batch_logits(
     model: Model, texts: Int[Array, "batch n_ctx"]
 ) -> Float[Array, "batch n_ctx d_vocab"]:
-    """The logits of `forward` on a batch of texts, as used in training.
-
-    All rows are multiplied by ``W_U`` at once: the gradient of a vmapped product copies logits.
-
-    Args:
-        model: One model.
-        texts: Token ids.
-
-    Raises:
-        ValueError: As `forward`.
-    """
+    """The logits of `forward` on a batch of texts, as used in training."""
     streams = jax.vmap(lambda text: final_stream(model, text)[0])(texts)
     logits, _ = unembed(model, streams.reshape(-1, model.d_model))
     return logits.reshape(*texts.shape, -1)
@@ -183,13 +159,7 @@ def unembed(
     stream: Float[Array, "n_rows d_model"],
     scale: Float[Array, " n_rows"] | None = None,
 ) -> tuple[Float[Array, "n_rows d_vocab"], Float[Array, " n_rows"]]:
-    """``N(X) W_U + b_U``, the last step of `forward`, and the divisor of its norm.
-
-    Args:
-        model: One model.
-        stream: Final streams; rows are independent, so they may come from many texts.
-        scale: A frozen divisor.
-    """
+    """``N(X) W_U + b_U``, the last step of `forward`, and the divisor of its norm."""
     spec = model.spec
     norm = spec.norm if spec.final_norm else Norm.none
     read, scale = apply_norm(stream, norm, spec.norm_eps, model.final_norm, scale)

@@ -35,13 +35,7 @@ def centre_last(table: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def fold_score_scale(qk: Chain, score_scale: float | Float[Array, "*batch"]) -> Chain:
-    """W_QK with the score scale inside, so that its entries are the softmax's arguments.
-
-    Args:
-        qk: Head-level ``(W_Q, W_Kᵀ)`` or a token-level QK circuit.
-        score_scale: What the model multiplies scores by: ``1/√d_head`` in trained models, 1 in
-            the sources' simplified transformer.
-    """
+    """W_QK with the score scale inside, so that its entries are the softmax's arguments."""
     return scale(qk, score_scale)
 
 

@@ -10,16 +10,7 @@ from circuitax.kernel.checks import shortened
 
 
 def check_index(name: str, index: int | np.integer | Int[Array, ""], size: int) -> None:
-    """Refuse a static index outside ``[0, size)``; arrays, which may be traced, pass.
-
-    Args:
-        name: Name of the argument, for the message.
-        index: The index given; negative ones do not count from the end.
-        size: Size of the axis.
-
-    Raises:
-        ValueError: If the index is out of range.
-    """
+    """Refuse a static index outside ``[0, size)``; arrays, which may be traced, pass."""
     if hasattr(index, "ndim") and not isinstance(index, np.generic):
         return
     if not 0 <= whole(name, index) < size:
@@ -27,16 +18,7 @@ def check_index(name: str, index: int | np.integer | Int[Array, ""], size: int) 
 
 
 def whole(name: str, value: SupportsIndex, least: int | None = None) -> int:
-    """A static integer, given as one of Python, NumPy or JAX.
-
-    Args:
-        name: Name of the argument, for the message.
-        value: What is given.
-        least: The least that it may be; None for any.
-
-    Raises:
-        ValueError: If it is no integer, or is true or false, or is less.
-    """
+    """A static integer, given as one of Python, NumPy or JAX."""
     try:
         given = None if isinstance(value, bool | np.bool_) else as_integer(value)
     except TypeError:
@@ -49,16 +31,7 @@ def whole(name: str, value: SupportsIndex, least: int | None = None) -> int:
 
 
 def counted_index(name: str, index: SupportsIndex, size: int) -> int:
-    """A static index from 0, where the one given may count from the end.
-
-    Args:
-        name: Name of the argument, for the message.
-        index: From ``-size`` to ``size - 1``.
-        size: Size of the axis.
-
-    Raises:
-        ValueError: If the index is no integer, or out of range.
-    """
+    """A static index from 0, where the one given may count from the end."""
     given = whole(name, index)
     if not -size <= given < size:
         raise ValueError(f"{name}={given} must be from {-size} to {size - 1}")

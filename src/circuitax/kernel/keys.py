@@ -11,18 +11,7 @@ from circuitax.kernel.checks import check_range
 
 
 def derive(key: Key[Array, "*batch"], purpose: str) -> Key[Array, "*batch"]:
-    """The key for one purpose, such as ``"init"`` or ``"data"``.
-
-    Two purposes give independent streams, and adding a purpose leaves all others unchanged,
-    because the name is folded in and nothing is split by position.
-
-    Args:
-        key: A typed key (``jax.random.key``), or a batch of them.
-        purpose: A non-empty name; equal names give equal keys.
-
-    Raises:
-        ValueError: If ``purpose`` is empty, or the key is none.
-    """
+    """The key for one purpose, such as ``"init"`` or ``"data"``."""
     check_key(key)
     if not purpose:
         raise ValueError("purpose='' must be a non-empty name, such as 'init' or 'data'")
@@ -31,15 +20,7 @@ def derive(key: Key[Array, "*batch"], purpose: str) -> Key[Array, "*batch"]:
 
 
 def check_key(key: Any, *, one: bool = False) -> None:
-    """Require typed keys; a seed is none.
-
-    Args:
-        key: What was given.
-        one: Whether a batch of keys is refused too.
-
-    Raises:
-        ValueError: If it is none, or is a batch and one key is wanted.
-    """
+    """Require typed keys; a seed is none."""
     typed = isinstance(key, jax.Array) and jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not typed:
         raise ValueError(f"key={key!r} must be a random key, such as jax.random.key(0)")
@@ -58,11 +39,7 @@ def at_index(key: Key[Array, "*batch"], index: int | Int[Array, "*#batch"]) -> K
 # One program for each number, where eager steps take three.
 @partial(jax.jit, static_argnums=1, inline=True)
 def member_keys(key: Key[Array, ""], n_members: int) -> Key[Array, " member"]:
-    """One key for each member of an ensemble; member ``i`` does not depend on ``n_members``.
-
-    Raises:
-        ValueError: If ``n_members`` is less than 1.
-    """
+    """One key for each member of an ensemble; member ``i`` does not depend on ``n_members``."""
     check_key(key)
     check_range("n_members", n_members, "[1, inf)")
     indices = jax.numpy.arange(n_members)
@@ -71,10 +48,5 @@ def member_keys(key: Key[Array, ""], n_members: int) -> Key[Array, " member"]:
 
 @partial(jax.jit, static_argnums=1, inline=True)
 def in_a_row(keys: Key[Array, " key"], times: int) -> Key[Array, " repeated"]:
-    """Every key repeated the given number of times in a row, for members that share it.
-
-    Args:
-        keys: Any number of them.
-        times: How often each, at least 0.
-    """
+    """Every key repeated the given number of times in a row, for members that share it."""
     return jax.numpy.repeat(keys, times)

@@ -152,11 +152,7 @@ def matrices(factor: Array | Chain | None) -> tuple[Array, ...]:
 
 
 def act(operator: Kron | KronSum, x: Float[Array, "*batch n_ctx d_in"]) -> Array:
-    """``Σ A @ x @ W``, each term multiplied in its cheapest order, ``[*batch, n_dest, d_out]``.
-
-    Raises:
-        ValueError: If the operator is an empty sum, whose output size is unknown.
-    """
+    """``Σ A @ x @ W``, each term multiplied in its cheapest order, ``[*batch, n_dest, d_out]``."""
     parts = [multiply((*matrices(term.A), x, *matrices(term.W))) for term in terms(operator)]
     if not parts:
         raise ValueError("operator is an empty sum; its output size is unknown")
@@ -173,11 +169,7 @@ def scale(operator: KronSum, factor: ArrayLike) -> KronSum: ...
 @overload
 def scale(operator: Kron | KronSum, factor: ArrayLike) -> Kron | KronSum: ...
 def scale(operator: Kron | KronSum, factor: ArrayLike) -> Kron | KronSum:
-    """``factor · operator``, written into W of each term, or into A where W is the identity.
-
-    Raises:
-        ValueError: If both factors of a term are identities, whose size is not known.
-    """
+    """``factor · operator``, written into W of each term, or into A where W is the identity."""
     if isinstance(operator, KronSum):
         return KronSum(tuple(scale(term, factor) for term in operator.terms))
     A, W = operator

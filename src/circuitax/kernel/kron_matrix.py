@@ -22,16 +22,7 @@ from circuitax.kernel.products import multiply
 def trace(
     operator: Kron | KronSum, *, n_ctx: int | None = None, d_model: int | None = None
 ) -> Float[Array, "*batch"]:
-    """``tr(A ⊗ W) = tr A · tr W``, summed over terms.
-
-    Args:
-        operator: A square term or sum.
-        n_ctx: Size of the identity where an A is ``None``.
-        d_model: Size of the identity where a W is ``None``.
-
-    Raises:
-        ValueError: If a size is needed and missing.
-    """
+    """``tr(A ⊗ W) = tr A · tr W``, summed over terms."""
     return _total(
         _trace(term.A, n_ctx, "n_ctx") * _trace(term.W, d_model, "d_model")
         for term in terms(operator)
@@ -41,14 +32,7 @@ def trace(
 def inner(
     x: Kron | KronSum, y: Kron | KronSum, *, n_ctx: int | None = None, d_model: int | None = None
 ) -> Float[Array, "*batch"]:
-    """``⟨A1 ⊗ W1, A2 ⊗ W2⟩ = tr(A1ᵀ A2) · tr(W1ᵀ W2)``, over all pairs of terms.
-
-    It equals the sum of products of the entries of the two dense matrices, which are not made.
-    ``n_ctx`` and ``d_model`` size the identity where both terms have one.
-
-    Raises:
-        ValueError: If a size is needed and missing.
-    """
+    """``⟨A1 ⊗ W1, A2 ⊗ W2⟩ = tr(A1ᵀ A2) · tr(W1ᵀ W2)``, over all pairs of terms."""
     return _total(
         _inner(s.A, t.A, n_ctx, "n_ctx") * _inner(s.W, t.W, d_model, "d_model")
         for s in terms(x)
@@ -59,10 +43,7 @@ def inner(
 def norm(
     operator: Kron | KronSum, *, n_ctx: int | None = None, d_model: int | None = None
 ) -> Float[Array, "*batch"]:
-    """Frobenius norm ``√⟨K, K⟩``, cross terms of a sum included; gradient 0 at K = 0.
-
-    ``n_ctx`` and ``d_model`` size the identity factors, as in :func:`inner`.
-    """
+    """Frobenius norm ``√⟨K, K⟩``, cross terms of a sum included; gradient 0 at K = 0."""
     parts = terms(operator)
     squares = [(part, part, 1) for part in parts]
     crosses = [(s, t, 2) for s, t in itertools.combinations(parts, 2)]
@@ -80,13 +61,7 @@ def materialise(
     d_model: int | None = None,
     max_entries: int = DENSE_LIMIT,
 ) -> Float[Array, "*batch rows columns"]:
-    """The dense ``Σ kron(A, W.T)`` that acts on ``x.ravel()``, for tests and small models.
-
-    ``n_ctx`` and ``d_model`` size the identity factors.
-
-    Raises:
-        ValueError: If it would exceed ``max_entries``, or a size is needed and missing.
-    """
+    """The dense ``Σ kron(A, W.T)`` that acts on ``x.ravel()``, for tests and small models."""
     return _total(_dense(term, n_ctx, d_model, max_entries) for term in terms(operator))
 
 

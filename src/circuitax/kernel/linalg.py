@@ -34,15 +34,7 @@ def cosine(x: Float[Array, "*batch d"], y: Float[Array, "*batch d"]) -> Float[Ar
 def scaled_to_one(
     W: Float[Array, "*batch n m"],
 ) -> tuple[Float[Array, "*batch n m"], Float[Array, "*batch"]]:
-    """``(W / c, c)`` with c the power of two that brings the largest |entry| of W into [1/2, 1).
-
-    Squares and fourth powers of very small or very large weights leave the range of floating point;
-    those of ``W / c`` do not. Dividing by a power of two rounds nothing, and c counts as a constant
-    in derivatives. Half precision becomes single precision, which has the range that sums need.
-
-    Args:
-        W: Matrices; a matrix of zeros, or one with an entry that is not finite, has c = 1.
-    """
+    """``(W / c, c)`` with c the power of two that brings the largest |entry| of W into [1/2, 1)."""
     W = W.astype(jnp.promote_types(W.dtype, jnp.float32))
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(W), axis=(-2, -1), initial=0))
     usual = (largest >= jnp.finfo(W.dtype).tiny) & jnp.isfinite(largest)
@@ -63,11 +55,7 @@ def cosines(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch n n"]:
 
 
 def coherence(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch"]:
-    """``max_{i≠j} |cos(W_i, W_j)|`` over the columns, in [0, 1]; needs at least two columns.
-
-    Raises:
-        ValueError: If W has fewer than two columns.
-    """
+    """``max_{i≠j} |cos(W_i, W_j)|`` over the columns, in [0, 1]; needs at least two columns."""
     n = W.shape[-1]
     if n < 2:
         raise ValueError(f"W has {n} columns; coherence needs at least 2")
@@ -77,8 +65,5 @@ def coherence(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch"]:
 
 
 def participation_ratio(weights: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
-    """``(Σ w)² / Σ w²`` of non-negative weights: their effective number, in [1, n].
-
-    On squared singular values it is an effective rank; on all-zero weights it is 0.
-    """
+    """``(Σ w)² / Σ w²`` of non-negative weights: their effective number, in [1, n]."""
     return safe_divide(jnp.sum(weights, axis=-1) ** 2, jnp.sum(weights**2, axis=-1))

@@ -19,11 +19,6 @@ from circuitax.kernel.weights import MLPWeights
 class Gates(NamedTuple):
     """The factors that, once held, leave an MLP affine; layers may stand in front.
 
-    An activation is ``z g(z)``. Hidden layer i is ``(h W + b) * values[i]``, where ``values`` is g,
-    or the whole factor ``act(x W_gate + b_gate)`` of a gated MLP. A gated MLP has two affine maps
-    whose product it is: ``(x W_gate + b_gate) * gates`` is the same hidden layer, read the other
-    way.
-
     Attributes:
         values: On ``x W_in + b_in``, and on the further hidden layers of a deeper MLP.
         gates: ``g(x W_gate + b_gate) * (x W_in + b_in)``, on ``x W_gate + b_gate``; None without
@@ -48,17 +43,6 @@ def apply_mlp(
     ``h <- σ(h W_hidden[i] + b_hidden[i])`` for each i, between ``h = σ(x W_in + b_in)`` and
     ``h W_out + b_out``.
 
-    Args:
-        weights: One layer's weights.
-        x: One row for each position.
-        activation: σ; `linear` makes the plain MLP a single matrix ``W_in W_out`` (S1 section 5).
-        held: Factors used instead of those that x gives, with which the MLP is affine in x.
-        share: Of a gated MLP with held factors, the part that is read through ``W_gate``, in
-            [0, 1]; None for 0.
-
-    Raises:
-        ValueError: If the MLP is both gated and deeper.
-
     Source: S0 Definition 5; S1 section 5.
     Differs: rows; S0 writes ``W_2 σ(W_1 x + b_1) + b_2``. S2 gives ``W_1`` our shape and the column
         product, which do not fit together (E30).
@@ -75,9 +59,6 @@ def hidden_units(
     weights: MLPWeights, x: Float[Array, "n_ctx d_model"], activation: Activation | str
 ) -> Float[Array, "n_ctx d_mlp"]:
     """The last hidden layer of `apply_mlp`: the factor of each unit on its row of ``W_out``.
-
-    Raises:
-        ValueError: If the MLP is both gated and deeper.
 
     Source: S0 Definition 5, "one could stack additional linear layers and nonlinearities".
     """
@@ -100,13 +81,7 @@ def hidden_units(
 def gates_of(
     weights: MLPWeights, x: Float[Array, "n_ctx d_model"], activation: Activation | str
 ) -> Gates:
-    """The factors of an MLP at its input, with which `apply_mlp` gives the same output.
-
-    Args:
-        weights: One layer's weights.
-        x: One row for each position.
-        activation: σ.
-    """
+    """The factors of an MLP at its input, with which `apply_mlp` gives the same output."""
     z = _affine(x, weights.W_in, weights.b_in)
     if weights.W_gate is not None:
         opened = _affine(x, weights.W_gate, weights.b_gate)

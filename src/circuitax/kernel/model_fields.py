@@ -26,11 +26,7 @@ def named_fields(fields: Fields) -> dict[str, Any]:
 
 
 def as_arrays(fields: Fields) -> Fields:
-    """The weights as JAX arrays of one floating-point type, the widest among them.
-
-    Raises:
-        ValueError: If one is no array of floating-point numbers.
-    """
+    """The weights as JAX arrays of one floating-point type, the widest among them."""
     containers = (Blocks, NormWeights, type(None))
     leaves = [value if isinstance(value, containers) else jnp.asarray(value) for value in fields]
     arrays = jax.tree.map(jnp.asarray, tuple(leaves))
@@ -55,11 +51,7 @@ def refitted(spec: TransformerSpec, fields: Fields) -> TransformerSpec:
 
 
 def check_fields(spec: TransformerSpec, fields: Fields) -> None:
-    """Refuse weights that do not fit the spec, by name.
-
-    Raises:
-        ValueError: If a weight has another shape than the spec says, or as `check_options`.
-    """
+    """Refuse weights that do not fit the spec, by name."""
     check_options(spec, fields)
     named = named_fields(fields)
     leading = named["W_E"].shape[:-2]
@@ -72,12 +64,7 @@ def check_fields(spec: TransformerSpec, fields: Fields) -> None:
 
 
 def check_options(spec: TransformerSpec, fields: Fields) -> None:
-    """Refuse weights that the spec would ignore, and options whose weights are missing.
-
-    Raises:
-        ValueError: If norm weights stand beside a norm that has none, a position table beside a
-            scheme that has none, or a table or an MLP is missing.
-    """
+    """Refuse weights that the spec would ignore, and options whose weights are missing."""
     _, _, blocks, W_pos, _, final_norm = fields
     if spec.norm in (Norm.none, Norm.layernorm_pre):
         norms = (

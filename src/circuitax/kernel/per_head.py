@@ -13,16 +13,7 @@ from circuitax.kernel.weights import HeadStack, NormWeights
 
 
 def per_head(model: Model) -> HeadStack:
-    """One map of each kind for every query head; the same arrays where no heads share weights.
-
-    ``W_K[h]`` and ``W_V[h]`` are those of key/value head ``h // (n_heads / n_kv_heads)``. Gains of
-    QK-norm are columns of ``W_Q`` and ``W_K``, the gain of a norm after attention is columns of
-    ``W_O``; what stays outside are divisors, one for each position. Norms before attention are
-    not folded (`circuits.folding.fold_read` does that).
-
-    Args:
-        model: One model, or an ensemble.
-    """
+    """One map of each kind for every query head; the same arrays where no heads share weights."""
     heads = spread_groups(model.blocks.attention, model.n_heads)
     if heads.q_gain is not None and heads.k_gain is not None:
         q, k = heads.q_gain[..., None, :], heads.k_gain[..., None, :]
@@ -41,12 +32,7 @@ def per_head(model: Model) -> HeadStack:
 
 
 def spread_groups(heads: HeadStack, n_heads: int) -> HeadStack:
-    """Keys and values repeated for the query heads of each group.
-
-    Args:
-        heads: ``W_K`` and ``W_V`` with ``n_kv_heads`` heads.
-        n_heads: Query heads, a multiple of ``n_kv_heads``.
-    """
+    """Keys and values repeated for the query heads of each group."""
     if heads.W_K.shape[-3] == n_heads:
         return heads
     return heads._replace(

@@ -9,13 +9,7 @@ from jax import Array
 
 
 def multiply(factors: tuple[Array, ...]) -> Array:
-    """The product of the factors in the cheapest order, leading axes counted.
-
-    The order is found from the shapes while tracing (the matrix-chain dynamic program), so a
-    Gram matrix of an unbatched embedding is computed once and not once for each head. Precision is
-    JAX's default: wrap the call in ``jax.default_matmul_precision("highest")`` where the backend
-    would lower it (TF32 or bfloat16 on accelerators).
-    """
+    """The product of the factors in the cheapest order, leading axes counted."""
     plan = cheapest(tuple(factor.shape for factor in factors))
 
     def product(i: int, j: int) -> Array:

@@ -16,11 +16,6 @@ def rotary_frequencies(
 ) -> Float[Array, " n_pairs"]:
     """The angle by which one step turns each pair, ``base^(-2i / rotary_dim)`` unless given.
 
-    Args:
-        spec: With rotary positions.
-        dtype: Of the result.
-        local: Whether the layer is one of ``spec.local_layers`` (`TransformerSpec.is_local`).
-
     Source: RoFormer; S2, the attention chapter (docs/bibliography.md), "Positional encodings"
         (RoPE).
     """
@@ -41,14 +36,7 @@ def turn(
     spec: TransformerSpec,
     local: bool | Bool[Array, ""],
 ) -> Float[Array, "n_heads n_ctx d_head"]:
-    """Queries or keys turned by their positions; unchanged where positions are not rotary.
-
-    Args:
-        x: Queries or keys.
-        index: Position of each row.
-        spec: Of the model.
-        local: As in `rotary_frequencies`.
-    """
+    """Queries or keys turned by their positions; unchanged where positions are not rotary."""
     if spec.positions != Positions.rotary:
         return x
     frequencies = rotary_frequencies(spec, x.dtype, local)

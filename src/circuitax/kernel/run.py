@@ -171,11 +171,7 @@ def token_losses(run: Run) -> Float[Array, "*batch n_losses"]:
 
 
 def check_run(run: Any, name: str = "run") -> Run:
-    """The run itself; any other object, such as a model, is refused.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """The run itself; any other object, such as a model, is refused."""
     if not isinstance(run, Run):
         raise ValueError(
             f"{name} is a {type(run).__name__}, must be a Run: cx.run(model, tokens, outputs=True)"
@@ -184,11 +180,7 @@ def check_run(run: Any, name: str = "run") -> Run:
 
 
 def one_text(run: Any, name: str = "run") -> Run:
-    """The run itself; refuses a batch, for analyses of one text.
-
-    Raises:
-        ValueError: If it is no run, is of a batch of texts, or its model is an ensemble.
-    """
+    """The run itself; refuses a batch, for analyses of one text."""
     run = check_run(run, name)
     check_one_member(run.model)
     if run.is_batch:

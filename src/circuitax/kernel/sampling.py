@@ -15,17 +15,7 @@ from circuitax.kernel.softmax import softmax
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling options for the next token. Filters apply in the order of the fields.
-
-    Args:
-        temperature: Divisor of the logits; 1 samples from the model, 0 takes the largest logit.
-        top_k: Keep this many largest logits; None for all.
-        top_p: Keep the smallest set of most probable tokens whose probability reaches this, in
-            (0, 1]; None or 1 for all.
-
-    Raises:
-        ValueError: If a value is out of range.
-    """
+    """Sampling options for the next token. Filters apply in the order of the fields."""
 
     temperature: float = 1.0
     top_k: int | None = None

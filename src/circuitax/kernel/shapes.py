@@ -53,12 +53,7 @@ _DECIDE = (
 
 
 def weight_shape(name: str, spec: TransformerSpec) -> Shape:
-    """The shape of one weight in a model of this spec.
-
-    Raises:
-        ValueError: If the weight has an axis whose size the spec leaves open: ``d_mlp`` or
-            ``n_ctx`` of None.
-    """
+    """The shape of one weight in a model of this spec."""
     sizes = {
         "d_vocab": spec.d_vocab,
         "d_vocab_out": spec.vocab_out,
@@ -82,15 +77,7 @@ def weight_shape(name: str, spec: TransformerSpec) -> Shape:
 
 
 def implied_options(shapes: Mapping[str, Shape], *, has_table: bool) -> dict[str, Any]:
-    """The fields of a `TransformerSpec` that are determined by the shapes of a model's weights.
-
-    Args:
-        shapes: Shapes by name; leading axes of members are not read.
-        has_table: Whether ``n_ctx`` is that of ``W_pos``.
-
-    Raises:
-        ValueError: If a weight that decides a size has fewer axes than it needs.
-    """
+    """The fields of a `TransformerSpec` that are determined by the shapes of a model's weights."""
     sizes: dict[str, int] = {}
     for name in _DECIDE:
         if name not in shapes:

@@ -12,13 +12,6 @@ from jaxtyping import Array, Bool, Float
 def softmax(z: Float[Array, "*shape"], axis: int = -1) -> Float[Array, "*shape"]:
     """``softmax(z)_i = exp(z_i) / Σ_j exp(z_j)`` along one axis.
 
-    It is invariant under adding the *same* constant to all entries of that axis, not under adding
-    any vector c, as S0 Definition 1 prints (E20).
-
-    Args:
-        z: Scores or logits.
-        axis: The axis that sums to 1: sources for a pattern, the vocabulary for logits (E21).
-
     Source: S0 Definition 1.
     """
     return jax.nn.softmax(z, axis=axis)
@@ -29,14 +22,6 @@ def masked_softmax(
 ) -> Float[Array, "*batch dest src"]:
     """Softmax over the sources a mask allows; the others get exactly 0 and a zero gradient.
 
-    The mask comes before the softmax. Zeroing afterwards, as S0 Remark 11 may be read, leaves the
-    forbidden sources in the denominator and so leaks the future (E22). A destination without any
-    allowed source gets a row of zeros, never NaN.
-
-    Args:
-        scores: Any finite scores.
-        mask: True where the destination may read the source.
-
     Source: S0 Remark 11; S2, "Self-Attention and Causal Masking".
     """
     exponentials, total = masked_exponentials(scores, mask)
@@ -46,18 +31,7 @@ def masked_softmax(
 def masked_exponentials(
     scores: Float[Array, "*batch dest src"], mask: Bool[Array, "dest src"]
 ) -> tuple[Float[Array, "*batch dest src"], Float[Array, "*batch dest"]]:
-    """`masked_softmax` before its division: ``exp(s - max s)``, and the sum of each row.
-
-    Mixing values with the exponentials and dividing the mixture, which is smaller, saves one pass
-    over all scores, and two more in the gradient.
-
-    Args:
-        scores: Any finite scores.
-        mask: True where the destination may read the source.
-
-    Returns:
-        The exponentials, exactly 0 where forbidden; and their sums, or 1 where nothing is allowed.
-    """
+    """`masked_softmax` before its division: ``exp(s - max s)``, and the sum of each row."""
     z = jnp.where(jnp.broadcast_to(mask, scores.shape), scores, -jnp.inf)
     # The shift cancels in the quotient, and so does its derivative. It is finite for every row.
     shift = jnp.maximum(jnp.max(z, axis=-1), jnp.finfo(z.dtype).min)

@@ -30,24 +30,14 @@ class Cycle(NamedTuple):
 
 
 def cyclic(chain: Chain) -> Cycle:
-    """The chain's product, shifted to start and end at its narrowest dimension.
-
-    The core has the chain's non-zero eigenvalues; the ``d_0 - rank`` others are 0.
-
-    Raises:
-        ValueError: If the chain is not square.
-    """
+    """The chain's product, shifted to start and end at its narrowest dimension."""
     _require_square(chain)
     start = min(range(len(chain.factors)), key=chain.dims.__getitem__)
     return Cycle(multiply(chain.factors[start:] + chain.factors[:start]))
 
 
 def trace(chain: Chain) -> Float[Array, "*batch"]:
-    """``tr(F_1 … F_n) = Σ λ_i``, in the cheapest cyclic order, without the last product.
-
-    Raises:
-        ValueError: If the chain is not square.
-    """
+    """``tr(F_1 … F_n) = Σ λ_i``, in the cheapest cyclic order, without the last product."""
     _require_square(chain)
     factors, n = chain.factors, len(chain.factors)
     if n == 1:
@@ -65,12 +55,7 @@ def trace(chain: Chain) -> Float[Array, "*batch"]:
 
 
 def eigenvalues(cycle: Cycle) -> Complex[Array, "*batch rank"]:
-    """The eigenvalues of the narrow core, in no particular order.
-
-    It runs on CPUs (LAPACK) and NVIDIA GPUs (cuSOLVER), not on TPUs (JAX 0.10). Gradients exist
-    where the eigenvalues are distinct; those of eigenvectors are not offered here.
-    :func:`power_sums` and :func:`trace_cosine` run and differentiate everywhere.
-    """
+    """The eigenvalues of the narrow core, in no particular order."""
     return decompositions.eigenvalues(cycle.core)
 
 
@@ -78,13 +63,6 @@ def power_sums(cycle: Cycle, n: int) -> Float[Array, "*batch n"]:
     """``[tr M, tr M², …, tr Mⁿ] = [Σ λ, Σ λ², …, Σ λⁿ]``, differentiable on every device.
 
     ``power_sums(cyclic(m.T @ m), n)`` gives the sums of powers of the squared singular values.
-
-    Args:
-        cycle: A chain's :func:`cyclic` core.
-        n: Number of powers, at least 1.
-
-    Raises:
-        ValueError: If ``n`` is less than 1.
     """
     check_range("n", n, "[1, inf)")
     power, sums = cycle.core, []
@@ -95,11 +73,7 @@ def power_sums(cycle: Cycle, n: int) -> Float[Array, "*batch n"]:
 
 
 def inner(x: Chain, y: Chain) -> Float[Array, "*batch"]:
-    """``⟨X, Y⟩ = tr(Xᵀ Y) = Σ_ij X_ij Y_ij`` of two chains of equal outer shape.
-
-    Raises:
-        ValueError: If the outer dimensions differ.
-    """
+    """``⟨X, Y⟩ = tr(Xᵀ Y) = Σ_ij X_ij Y_ij`` of two chains of equal outer shape."""
     if x.shape[-2:] != y.shape[-2:]:
         raise ValueError(f"y has shape {y.shape[-2:]}; it must match x, {x.shape[-2:]}")
     return trace(x.T @ y)
@@ -131,10 +105,7 @@ def trace_cosine(chain: Chain) -> Float[Array, "*batch"]:
 
 
 def unit_factors(chain: Chain) -> Chain:
-    """The chain up to a positive number: the largest |entry| of every factor is in [1/2, 1).
-
-    For readings that do not depend on that number, such as ratios of eigenvalues.
-    """
+    """The chain up to a positive number: the largest |entry| of every factor is in [1/2, 1)."""
     return _scaled(chain)[0]
 
 
@@ -159,10 +130,7 @@ def _norm(chain: Chain) -> Float[Array, "*batch"]:
 
 
 def singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
-    """Singular values in falling order, by QR of the two thin halves and one small SVD.
-
-    Gradients exist where the halves have full column rank and the values are distinct.
-    """
+    """Singular values in falling order, by QR of the two thin halves and one small SVD."""
     chain, size = _scaled(chain)
     left, right = (multiply(side.factors) for side in _narrow_sides(chain))
     r_left = decompositions.triangle(left)

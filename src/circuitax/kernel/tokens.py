@@ -17,19 +17,7 @@ Tokens = ArrayLike | Sequence
 def token_ids(
     tokens: Tokens, d_vocab: int, *, batch: bool = False, name: str = "tokens"
 ) -> Int[Array, "*batch n_ctx"]:
-    """Token ids as a JAX array, checked.
-
-    Args:
-        tokens: Integers: a list, or an array of NumPy or JAX, ``[n_ctx]``.
-        d_vocab: Ids lie in ``[0, d_vocab)``. Under jit they are unknown and not checked, and JAX
-            clamps those out of range.
-        batch: Whether ``[batch, n_ctx]`` is allowed too.
-        name: Of the argument, for messages.
-
-    Raises:
-        ValueError: If the tokens are no integers, are texts of several lengths, have another number
-            of axes, are none at all, or an id is out of range.
-    """
+    """Token ids as a JAX array, checked."""
     ids = _as_array(tokens, name)
     if ids.ndim != 1 and not (batch and ids.ndim == 2):
         or_batch = " or a batch of them [batch, n_ctx]" if batch else "; vmap over a batch"
@@ -65,13 +53,6 @@ def with_start(
 ) -> Int[Array, "*batch n_ctx+1"]:
     """The texts with the start token in front.
 
-    Heads that find nothing attend to it. The data adds it and the forward pass does not, so that a
-    trace has one row for each token.
-
-    Args:
-        tokens: Texts of one length.
-        start_token: An id that occurs nowhere else.
-
     Source: framework paper and induction-heads paper, ``<START>``.
     """
     start = jnp.full((*tokens.shape[:-1], 1), start_token, tokens.dtype)
@@ -81,10 +62,5 @@ def with_start(
 def behind_start(
     texts: Int[Array, "*batch n_ctx"], start_token: int | None
 ) -> Int[Array, "*batch n_ctx"]:
-    """Texts of the same length with the start token in front; each loses its last token.
-
-    Args:
-        texts: Texts of one length.
-        start_token: An id that occurs nowhere else; None leaves the texts as they are.
-    """
+    """Texts of the same length with the start token in front; each loses its last token."""
     return texts if start_token is None else with_start(texts[..., :-1], start_token)

@@ -21,12 +21,6 @@ def tied_forward(
 ) -> Float[Array, "*batch n_features"]:
     """The tied autoencoder ``x_hat = out(x W^T W + b)`` of one model on a batch.
 
-    Args:
-        weights: ``W [n_hidden, n_features]`` and ``b [n_features]``.
-        x: Feature vectors.
-        activation: Output map: ``relu`` or ``linear`` in the sources.
-        hidden_relu: Whether the hidden layer has a ReLU too (the privileged-basis model).
-
     Source: toy-models paper, sections "Mathematical Framework" and "Superposition in a Privileged
         Basis".
     Differs: the paper writes columns, ``h = W x`` and ``x' = ReLU(W^T h + b)``; W is the same.
@@ -46,17 +40,6 @@ def dense_forward(
     """A dense network with a ReLU between layers: output, and the pre-activation of every layer.
 
     ``z_{l+1} = h_l W_{l+1} + b_{l+1}``, ``h_l = relu(z_l)``, ``h_0 = x``.
-
-    Args:
-        weights: At least one layer, of one model.
-        x: Inputs.
-        output_relu: Whether the last layer ends in a ReLU.
-
-    Returns:
-        The output, and ``(z_1, ..., z_L)``, in which a negative entry names a clipped unit.
-
-    Raises:
-        ValueError: If the network has no layer.
 
     Source: S0 section 7, and the network of Example 26.
     """

@@ -20,11 +20,6 @@ def uniforms(
 ) -> Float[Array, "*shape"]:
     """``jax.random.uniform(key, shape, dtype)``: uniform on [0, 1), bit by bit the same numbers.
 
-    Args:
-        key: Random key, not to be used again.
-        shape: Shape of the result.
-        dtype: Single or double precision, as `jax.random.uniform` takes it.
-
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", threefry 2x32 with 20
         rounds, a count for each number as in JAX.
     """

@@ -30,14 +30,6 @@ def factor_values(
     invertible map between the two. The function reads singular values on the host, so it does not
     run under jit.
 
-    Args:
-        collapsed: Maps of the stream.
-        d_value: Width of the values, at most d_model.
-        tolerance: Largest singular value left out, relative to the largest of all.
-
-    Raises:
-        ValueError: If d_value does not lie in [1, d_model], or a matrix has a larger rank.
-
     Source: S1 section 4.
     Differs: S1 calls the collapsed form mathematically equivalent; it is more general, since only
         matrices of rank d_value or less come from a pair (E31).

@@ -12,17 +12,7 @@ from circuitax.models.parameters import transformer_parameters
 
 
 def model_from_params(params: Mapping[str, Any], spec: TransformerSpec) -> Model:
-    """The model whose weights are the parameters of a `Transformer` module.
-
-    Args:
-        params: Arrays by name, such as ``blocks.attention.W_Q``: ``variables["params"]`` of the
-            module, or ``params`` of a training state. Leading axes, such as members of an
-            ensemble, may stand in front of every shape.
-        spec: Spec of the module.
-
-    Raises:
-        ValueError: If a parameter is missing, unexpected, or of the wrong shape.
-    """
+    """The model whose weights are the parameters of a `Transformer` module."""
     check_names(params, spec)
 
     def norm(place: str) -> NormWeights | None:
@@ -41,23 +31,14 @@ def model_from_params(params: Mapping[str, Any], spec: TransformerSpec) -> Model
 
 
 def params_from_model(model: Model) -> dict[str, Array]:
-    """The `Transformer` parameters that are equivalent to a model.
-
-    Raises:
-        ValueError: If the model lacks a weight that the module declares: a model made by hand
-            may have only some biases.
-    """
+    """The `Transformer` parameters that are equivalent to a model."""
     params = model.named()
     check_names(params, model.spec)
     return params
 
 
 def check_names(params: Mapping[str, Any], spec: TransformerSpec) -> None:
-    """Refuse parameters other than those that a module of this spec declares.
-
-    Raises:
-        ValueError: If a parameter is missing or unexpected.
-    """
+    """Refuse parameters other than those that a module of this spec declares."""
     declared = transformer_parameters(spec)
     for name, parameter in declared.items():
         if name not in params:

@@ -48,11 +48,7 @@ T = TypeVar("T")
 
 
 def open_gguf(file: Path) -> Any:
-    """The library's reader of a file.
-
-    Raises:
-        ValueError: If the library is missing, or the file is no GGUF file.
-    """
+    """The library's reader of a file."""
     if find_spec("gguf") is None:
         raise ValueError(f"{file.name} needs the gguf library: pip install 'circuitax[gguf]'")
     if not file.is_file():
@@ -94,17 +90,7 @@ def _reader_within(reader: Any) -> Any:
 
 
 def field(reader: Any, key: str, kind: type[T], default: T | None = None) -> T:
-    """One value of the file's metadata.
-
-    Args:
-        reader: From `open_gguf`.
-        key: Its name.
-        kind: `str` or `list`; numbers are read by `config_fields`.
-        default: Where it is absent; None for a value that must be there.
-
-    Raises:
-        ValueError: If it is missing and there is no default, or is of another kind.
-    """
+    """One value of the file's metadata."""
     if key not in reader.fields:
         if default is None:
             raise ValueError(f"GGUF key {key!r} is missing")
@@ -123,16 +109,7 @@ def _content(reader: Any, key: str) -> Any:
 
 
 def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
-    """A model from a GGUF file of architecture llama, qwen2 or qwen3.
-
-    Args:
-        file: The file.
-        dtype: Of the weights; quantised ones are written out.
-
-    Raises:
-        ValueError: If the library is missing, the file is damaged, or its architecture, a setting
-            or a tensor is not modelled.
-    """
+    """A model from a GGUF file of architecture llama, qwen2 or qwen3."""
     reader = open_gguf(file)
     family = field(reader, "general.architecture", str)
     if family not in _HALVES:
@@ -149,11 +126,7 @@ def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
 
 
 def gguf_tensors(reader: Any) -> Tensors:
-    """The tensors of an open file, dequantised as they are read; its memory pages are released.
-
-    Args:
-        reader: From `open_gguf`.
-    """
+    """The tensors of an open file, dequantised as they are read; its memory pages are released."""
     found = {_name(tensor.name): tensor for tensor in reader.tensors}
     dequantize = import_module("gguf").quants.dequantize
 

@@ -44,14 +44,7 @@ class Layout(NamedTuple):
 def llama_layout(
     spec: TransformerSpec, prefix: str, *, halves: bool = True, unit_gain: bool = False
 ) -> Layout:
-    """Llama, Qwen and Gemma files.
-
-    Args:
-        spec: Of the model.
-        prefix: In front of all names but that of the unembedding.
-        halves: Whether entries i and i + half turn together, as in all files of the Hub.
-        unit_gain: Whether gains are kept minus 1, and the embedding has a scale (Gemma).
-    """
+    """Llama, Qwen and Gemma files."""
     d, d_head, n_heads, n_kv = spec.d_model, spec.head_width, spec.n_heads, spec.kv_heads
     d_mlp = spec.d_mlp or 0
     at = prefix + "layers.{}."

@@ -21,19 +21,7 @@ _ALIGNMENT = 64  # bytes
 def model_from_hub(
     tensors: Tensors, family: str, spec: TransformerSpec, dtype: DTypeLike, *, tied: bool
 ) -> Model:
-    """A model of a Hub family.
-
-    Args:
-        tensors: The content of its weight files.
-        family: ``model_type`` of its settings.
-        spec: From `hub_config.spec_from_hub`.
-        dtype: Of the weights.
-        tied: Whether the unembedding is the embedding.
-
-    Raises:
-        ValueError: If a weight is missing, has another shape than the settings say, is of a type
-            that is not read, or is unknown; or all take more than this machine's memory.
-    """
+    """A model of a Hub family."""
     # A model with a head for its task has one more name in front of all that is inside.
     prefix = ""
     for known in ("model.", "transformer.", "gpt_neox.", "language_model.model."):

@@ -84,13 +84,6 @@ _ABSENT = {
 def spec_from_config(config: Config) -> TransformerSpec:
     """The spec of a TransformerLens model.
 
-    Keys that do not change the function, such as ``device``, ``seed`` and ``init_mode``, are not
-    read.
-
-    Raises:
-        ValueError: If a key is missing, has a value that this library does not model, or
-            contradicts another.
-
     Source: TransformerLens 3.9, ``HookedTransformerConfig``, for names and defaults.
     """
     for key, absent in _ABSENT.items():
@@ -128,11 +121,7 @@ def spec_from_config(config: Config) -> TransformerSpec:
 
 
 def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
-    """The ``config.json`` of a spec; options that most models lack are written where they are set.
-
-    Raises:
-        ValueError: If the spec has an option that the format lacks.
-    """
+    """The ``config.json`` of a spec; options that most models lack are written where they are set."""
     if spec.positions not in _POSITIONS.values():
         known = ", ".join(sorted(positions.value for positions in _POSITIONS.values()))
         raise ValueError(f"positions={spec.positions.value} must be one of {known} to save")

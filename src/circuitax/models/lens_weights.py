@@ -42,14 +42,7 @@ BUFFERS = tuple(f".attn.{name}" for name in ("mask", "IGNORE", "rotary_sin", "ro
 
 
 def lens_layout(spec: TransformerSpec, *, grouped: bool, halves: bool = False) -> Layout:
-    """TransformerLens's files, whose arrays are shaped as ours; absent biases are 0.
-
-    Args:
-        spec: From `lens_format.spec_from_config`.
-        grouped: Whether names of keys and values have an underscore in front, as where queries
-            share them.
-        halves: Whether entries i and i + half of a rotary head turn together.
-    """
+    """TransformerLens's files, whose arrays are shaped as ours; absent biases are 0."""
     turned = partial(to_neighbours, n_turned=spec.rotary_width)
     turns = halves and spec.positions == Positions.rotary
     parts = {}
@@ -71,12 +64,6 @@ def model_from_lens(
 
     Its gated MLP adds ``b_in`` after the product with the gate and ours before, so that ``b_in``
     moves into ``b_out``: ``b_out + b_in @ W_out``.
-
-    Args:
-        tensors: Its state dict.
-        spec: From `lens_format.spec_from_config`.
-        dtype: Of the weights.
-        halves: As of `lens_layout`.
     """
     shared = any("attn._W_K" in name for name in tensors.names)
     layout = lens_layout(spec, grouped=shared or spec.kv_heads != spec.n_heads, halves=halves)
@@ -92,11 +79,7 @@ def model_from_lens(
 
 
 def lens_state(model: Model) -> dict[str, np.ndarray]:
-    """The state dict of a model in TransformerLens.
-
-    Raises:
-        ValueError: If the model lacks a weight.
-    """
+    """The state dict of a model in TransformerLens."""
     spec, state = model.spec, {}
     for ours, array in params_from_model(model).items():
         theirs = _their_name(ours, grouped=spec.kv_heads != spec.n_heads)

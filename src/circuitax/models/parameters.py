@@ -27,15 +27,7 @@ class Parameter(NamedTuple):
 def draw_parameters(
     key: Key[Array, ""], parameters: Mapping[str, Parameter], dtype: DTypeLike = jnp.float32
 ) -> dict[str, Array]:
-    """One sample of each parameter, all cut from a single row of normal numbers.
-
-    Compiling a generator for each shape would take most of the time of an initialisation.
-
-    Args:
-        key: Random key, not to be used again.
-        parameters: Their order decides which numbers each gets; constants take none.
-        dtype: Type of the numbers drawn and of the result.
-    """
+    """One sample of each parameter, all cut from a single row of normal numbers."""
     sizes = {name: math.prod(p.shape) for name, p in parameters.items() if p.std > 0}
     row = jax.random.normal(key, (sum(sizes.values()),), dtype)
     drawn: dict[str, Array] = {}
@@ -52,12 +44,7 @@ def draw_parameters(
 
 
 def transformer_parameters(spec: TransformerSpec) -> dict[str, Parameter]:
-    """Every parameter of the model, in a fixed order.
-
-    Fan-ins are stated and not read from shapes, because an initialiser that guesses them would
-    count the leading axes of layers and heads too. ``W_O`` sums over all heads, so its fan-in is
-    ``n_heads * d_value``.
-    """
+    """Every parameter of the model, in a fixed order."""
     rows = spec.init_embed / math.sqrt(spec.d_model)
 
     def matrix(name: str, fan_in: int) -> Parameter:

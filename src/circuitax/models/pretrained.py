@@ -102,11 +102,7 @@ def save_pretrained(model: Model, folder: str | Path) -> None:
 
 
 def _state_file(source: Path) -> Path:
-    """The only weight file of a folder, or the named one.
-
-    Raises:
-        ValueError: If there is none, or several.
-    """
+    """The only weight file of a folder, or the named one."""
     if source.is_file():
         return source
     safe = sorted(file for file in source.glob("*.safetensors") if file.is_file())

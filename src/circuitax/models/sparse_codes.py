@@ -12,13 +12,6 @@ def strongest(
 ) -> Float[Array, "batch width"]:
     """The k largest codes of each row; all others become 0. k may be an array, so it can be swept.
 
-    Args:
-        codes: Not negative.
-        k: From 1 to the width; a larger one keeps all.
-
-    Raises:
-        ValueError: If ``k`` is below 1.
-
     Source: Gao et al. 2024, arXiv 2406.04093 (TopK).
     """
     check_range("k", k, "[1, inf)")
@@ -42,17 +35,6 @@ def jump_gate(
     codes: Float[Array, "batch width"], threshold: Float[Array, " width"], bandwidth: float
 ) -> Float[Array, "batch width"]:
     """1 where a code exceeds its threshold, else 0, with a gradient for the threshold alone.
-
-    The gradient is that of a step smeared over a window of ``bandwidth``:
-    ``-1 / bandwidth`` inside, 0 outside.
-
-    Args:
-        codes: Not negative.
-        threshold: Not negative.
-        bandwidth: Positive.
-
-    Raises:
-        ValueError: If ``bandwidth`` is not positive.
 
     Source: Rajamanoharan et al. 2024, arXiv 2407.14435 (JumpReLU, straight-through estimator with a
         rectangular kernel).

@@ -29,22 +29,14 @@ class Tensors(NamedTuple):
     read: Callable[[str], np.ndarray]
 
     def require_layers(self, n_layers: int) -> None:
-        """Refuse more layers than tensors.
-
-        Raises:
-            ValueError: If there are.
-        """
+        """Refuse more layers than tensors."""
         if n_layers > len(self.names):
             raise ValueError(
                 f"n_layers={n_layers} must be at most {len(self.names)}, the number of weights"
             )
 
     def take(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """One tensor of a given shape.
-
-        Raises:
-            ValueError: If it is missing, has another shape or is of a type that is not read.
-        """
+        """One tensor of a given shape."""
         if name not in self.names:
             raise ValueError(f"weight {name!r} is missing")
         found = self.shape(name)
@@ -60,11 +52,7 @@ def tensors_of(state: Mapping[str, np.ndarray]) -> Tensors:
 
 @contextmanager
 def open_safetensors(files: Iterable[Path]) -> Iterator[Tensors]:
-    """The tensors of one or more safetensors files.
-
-    Raises:
-        ValueError: If a file is damaged, or two hold the same name.
-    """
+    """The tensors of one or more safetensors files."""
     where: dict[str, Path] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     for file in files:
@@ -94,15 +82,7 @@ def open_safetensors(files: Iterable[Path]) -> Iterator[Tensors]:
 
 
 def safetensors_files(source: Path) -> list[Path]:
-    """The weight files of a folder: all shards of an index, or the only safetensors file.
-
-    Args:
-        source: A folder, or one weight file.
-
-    Raises:
-        ValueError: If there is none, or several that no index joins; or a shard is missing or not
-            in the folder.
-    """
+    """The weight files of a folder: all shards of an index, or the only safetensors file."""
     if source.is_file():
         return [source]
     index = source / "model.safetensors.index.json"

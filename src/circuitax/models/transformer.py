@@ -22,13 +22,6 @@ from circuitax.models.parameters import draw_parameters, transformer_parameters
 class Transformer(nn.Module):
     """A decoder-only transformer of a spec, for training and for generation.
 
-    Analyses take the `Model` that its parameters make (`model_from_params`).
-
-    Args:
-        spec: Sizes and options; ``TransformerSpec.simplified(...)`` for S0 Definition 12.
-        param_dtype: Type of the parameters; ``float`` is the precision of the session, float32 or,
-            under ``jax.enable_x64``, float64.
-
     Source: S0 section 2.2 and Definition 12; S2, "The Full Transformer".
     """
 
@@ -61,11 +54,7 @@ class Transformer(nn.Module):
         return model_from_params(named, self.spec)
 
     def __call__(self, tokens: Int[Array, "*batch n_ctx"]) -> Float[Array, "*batch n_ctx d_vocab"]:
-        """The logits of one text, or of a batch of texts.
-
-        Raises:
-            ValueError: If the tokens are no text or longer than the model can read.
-        """
+        """The logits of one text, or of a batch of texts."""
         model = self.model()
         return batch_logits(model, tokens) if tokens.ndim == 2 else forward(model, tokens)[0]
 
@@ -78,7 +67,8 @@ class Transformer(nn.Module):
         sampling: Sampling | None = None,
     ) -> Int[Array, " n_text"]:
         """`kernel.generate.generate`: ``module.apply(variables, prompt, 20, key=key,
-        method="generate")``."""
+        method="generate")``.
+        """
         return generate(self.model(), prompt, n_new, key=key, sampling=sampling)
 
 

@@ -38,12 +38,6 @@ def head_copying(run: Run) -> HeadCopying:
     less its mean. A head that writes what it attends to has 1 and 1, one that takes it back 0
     and -1, and a random one the share of tokens that it attends to, and 0.
 
-    Args:
-        run: A run on one text, best of random tokens, made with ``outputs=True``.
-
-    Raises:
-        ValueError: If the run is of several texts, or was made without ``outputs``.
-
     Source: induction-heads paper, evaluator "copying" (25 random tokens, outputs through the direct
         path, less the mean, through a ReLU).
     Differs: tokens are weighted by attention and the share is not rescaled to [-1, 1]: the paper's

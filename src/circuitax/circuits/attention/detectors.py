@@ -40,12 +40,6 @@ def detect(
 
     ``score = mean over {t : mask_t ≠ 0} of Σ_s A_ts mask_ts``.
 
-    Args:
-        pattern: Attention patterns, any axes in front, such as ``trace.patterns``.
-        mask: Sources that count, for each destination; entries above the diagonal are ignored
-            when ``causal``.
-        causal: Whether destinations read earlier positions and themselves only.
-
     Source: induction-heads paper, "prefix matching" (mean attention to the marked positions).
     Differs: a destination without any marked source is left out of the mean.
     """
@@ -62,15 +56,7 @@ def detect(
 
 
 def previous_mask(tokens: Int[Array, " n_ctx"], offset: int = 1) -> Bool[Array, "n_ctx n_ctx"]:
-    """The position ``offset`` steps back; 1 is the previous token, 0 the present one.
-
-    Args:
-        tokens: A text; only its length matters.
-        offset: From 0 to n_ctx - 1.
-
-    Raises:
-        ValueError: If ``offset`` is out of range.
-    """
+    """The position ``offset`` steps back; 1 is the previous token, 0 the present one."""
     n_ctx = tokens.shape[0]
     if not 0 <= offset < n_ctx:
         raise ValueError(f"offset={offset} must be from 0 to {n_ctx - 1}")
@@ -91,11 +77,7 @@ def prefix_mask(tokens: Int[Array, " n_ctx"]) -> Bool[Array, "n_ctx n_ctx"]:
 
 
 def induction_mask(tokens: Int[Array, " n_ctx"]) -> Bool[Array, "n_ctx n_ctx"]:
-    """Prefix matches that hold the true next token: also ``x_s = x_{t+1}``.
-
-    Attention there is both a match and the right guess; on exact repeats it is `prefix_mask`. The
-    last position, whose next token is unknown, has none.
-    """
+    """Prefix matches that hold the true next token: also ``x_s = x_{t+1}``."""
     right_guess = tokens[None, :] == jnp.roll(tokens, -1)[:, None]
     known = jnp.arange(tokens.shape[0]) < tokens.shape[0] - 1
     return prefix_mask(tokens) & right_guess & known[:, None]
@@ -117,22 +99,7 @@ def shuffled_null(
     n_shuffles: int = 64,
     causal: bool = True,
 ) -> ShuffledNull:
-    """Null distribution of scores on token masks: patterns fixed, tokens shuffled.
-
-    The pattern stays, and with it all positional preference; the tokens from which the mask is made
-    are permuted.
-
-    Args:
-        key: Random key.
-        pattern: Attention patterns, any axes in front.
-        tokens: The text they were computed on.
-        mask_of: A function from tokens to a mask, such as `prefix_mask`.
-        n_shuffles: Number of permutations, at least 2.
-        causal: As in `detect`.
-
-    Raises:
-        ValueError: If ``n_shuffles`` is less than 2.
-    """
+    """Null distribution of scores on token masks: patterns fixed, tokens shuffled."""
     check_range("n_shuffles", n_shuffles, "[2, inf)")
 
     def one(key: Key[Array, ""]) -> Float[Array, "*heads"]:

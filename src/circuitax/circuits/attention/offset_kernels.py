@@ -6,11 +6,7 @@ from jaxtyping import Array, Float
 
 
 def score_kernel(scores: Float[Array, "*heads n_offsets"]) -> Float[Array, "*heads n_offsets"]:
-    """The attention of a head whose scores depend on the offset alone, ``softmax_Δ s(Δ)``.
-
-    Args:
-        scores: Mean score at offsets 0, 1, 2, ..., as of `rotary.offset_scores`.
-    """
+    """The attention of a head whose scores depend on the offset alone, ``softmax_Δ s(Δ)``."""
     return jax.nn.softmax(scores, axis=-1)
 
 
@@ -21,14 +17,6 @@ def measured_kernel(
 
     Without the first position, where many heads leave what they do not need, it is
     ``Σ_t A_{t,t-Δ} / Σ_t Σ_{s>0} A_ts``.
-
-    Args:
-        patterns: Attention patterns, any axes in front.
-        n_offsets: Offsets 0 to ``n_offsets - 1`` are measured, below ``n_ctx``.
-        first: Whether attention to the first position counts.
-
-    Raises:
-        ValueError: If ``n_offsets`` is out of range.
     """
     n_ctx = patterns.shape[-1]
     if not 1 <= n_offsets < n_ctx:

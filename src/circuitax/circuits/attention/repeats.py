@@ -18,18 +18,11 @@ from circuitax.kernel.run import Run, one_text
 def sums_at_repeats(run: Run, repeats: Bool[Array, " n_losses"]) -> dict[str, Array]:
     """Sums over the predictions that repeat an earlier pair, for each head.
 
-    Args:
-        run: A run on one text.
-        repeats: Which predictions count, such as `in_context.repeated_pairs`.
-
     Returns:
         ``moved``, value-weighted attention; ``on_match``, its part on tokens that follow an earlier
         copy of the present one and are the next one; ``hits``, how often a head looks most at one
         of these; ``raised``, the direct effect on the next token's logit over that on the mean
         token; and ``n_repeats``, the number of predictions.
-
-    Raises:
-        ValueError: If the run is of several texts.
     """
     text, trace = one_text(run).tokens, run.trace
     match = induction_mask(text)[:-1] & repeats[:, None]
@@ -53,9 +46,6 @@ def sums_at_repeats(run: Run, repeats: Bool[Array, " n_losses"]) -> dict[str, Ar
 
 def shares_at_repeats(sums: dict[str, Array]) -> dict[str, Float[Array, "n_layers n_heads"]]:
     """Shares and means of each head at repeats.
-
-    Args:
-        sums: From `sums_at_repeats`, added over texts.
 
     Returns:
         ``stripes``, the share of value-weighted attention that lies on matches; ``top_is_match``,

@@ -47,15 +47,7 @@ class ScoreTerms(NamedTuple):
 
 
 def score_sources(run: Run, layer: int) -> tuple[str, ...]:
-    """Names of the sources that a layer's queries and keys can be built from.
-
-    Args:
-        run: A run of any transformer on one text, made with ``outputs=True``.
-        layer: Layer of the queries and keys; static.
-
-    Raises:
-        ValueError: If ``layer`` is out of range, or the trace was made without ``outputs``.
-    """
+    """Names of the sources that a layer's queries and keys can be built from."""
     blocks = one_text(run).model.blocks
     check_index("layer", layer, blocks.attention.W_Q.shape[0])
     names = [
@@ -80,19 +72,6 @@ def _own_sources(run: Run) -> list[str]:
 def score_terms(run: Run, layer: int, head: int | Int[Array, ""]) -> ScoreTerms:
     """The scores of one head, expanded on the query side and on the key side.
 
-    The term (head 0.a, tokens) is Q-composition with head a, (tokens, head 0.a) is K-composition,
-    (head 0.a, head 0.b) is both.
-
-    Args:
-        run: A run of any transformer on one text, made with ``outputs=True``; its norm scale at
-            this layer is kept.
-        layer: Layer of the head, static.
-        head: Which head.
-
-    Raises:
-        ValueError: If ``layer`` or ``head`` is out of range (a traced head is not checked), or the
-            trace was made without ``outputs``.
-
     Source: framework paper, "QK circuit of the second layer" (terms ``A_q ⊗ A_k ⊗ W``).
     """
     _check_head(run, layer, head)
@@ -104,16 +83,7 @@ def score_terms(run: Run, layer: int, head: int | Int[Array, ""]) -> ScoreTerms:
 
 
 def dressed_score_sources(run: Run, layer: int, *, by: str = "head") -> tuple[str, ...]:
-    """Names of the sources of `dressed_score_terms`.
-
-    Args:
-        run: As there.
-        layer: As there.
-        by: As there.
-
-    Raises:
-        ValueError: If ``layer`` is out of range, or ``by`` is another name.
-    """
+    """Names of the sources of `dressed_score_terms`."""
     _check_dressed(run, layer, by)
     if by == "head":
         n_heads = run.model.blocks.attention.W_Q.shape[1]
@@ -131,17 +101,6 @@ def dressed_score_terms(
     ``s_ts = scale Σ_ab ⟨q_t^a, k_s^b⟩``, a and b sources of the stream x that enters the layer:
     ``x = Σ_a x^a``, each through ``Π_l (I + M_l)`` of the MLPs behind it. Order of both axes:
     `dressed_score_sources`.
-
-    Args:
-        run: A run of any transformer on one text, made with ``outputs=True``; patterns, norm scales
-            and gates before the layer are held, and the divisors of its own norms.
-        layer: Layer of the head, static.
-        head: Which head.
-        by: ``"head"``: ``direct`` for paths past no head, constants of biases included, and paths
-            by their last head. ``"token"``: all paths from each token, and from all biases.
-
-    Raises:
-        ValueError: As `score_terms`, or if ``by`` is another name.
 
     Source: ours; docs/methods/mlps.md.
     """
@@ -189,16 +148,7 @@ def _check_dressed(run: Run, layer: int, by: str) -> None:
 
 
 def head_scores(run: Run, layer: int, head: int | Int[Array, ""]) -> Float[Array, "dest src"]:
-    """The scores of one head before mask and softmax, undivided.
-
-    Args:
-        run: A run of any transformer on one text.
-        layer: Layer of the head, static.
-        head: Which head.
-
-    Raises:
-        ValueError: If ``layer`` or ``head`` is out of range; a traced head is not checked.
-    """
+    """The scores of one head before mask and softmax, undivided."""
     _check_head(run, layer, head)
     q, k = _queries_and_keys(run.trace.streams[layer][None], run, layer, head)
     return attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], run.model.spec.scale)[0]
@@ -230,17 +180,6 @@ def score_directions(
 
     The gradient of ``Σ_s weights_s s_ts`` in the stream, norm scales held, once with the keys held
     and once with the query. Carried back, it says which tokens and heads made the head look there.
-
-    Args:
-        run: A run of any transformer on one text.
-        layer: Of the head; a traced index is not checked.
-        head: Which head; a traced index is not checked.
-        dest: Position t of the query, from 0.
-        weights: Of the sources: 1 for one score, or a difference, such as one minus the mean of the
-            others, which is what the pattern depends on.
-
-    Raises:
-        ValueError: If ``layer``, ``head`` or ``dest`` is out of range.
 
     Source: ours; framework paper, "QK circuit".
     """

@@ -43,9 +43,6 @@ class Neuron(NamedTuple):
 class Explanation(NamedTuple):
     """Explanation of one logit at one position, or of the difference of two, from one run.
 
-    ``effects.sum() + bias + remainder`` is the logit, and so is ``by_head.sum() + bias`` up to
-    rounding.
-
     Attributes:
         tokens: The text, as names of its tokens.
         position: Where the logit is read, from 0.
@@ -130,11 +127,7 @@ class Explanation(NamedTuple):
         return [(self.names[i], float(self.effects[i])) for i in order]
 
     def sources(self, of_lead: bool = False) -> list[tuple[str, float]]:
-        """Source tokens with the sum of all paths from each, and all biases, largest first.
-
-        Args:
-            of_lead: Whether of the lead over the rival, instead of the logit.
-        """
+        """Source tokens with the sum of all paths from each, and all biases, largest first."""
         names = ["biases", *(self.at(i) for i in range(len(self.tokens)))]
         return by_size(names, self.lead if of_lead else self.by_head.sum(axis=0))
 
@@ -162,11 +155,7 @@ class Explanation(NamedTuple):
         return f"{self.tokens[position]!r} at {position}"
 
     def path_names(self, paths: Ledger | None = None) -> list[str]:
-        """The paths as ``' Mary' at 3 → 23.0``; empty without a ledger.
-
-        Args:
-            paths: Those of `opened`, say; None for ``self.paths``.
-        """
+        """The paths as ``' Mary' at 3 → 23.0``; empty without a ledger."""
         paths = self.paths if paths is None else paths
         if paths is None:
             return []

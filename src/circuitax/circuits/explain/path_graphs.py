@@ -93,23 +93,7 @@ def path_graphs(
     name: Callable[[int], str],
     paths: Ledger | None = None,
 ) -> tuple[Graph, ...]:
-    """The graphs over heads, over heads and neurons, and over heads and MLPs.
-
-    The nodes are those on proven paths and those with the largest flow. Reasons are given in the
-    graph with neurons, or in that of heads where there are no MLPs.
-
-    Args:
-        run: A run on one text, made with ``outputs=True``.
-        frozen: Its frozen model.
-        position: Where the logit is read, from 0.
-        direction: As in `path_graph`.
-        n_nodes: Nodes of each graph, at least 1; more where proven paths have more.
-        name: The text of a token id.
-        paths: A ledger of position paths; its edges are marked where it is complete.
-
-    Raises:
-        ValueError: As `path_graph`.
-    """
+    """The graphs over heads, over heads and neurons, and over heads and MLPs."""
     ahead = carried_back(frozen, position, direction).written
     flows = np.asarray(jnp.einsum("lhtd,ltd->lht", run.trace.head_outputs, ahead), np.float64)
     attention = _Attention(
@@ -180,10 +164,7 @@ class _Attention(NamedTuple):
         return tuple((int(s), float(pattern[s]), float(moved[s])) for s in best if pattern[s] > 0)
 
     def contrast(self, node: Node) -> tuple[int | None, np.ndarray]:
-        """The position a head moves most from, and weights of its score less the others' mean.
-
-        None and zeros where the head has one position to look at, and no choice.
-        """
+        """The position a head moves most from, and weights of its score less the others' mean."""
         pattern = self.patterns[node.layer, node.which, node.position]
         seen, weights = np.flatnonzero(pattern > 0), np.zeros(len(pattern))
         if len(seen) < 2:

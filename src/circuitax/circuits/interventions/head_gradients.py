@@ -19,23 +19,6 @@ def head_gradients(
 ) -> Float[Array, "n_layers n_heads"]:
     """``Σ_t y_h(t) · ∂m/∂y_h(t)`` of every head h, m the lead of one logit over another.
 
-    It is how fast m falls as the head is turned off, and so the estimate of attribution patching
-    for what zero ablation costs. With everything held but what heads read through their values, it
-    is no estimate: m is linear in each head, and this is the sum of all paths through it
-    (`circuits.ledger`).
-
-    Args:
-        run: A run of any transformer on one text; made with ``outputs=True`` if ``frozen`` and the
-            model has MLPs.
-        token: Id whose logit is explained.
-        minus: Id whose logit is subtracted.
-        position: Where the logits are read; negative positions count from the end.
-        frozen: Whether patterns, norm scales and what MLPs wrote are held.
-
-    Raises:
-        ValueError: If the run is of several texts, or what MLPs wrote is needed and was not
-            recorded.
-
     Source: Nanda 2023, attribution patching; here with zero for the other run.
     """
     model, trace = one_text(run).model, run.trace

@@ -12,16 +12,6 @@ from circuitax.kernel.run import Run
 def ablation_error(run: Run) -> Float[Array, "head n_ctx d_vocab"]:
     """Logits with a head ablated, patterns frozen, minus logits less all paths through that head.
 
-    It is 0 up to rounding, for each head: removing a head under frozen patterns removes exactly the
-    paths that contain it.
-
-    Args:
-        run: A run of an attention-only model on one text.
-
-    Raises:
-        ValueError: If the run is of several texts, the model has an MLP, or it has more paths than
-            `expansion.PATH_LIMIT`.
-
     Source: framework paper, "freezing attention patterns" and "path expansion trick".
     """
     terms = expand(run).terms

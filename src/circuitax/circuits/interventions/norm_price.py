@@ -32,16 +32,6 @@ class NormPrice(NamedTuple):
 def norm_price(model: Model, texts: Int[Array, "*batch n_ctx"]) -> NormPrice:
     """The loss when every norm divides by a constant, minus the loss.
 
-    The rest of a norm folds exactly (`folding`); this is the part that S0 calls "approximately
-    absorbed". Patterns are computed anew from the changed reads.
-
-    Args:
-        model: One model.
-        texts: Texts to measure on; the constants are means over them.
-
-    Raises:
-        ValueError: If ``texts`` is no batch of texts, or the model is an ensemble.
-
     Source: S0 section 2.3, assumption 3.
     """
     check_one_member(model)

@@ -150,12 +150,6 @@ def ablation_edit(
 ) -> Interventions:
     """The edit that replaces ``y`` by ``(1 - a) y + a r``.
 
-    Args:
-        ablation: The shares a, for one cell.
-        replacement: r, what to put instead: another run's components (resample), or their mean over
-            data; None for zero.
-        preserved: A trace whose patterns and norm scales are held; None lets them react.
-
     Source: framework paper and induction-heads paper, "full" and "pattern-preserving" ablation.
     """
     edit = Interventions() if preserved is None else freeze(preserved, gates=None)
@@ -178,20 +172,7 @@ def ablate(
     replacement: Components | None = None,
     preserved: Trace | None = None,
 ) -> Float[Array, "cell *metric"]:
-    """A metric of the logits under every ablation of a stack, vmapped over blocks of cells.
-
-    Args:
-        model: One model.
-        tokens: One text.
-        ablation: One axis of cells in front, as from `each_component`.
-        metric: From logits to an array, such as a loss; what it returns is all that is kept.
-        replacement: As in `ablation_edit`.
-        preserved: As in `ablation_edit`.
-
-    Raises:
-        ValueError: If the ablation has other heads or MLPs than the model, or the model is an
-            ensemble.
-    """
+    """A metric of the logits under every ablation of a stack, vmapped over blocks of cells."""
     check_one_member(model)
     n_layers, mlps = model.n_layers, ablation.mlps
     if ablation.heads.shape[1:] != (n_layers, model.n_heads):
@@ -235,15 +216,6 @@ def patch_each(
 ) -> Float[Array, "place n_ctx *metric"]:
     """The metric when the stream before one layer, at one position, comes from another run.
 
-    Args:
-        model: One model.
-        tokens: The text that is run.
-        donor: Trace of another text of equal length, whose stream is put in.
-        metric: As in `ablate`.
-
-    Raises:
-        ValueError: If the donor's text has another length, or the model is an ensemble.
-
     Source: activation patching (causal tracing), every layer and position.
     """
     check_one_member(model)
@@ -273,13 +245,7 @@ def _patch_each(
 
 
 def _by_blocks(one: Callable[[Any], Array], cells: Any, held: int) -> Array:
-    """``one`` of every cell, so many at a time that their edits and logits fit.
-
-    Args:
-        one: The metric of one cell.
-        cells: With an axis of cells in front.
-        held: Numbers that one cell takes.
-    """
+    """``one`` of every cell, so many at a time that their edits and logits fit."""
     n_cells = jax.tree.leaves(cells)[0].shape[0]
     size = max(1, BLOCK_ENTRIES // held)
     if size >= n_cells:

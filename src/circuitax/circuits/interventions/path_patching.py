@@ -94,22 +94,6 @@ def patch_paths(
 ) -> Interventions:
     """The edit that carries a change of one component directly to chosen readers only.
 
-    Everything after the readers reacts. A reader sees the change through its norm with the scale
-    held, which makes it linear in the change. The returned edit holds these scales everywhere, so
-    that patching all edges of a component equals patching the component.
-
-    Args:
-        run: The run that is edited, on one text.
-        change: New minus old output of the sender, a head or an MLP; the caller leaves out readers
-            that act before it. An MLP reads the heads of its own layer, unless the two
-            are parallel.
-        edges: Receivers.
-
-    Raises:
-        ValueError: If ``edges.mlps`` is missing for a model with MLPs, or given for one without, a
-            shape does not fit the run, the model is post-LN, or the run is of a batch or an
-            ensemble.
-
     Source: path patching, "direct" edges; TransformerLens has one edge at a time.
     """
     trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks

@@ -32,19 +32,6 @@ def induction_model(
 ) -> Model:
     """Induction by hand: head 0.0 attends to the previous token, head 1.0 completes the match.
 
-    The stream has room for the token, its position, a copy of the previous token (the marker that
-    head 0.0 writes and the keys of head 1.0 read), and the prediction. The heads beside them are
-    random and small. The first token marks itself, having no predecessor: start texts with one that
-    does not recur.
-
-    Args:
-        key: Random key of the distractors.
-        d_vocab: Vocabulary.
-        n_ctx: Longest text.
-        n_distractors: Random heads in each layer.
-        size: Relative standard deviation of the entries of their score and write matrices.
-        raise_logit: What a found match adds to its logit.
-
     Source: framework paper, "how induction heads work" (K-composition with a previous-token head).
     """
     V, n = d_vocab, n_ctx
@@ -93,11 +80,6 @@ def skip_trigram_model(
 ) -> Model:
     """One head whose circuits are given tables: ``QK = scores``, ``OV = raises``.
 
-    Args:
-        scores: Destination × source, the softmax's arguments.
-        raises: Source × out, in logits at full attention.
-        bigram: Present token × next token.
-
     Source: S0 Definition 23 and Proposition 22, read backwards.
     """
     V = scores.shape[0]
@@ -125,17 +107,6 @@ def unless_model(
 ) -> Model:
     """One head for "out after a, unless b": b takes the attention that a would get.
 
-    P(out | neither, a, b, both) = ½, high, ½, ½ among {out, other}, after the query.
-
-    Args:
-        d_vocab: Vocabulary.
-        a: Token that raises ``out``.
-        b: Token that prevents it.
-        query: Token that the answer follows.
-        out: First answer.
-        other: Second answer, the rest of the probability.
-        high: P(out) with a alone, in (½, 1).
-
     Source: Shlegeris 2023, cited by S4 (E11).
     """
     scores = jnp.zeros((d_vocab, d_vocab))
@@ -147,18 +118,7 @@ def unless_model(
 
 
 def precision_recall(found: Iterable[Hashable], true: Iterable[Hashable]) -> tuple[float, float]:
-    """Precision and recall.
-
-    ``|found ∩ true| / |found|`` and ``|found ∩ true| / |true|``; NaN where nothing was found or
-    nothing is true: a search that rightly finds nothing has no precision, not a bad one.
-
-    Args:
-        found: Names of heads, pairs, triples or paths, each counted once; no JAX arrays.
-        true: Names of the same kind.
-
-    Raises:
-        TypeError: If a name is not hashable.
-    """
+    """Precision and recall."""
     named, known = set(found), set(true)
     hits = len(named & known)
     return (

@@ -30,21 +30,6 @@ def planted_model(
 ) -> Model:
     r"""Heads of planted strength: ``W = c · planted + √(1 - c²) · random``, of equal norms.
 
-    The planted part of a head of the first layer scores the position before; all of them write the
-    token that they see into a marker, with equal shares. That of a head of the second layer scores
-    sources whose marker is the present token (K-composition), and raises the token that it sees.
-    The random parts are Gaussian, position by position and token by token.
-
-    Args:
-        key: Consumed.
-        strengths: c of every head, as many in either layer; negative ones do the opposite.
-        d_vocab: V, at least 2.
-        n_ctx: Longest text, at least 2.
-        sharpness: Score of a planted match at strength 1, positive.
-
-    Raises:
-        ValueError: If the layers differ in their numbers of heads, or a number is out of range.
-
     Source: framework paper, "how induction heads work", in the manner of
         `ground_truth.induction_model`.
     """
@@ -101,20 +86,6 @@ def offset_model(
     key: Key[Array, ""], offsets: Num[Array, " n_heads"], d_vocab: int, d_model: int, gain: float
 ) -> Model:
     """One layer in which each head asks sinusoidal positions for a fixed offset: ``W_QK = g R``.
-
-    A shift of a sinusoid turns each pair of its coordinates by an angle of its own, so that the
-    rotation R of the offset is one matrix for all positions. Tokens have random embeddings of norm
-    1, which the head reads as well.
-
-    Args:
-        key: Of the embeddings; consumed.
-        offsets: Steps back, one a head, not negative.
-        d_vocab: Tokens.
-        d_model: Even.
-        gain: g, positive.
-
-    Raises:
-        ValueError: If d_model is odd, or a number is out of range.
 
     Source: framework paper, primarily positional heads (F6 of docs/acceptance.md).
     """

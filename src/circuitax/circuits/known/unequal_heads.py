@@ -14,20 +14,7 @@ from circuitax.models.transformer import init_model
 
 
 def unequal_heads(key: Key[Array, ""], model: Model, tail: float) -> Model:
-    r"""The model with ``W_O ← W_O · exp(tail · N(0, 1))``, one draw for each head.
-
-    Heads of a model as initialised write about equally much, so that many paths are of one size; in
-    trained models few heads write most.
-
-    Args:
-        key: Consumed.
-        model: One model.
-        tail: Standard deviation of the logarithm of what a head writes, not negative; 0 leaves the
-            model as it is.
-
-    Raises:
-        ValueError: If ``tail`` is negative, or the model is an ensemble.
-    """
+    r"""The model with ``W_O ← W_O · exp(tail · N(0, 1))``, one draw for each head."""
     check_one_member(model)
     check_range("tail", tail, "[0, inf)")
     heads = model.blocks.attention
@@ -39,17 +26,7 @@ def unequal_heads(key: Key[Array, ""], model: Model, tail: float) -> Model:
 def frozen_unequal(
     key: Key[Array, ""], strength_key: Key[Array, ""], sizes: TransformerSpec, tail: float
 ) -> FrozenModel:
-    """A freshly initialised model with `unequal_heads`, frozen on a random text of its length.
-
-    Args:
-        key: Of the weights and of the text; consumed.
-        strength_key: Of how much each head writes; consumed.
-        sizes: With a bound ``n_ctx``, which is the length of the text.
-        tail: As for `unequal_heads`.
-
-    Raises:
-        ValueError: If ``sizes`` has no ``n_ctx``, or as `unequal_heads`.
-    """
+    """A freshly initialised model with `unequal_heads`, frozen on a random text of its length."""
     if sizes.n_ctx is None:
         raise ValueError("sizes.n_ctx=None must be a number: the text is that long")
     model = unequal_heads(strength_key, init_model(derive(key, "weights"), sizes), tail)

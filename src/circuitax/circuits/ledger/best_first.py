@@ -35,15 +35,6 @@ def best_first(
 ) -> Found:
     """Expand the most promising partial paths in batches, until the bound excludes the rest.
 
-    Args:
-        steps: What may precede a partial path.
-        n_heads: Of each layer.
-        k: How many paths, at least 1.
-        budget: Stop after this many evaluations, at least 1.
-
-    Raises:
-        ValueError: If a value or a bound is not finite.
-
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
     front, ids = _finite(steps.root()), np.zeros(1, int)

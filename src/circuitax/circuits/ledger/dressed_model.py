@@ -49,13 +49,7 @@ class DressedModel(NamedTuple):
         return d_model + sum(part.shape[-2] for part in self.factors[0][::2]) + 8
 
     def spread(self, layer: int, n: Float[np.ndarray, "some d_model"], at: slice) -> np.ndarray:
-        """``n (I + Y)`` at some positions: sizes of the sums when a stream of sizes n passes.
-
-        Args:
-            layer: Which MLP.
-            n: Sizes of coordinates, not negative.
-            at: The positions of the rows.
-        """
+        """``n (I + Y)`` at some positions: sizes of the sums when a stream of sizes n passes."""
         return _past([np.abs(part) for part in self.factors[layer]], n, at)
 
     def map_at(self, layer: int, s: int) -> np.ndarray:
@@ -94,14 +88,7 @@ class DressedModel(NamedTuple):
 
 
 def dressed_model(frozen: FrozenModel) -> DressedModel:
-    """Copy a frozen model with maps of its MLPs to the host.
-
-    Args:
-        frozen: The frozen model of one text, dressed.
-
-    Raises:
-        ValueError: If it is not dressed, or anything in it is not finite.
-    """
+    """Copy a frozen model with maps of its MLPs to the host."""
     maps = frozen.maps
     if maps is None:
         raise ValueError("frozen.maps is None: the stream of this model is not dressed")
@@ -156,10 +143,7 @@ def dressed_model(frozen: FrozenModel) -> DressedModel:
 
 
 def _factors(maps: FrozenMLPs, layer: int) -> list[np.ndarray]:
-    """M of a layer as maps and the factors after them: ``W, f, W, f, …, W_out``.
-
-    Both sides of a gated MLP that shares are one map, side by side, and one list of factors.
-    """
+    """M of a layer as maps and the factors after them: ``W, f, W, f, …, W_out``."""
     double = [np.asarray(x, np.float64) for x in (maps.W_in[layer], maps.factors[layer])]
     sides = len(double[0])
     parts = [x[0] if sides == 1 else np.concatenate(list(x), axis=1) for x in double]

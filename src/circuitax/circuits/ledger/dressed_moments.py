@@ -75,14 +75,6 @@ class DressedBounds(NamedTuple):
 def dressed_bounds(frozen: FrozenModel, position: SupportsIndex) -> DressedBounds:
     """Bounds for `ledger.position_ledger` along several directions: nearly all of its time.
 
-    Args:
-        frozen: The frozen model of one text, dressed.
-        position: Where the logit is read; negative ones count from the end.
-
-    Raises:
-        ValueError: If an argument is traced, the position is out of range, the stream is not
-            dressed, the model is post-LN or not finite, or squares overflow.
-
     Source: ours; docs/methods/path-ledger.md.
     """
     check_host("dressed_bounds", frozen)
@@ -97,13 +89,6 @@ def dressed_moments(model: DressedModel, position: int) -> DressedMoments:
 
     ``N ← Xᵀ (N + Σ_h W_Oᵀ (Σ_s A_ts² (v vᵀ + W_Vᵀ N W_V)) W_O) X``, v the starts at head h and X
     the MLP of the layer at each position; in the parallel form X passes the first N only.
-
-    Args:
-        model: The model on the host.
-        position: Where paths end.
-
-    Raises:
-        ValueError: If squares overflow.
 
     Source: ours; docs/methods/path-ledger.md.
     """
@@ -220,11 +205,7 @@ def _symmetric(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _mirrored(N: np.ndarray) -> np.ndarray:
-    """The upper halves of matrices on both sides.
-
-    Exact moments are symmetric, and so is what bounds their rounding: either half serves. Two
-    halves that are rounded differently would leave a form that no half has.
-    """
+    """The upper halves of matrices on both sides."""
     return np.triu(N) + np.swapaxes(np.triu(N, 1), -1, -2)
 
 

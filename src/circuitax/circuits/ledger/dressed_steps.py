@@ -31,10 +31,7 @@ def joined(found: Extensions, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.
 
 
 class DressedSteps:
-    """Steps of position paths: head, source position, coefficient, direction, error.
-
-    Hops are coded as in `PositionSteps`.
-    """
+    """Steps of position paths: head, source position, coefficient, direction, error."""
 
     largest_batch = 128  # a partial path has a child for each head and position before it
 
@@ -76,15 +73,7 @@ class DressedSteps:
         coefficient: np.ndarray,
         missed: np.ndarray,
     ) -> Extensions:
-        """Extensions by heads of all layers before some, the MLPs in between passed.
-
-        Args:
-            w: Directions in the stream in front of a layer, ``[rows, d_model]``: changed here.
-            layer_of: That layer, for each row.
-            dest: Position of each row.
-            coefficient: Of each row.
-            missed: How far any completion of a row may be from what it says: changed here.
-        """
+        """Extensions by heads of all layers before some, the MLPs in between passed."""
         model, size, found = self.model, np.abs(coefficient) + FLOOR, Extensions([], [])
         for layer in range(int(layer_of.max(initial=0)) - 1, -1, -1):
             which = np.flatnonzero(layer_of > layer)
@@ -108,17 +97,7 @@ class DressedSteps:
         coefficient: np.ndarray,
         missed: np.ndarray,
     ) -> None:
-        """Add the extensions of some rows by the heads of one layer.
-
-        Args:
-            found: What is added to.
-            layer: Of the heads.
-            which: The rows.
-            behind: Their directions where these heads write.
-            dest: Positions of all rows.
-            coefficient: Of all rows.
-            missed: Of the rows that are extended.
-        """
+        """Add the extensions of some rows by the heads of one layer."""
         model = self.model
         size = np.abs(coefficient[which]) + FLOOR
         for head in np.flatnonzero(model.layer == layer).tolist():
@@ -142,10 +121,7 @@ class DressedSteps:
         size: np.ndarray,
         missed: np.ndarray,
     ) -> np.ndarray:
-        """Directions in the stream: ``W_V u`` before a head, w itself at the root.
-
-        What is lost is added to the last argument.
-        """
+        """Directions in the stream: ``W_V u`` before a head, w itself at the root."""
         if last.size and last[0] < 0:  # the root is always expanded alone
             return direction.copy()
         w = np.empty((len(last), self.model.W_V.shape[1]))

@@ -13,18 +13,7 @@ from circuitax.circuits.paths.frozen import FrozenModel
 def on_final_stream(
     name: str, frozen: FrozenModel, position: int, direction: Array
 ) -> tuple[Float[np.ndarray, " d_model"], int]:
-    """The direction on the final stream, divided by a power of two, and its exponent.
-
-    Args:
-        name: Of the caller, for messages.
-        frozen: The frozen model of one text.
-        position: Where the logit is read, from 0.
-        direction: As in `head_ledger`.
-
-    Raises:
-        ValueError: If an argument is traced, or the direction has another length than the stream or
-            is not finite.
-    """
+    """The direction on the final stream, divided by a power of two, and its exponent."""
     check_host(name, (frozen, direction))
     w, d_model = np.asarray(direction, np.float64), frozen.embedding.shape[1]
     if w.shape != (d_model,):
@@ -39,15 +28,7 @@ def on_final_stream(
 
 
 def check_host(name: str, given: Any) -> None:
-    """Refuse traced arrays, which have no concrete values.
-
-    Args:
-        name: Of the caller, for the message.
-        given: A tree of arrays.
-
-    Raises:
-        ValueError: As said.
-    """
+    """Refuse traced arrays, which have no concrete values."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
         raise ValueError(
             f"{name} searches on the host and must be called outside jit, vmap and grad; "

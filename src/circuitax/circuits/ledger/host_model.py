@@ -16,12 +16,7 @@ from circuitax.circuits.paths.frozen import FrozenModel
 
 
 class HostModel(NamedTuple):
-    """A frozen model on the host in double precision, heads of all layers on one axis.
-
-    Searches use it. ``V`` is what each head reads from a direct path, embedding and the ``b_O``
-    of earlier layers included; ``b_V`` what its bias adds at each destination. Numbers so large or
-    small that squares might be out of range are divided by powers of two.
-    """
+    """A frozen model on the host in double precision, heads of all layers on one axis."""
 
     A: np.ndarray  # [heads, dest, src]
     V: np.ndarray  # [heads, src, d_value]
@@ -58,15 +53,7 @@ class HostModel(NamedTuple):
 
 @overflow_is_refused
 def host_model(frozen: FrozenModel) -> HostModel:
-    """Copy a frozen model to the host.
-
-    Args:
-        frozen: The frozen model of one text, MLPs as sources.
-
-    Raises:
-        ValueError: If its stream is dressed, it is post-LN, or anything in it is not finite, as in
-            a model that diverged.
-    """
+    """Copy a frozen model to the host."""
     if frozen.norms is not None:
         raise ValueError(
             "frozen.norms must be None: in post-LN there is no ledger; path_streams(frozen) has "

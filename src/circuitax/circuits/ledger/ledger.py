@@ -46,9 +46,6 @@ SHOWN = 15  # paths that `str` names, at most
 class Ledger(NamedTuple):
     """The k largest paths in absolute value, and a proven bound on every other path.
 
-    ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name, and
-    `text` all of them.
-
     Attributes:
         paths: Heads in the order in which they act.
         positions: For position paths, the position each head reads; None where a path starts from
@@ -88,13 +85,7 @@ class Ledger(NamedTuple):
     neurons: tuple[tuple[int, int] | None, ...] = ()
 
     def steps(self, tokens: Sequence[str]) -> list[str]:
-        """Position paths with the tokens that heads read: ``' Mary' → 23.0 → ' to' → 29.1``.
-
-        The last head writes where the logit is read. Paths without positions are as in ``names``.
-
-        Args:
-            tokens: The text, as names of its tokens.
-        """
+        """Position paths with the tokens that heads read: ``' Mary' → 23.0 → ' to' → 29.1``."""
         if not any(self.positions):
             return self.names
         steps = [
@@ -128,11 +119,7 @@ class Ledger(NamedTuple):
         return self.text(SHOWN)
 
     def text(self, n_rows: int | None = None) -> str:
-        """The paths, one a line, with their sum and what the others have; ``str`` has 15 of them.
-
-        Args:
-            n_rows: The largest paths named, at least 1; the others are one line. None for all.
-        """
+        """The paths, one a line, with their sum and what the others have; ``str`` has 15 of them."""
         names = self.names
         which = "the largest" if self.complete else "the budget or rounding ended the search"
         sums = {
@@ -234,23 +221,6 @@ def head_ledger(
 ) -> Ledger:
     """The k largest head paths along a direction; `ledger` takes a token instead.
 
-    Args:
-        frozen: The frozen model of one text, MLPs as sources.
-        position: Where the logit is read; negative ones count from the end.
-        direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
-            difference of two of its columns. Columns of a model's own ``W_U`` lack the gain and the
-            centring of its final norm. The norm's divisor is applied here.
-        k: How many paths, at least 1.
-        budget: Stop after this many evaluations; ``omitted_bound`` then tells what may be missing.
-        bounds: `head_path_bounds` of this model and position, for the search of several directions;
-            None to compute them here.
-
-    Raises:
-        ValueError: If an argument is traced (inside jit, vmap or grad), ``position`` is out of
-            range, k or the budget is less than 1, the direction has another length than the stream,
-            or it or the model is not finite, or squares or values overflow, or the stream is
-            dressed.
-
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
     if frozen.maps is not None:
@@ -286,22 +256,6 @@ def position_ledger(
     so ``√(total - Σ found²)`` also bounds what is left out. The output biases ``b_O`` written
     before a path's first head count to the token it starts from, and so do the constants of MLPs in
     a dressed stream.
-
-    Args:
-        frozen: The frozen model of one text; in the dressed stream, if it has maps of its MLPs.
-        position: Where the logit is read; negative ones count from the end.
-        direction: As in `head_ledger`.
-        k: How many paths, at least 1.
-        budget: Stop after this many evaluations.
-        bounds: `dressed_bounds` of this model and position, for the search of several directions;
-            None to compute them here.
-        neurons: Whether the last stretch is opened: paths end in the head or the neuron (hidden
-            unit) that writes to the logit itself, past no later MLP, and what it reads is split in
-            the dressed stream. `Ledger.neurons` names them.
-
-    Raises:
-        ValueError: As in `head_ledger`, or if bounds or neurons are asked for without maps of MLPs,
-            or bounds are of another position.
     """
     position = counted_index("position", position, frozen.tokens.shape[0])
     w, unit = on_final_stream("position_ledger", frozen, position, direction)
@@ -367,13 +321,7 @@ def _neuron_ledger(
 
 
 def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
-    """The search result and the sum of all paths, in the units of the model.
-
-    Args:
-        found: In units of ``2^exponent``.
-        whole: The sum, in the same units.
-        exponent: Of both.
-    """
+    """The search result and the sum of all paths, in the units of the model."""
     if exponent:
         found = found._replace(
             values=np.ldexp(found.values, exponent),

@@ -158,10 +158,7 @@ class _Steps:
 
 
 class HeadSteps(_Steps):
-    """Steps of head paths: head index, row over positions ``[n_ctx]``, direction in value space.
-
-    Beside the row goes the one that absolute values of the patterns would give.
-    """
+    """Steps of head paths: head index, row over positions ``[n_ctx]``, direction in value space."""
 
     def __init__(self, model: HostModel, bounds: PathBounds, position: int, w: np.ndarray) -> None:
         super().__init__(model, position, w)

@@ -84,11 +84,7 @@ class NeuronSteps(DressedSteps):
         )
 
     def _neurons(self) -> tuple[np.ndarray, Batch]:
-        """What neurons read, and the paths that reach them past no head, with their bounds.
-
-        Returns:
-            ``[n_layers, d_mlp, d_model]``, and a row for each neuron of each layer.
-        """
+        """What neurons read, and the paths that reach them past no head, with their bounds."""
         model, moments, at, w = self.model, self.moments, self.position, self.w
         read, parts = [], []
         for layer in range(self.n_layers):

@@ -56,13 +56,6 @@ def head_path_bounds(model: HostModel, position: int) -> PathBounds:
     ``(Σ_s A_ts y_s)² <= (Σ_s |A_ts|) Σ_s |A_ts| y_s²`` (Cauchy-Schwarz) at every step but the
     first, whose vector is known exactly. Patterns of a softmax are not negative; others may be.
 
-    Args:
-        model: The model on the host.
-        position: Where paths may end.
-
-    Raises:
-        ValueError: If squares overflow.
-
     Source: ours; docs/methods/path-ledger.md. That roots keep the order of matrices is the
         inequality of Löwner and Heinz.
     """
@@ -181,14 +174,7 @@ def _exponent(x: np.ndarray, power: int) -> np.ndarray:
 def _roots(
     squares: np.ndarray, error: np.ndarray, exponent: np.ndarray, moved: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rising eigenvalues and eigenvectors of a root that bounds the exact root from above.
-
-    Args:
-        squares: Divided by the fourth power of ``2^exponent``.
-        error: What was lost in these, of that size.
-        exponent: Of the vectors whose squares are squared.
-        moved: What is to be added to the root.
-    """
+    """Rising eigenvalues and eigenvectors of a root that bounds the exact root from above."""
     require_finite("squares of what paths bring", squares)
     unit = lost(_LAPACK * squares.shape[-1])
     values, vectors = np.linalg.eigh(squares)

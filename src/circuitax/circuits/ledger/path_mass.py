@@ -38,9 +38,6 @@ _CHUNK = 32  # partial paths that are extended at once
 class PathMass(NamedTuple):
     """Estimates over all dressed paths to one logit, with 95 % intervals.
 
-    Intervals are percentiles of resampled walks. A path that few walks come by weighs much, so that
-    few walks make them too narrow.
-
     Attributes:
         absolute: Sum of the absolute values of all paths.
         absolute_interval: Of it.
@@ -70,19 +67,6 @@ def path_mass(
     bounds: DressedBounds | None = None,
 ) -> PathMass:
     """The absolute sum of all dressed paths to a logit, and the number of paths that holds half.
-
-    Args:
-        frozen: The frozen model of one text, dressed.
-        position: Where the logit is read; negative ones count from the end.
-        direction: As in `ledger.head_ledger`.
-        key: Random key, consumed.
-        n_walks: Independent walks, at least 2.
-        share: Of the absolute sum, in (0, 1).
-        bounds: As in `ledger.position_ledger`.
-
-    Raises:
-        ValueError: As in `dressed_bounds`, or if the walks are fewer than 2, the share is
-            not between 0 and 1, or the bounds are of another position.
 
     Source: ours; the estimator is that of Horvitz and Thompson; docs/methods/path-ledger.md.
     """

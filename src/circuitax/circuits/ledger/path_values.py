@@ -21,19 +21,7 @@ def head_path_values(
     direction: Float[Array, " d_model"],
     starts: tuple[int | None, ...] | None = None,
 ) -> Float[Array, " n_paths"]:
-    """The values of chosen head paths, pure and differentiable.
-
-    Args:
-        frozen: The frozen model of one text.
-        paths: Static, as in `ledger.Ledger.paths`.
-        position: Where the logit is read, static; negative ones count from the end.
-        direction: As in `ledger.head_ledger`.
-        starts: Static, as in `ledger.Ledger.starts`; None for paths from the embedding.
-
-    Raises:
-        ValueError: If ``position`` is out of range, there is no path, or the model lacks
-            one of them.
-    """
+    """The values of chosen head paths, pure and differentiable."""
     position = counted_index("position", position, frozen.tokens.shape[0])
     if not paths:
         raise ValueError("paths must have at least one path, has none")
@@ -51,19 +39,7 @@ def position_path_values(
     direction: Float[Array, " d_model"],
     starts: tuple[int | None, ...] | None = None,
 ) -> Float[Array, " n_paths"]:
-    """The values of chosen position paths, pure and differentiable.
-
-    Args:
-        frozen: The frozen model of one text, dressed or not.
-        paths: Static, as in `ledger.Ledger.paths`.
-        positions: Static, as in `ledger.Ledger.positions`.
-        position: Where the logit is read, static; negative ones count from the end.
-        direction: As in `ledger.head_ledger`.
-        starts: As in `head_path_values`.
-
-    Raises:
-        ValueError: As in `head_path_values`, or if a path has not one position for each head.
-    """
+    """The values of chosen position paths, pure and differentiable."""
     last = counted_index("position", position, frozen.tokens.shape[0])
     if not paths:
         raise ValueError("paths must have at least one path, has none")

@@ -34,11 +34,7 @@ class Norms(NamedTuple):
 
 
 def norms_of(model: HostModel) -> Norms:
-    """Norms, each with its rounding error.
-
-    Args:
-        model: The model on the host.
-    """
+    """Norms, each with its rounding error."""
     d_model = model.direct.shape[1]
     V, O = (norm(W, (-2, -1)) for W in (model.W_V, model.W_O))
     V_spectral, O_spectral = spectral_norm(model.W_V), spectral_norm(model.W_O)
@@ -70,8 +66,6 @@ def sum_of_paths(model: HostModel) -> np.ndarray:
 class Moments(NamedTuple):
     """Second moments of non-empty completions, at the heads and positions of the search.
 
-    The exact matrices are these, each with at most its error times the identity more or less.
-
     Attributes:
         at_head: ``W_Vᵀ N_l(s) W_V`` for every head, l its layer: ``[heads, n_ctx, d_value,
             d_value]``.
@@ -87,17 +81,7 @@ class Moments(NamedTuple):
 
 @overflow_is_refused
 def position_path_moments(model: HostModel, position: int) -> Moments:
-    """Moments over paths of heads and positions: ``N += Σ_h W_Oᵀ (starts + P W_Vᵀ N W_V) W_O``.
-
-    They are the exact sums of squares up to rounding, since no two paths share a term.
-
-    Args:
-        model: The model on the host.
-        position: Where the completions may end.
-
-    Raises:
-        ValueError: If squares overflow.
-    """
+    """Moments over paths of heads and positions: ``N += Σ_h W_Oᵀ (starts + P W_Vᵀ N W_V) W_O``."""
     n_heads, n_ctx, d_value = model.V.shape
     d_model = model.direct.shape[1]
     P, norms = model.A**2, norms_of(model)

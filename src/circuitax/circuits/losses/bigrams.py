@@ -14,14 +14,6 @@ from circuitax.kernel.model import Model
 def bigram_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
     """Predictions of a zero-layer model after each token: row a is ``log P(. | a)``.
 
-    ``log softmax(W_E W_U + b_U)``, through the model's own forward pass on all tokens as one text.
-
-    Args:
-        model: One model with ``n_layers=0``.
-
-    Raises:
-        ValueError: If the model has layers, which read more than one token.
-
     Source: S0 Remark 21.
     """
     if model.n_layers:
@@ -32,11 +24,6 @@ def bigram_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
 
 def direct_path_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
     """Predictions of the direct path alone, for any attention-only model without norm.
-
-    ``log softmax(W_E W_U + b_U)``, the term without heads of the path expansion.
-
-    Args:
-        model: One model, of any number of layers.
 
     Source: S0 Theorem 25; framework paper, "The Path Expansion Trick".
     """

@@ -21,16 +21,7 @@ def selection_losses(
     streams: Float[Array, "n_terms n_ctx d_model"],
     selections: Bool[Array, "n_selections n_terms"] | Float[Array, "n_selections n_terms"],
 ) -> Float[Array, "n_selections n_losses"]:
-    """Next-token losses in nats with only some terms at the unembedding, ``b_U`` included.
-
-    Args:
-        run: A run on one text; its final norm is frozen.
-        streams: What each term adds to the final stream: paths, orders, or layer subsets.
-        selections: Weights on the terms, usually 0 or 1; one row for each question.
-
-    Raises:
-        ValueError: If the run is of several texts.
-    """
+    """Next-token losses in nats with only some terms at the unembedding, ``b_U`` included."""
     read_out, tokens = read_out_of(run), run.tokens
 
     def one(selection: Array) -> Array:
@@ -45,38 +36,20 @@ def selection_losses(
 
 
 def cumulative(n_terms: int) -> Bool[Array, "n_terms n_terms"]:
-    """Selections that take the first term, the first two, and so on: for marginals in order.
-
-    With `order_streams`, row k is the loss of all paths of order at most k.
-    """
+    """Selections that take the first term, the first two, and so on: for marginals in order."""
     return jnp.tril(jnp.ones((n_terms, n_terms), bool))
 
 
 def marginals(
     cumulative_losses: Float[Array, "n_terms *rest"], empty_loss: Float[Array, "*rest"]
 ) -> Float[Array, "n_terms *rest"]:
-    """Decrease of the loss as each term joins those before it; positive is useful.
-
-    Args:
-        cumulative_losses: Losses of the first term, the first two, …
-        empty_loss: Loss before the first one: ``ln d_vocab`` for uniform guessing.
-    """
+    """Decrease of the loss as each term joins those before it; positive is useful."""
     before = jnp.concatenate([empty_loss[None], cumulative_losses[:-1]])
     return before - cumulative_losses
 
 
 def shapley(values: Float[Array, "subset *rest"]) -> Float[Array, "n_players *rest"]:
-    """``φ_l = Σ_{T ∌ l} |T|! (L - |T| - 1)! / L! (v(T ∪ l) - v(T))``, exact over all subsets.
-
-    Args:
-        values: v(T) for every subset, as in `over_subsets`; for layers, minus the loss.
-
-    Returns:
-        One value for each player; they sum to ``v(all) - v(none)``.
-
-    Raises:
-        ValueError: If the first axis is not a power of two.
-    """
+    """``φ_l = Σ_{T ∌ l} |T|! (L - |T| - 1)! / L! (v(T ∪ l) - v(T))``, exact over all subsets."""
     count = values.shape[0]
     if count & (count - 1) or count == 0:
         raise ValueError(f"values has {count} subsets on its first axis, must be a power of two")

@@ -9,15 +9,6 @@ def in_context_score(
 ) -> Float[Array, "*batch"]:
     """Loss at a late position minus loss at an early one, in nats; negative where context helps.
 
-    Args:
-        losses: From `kernel.losses.next_token_losses`; entry t is the loss on the token of index
-            t + 1.
-        early: Index of the early token, from 1.
-        late: Index of the late token, up to the last.
-
-    Raises:
-        ValueError: If the indices are not ``1 <= early < late <= n_losses``.
-
     Source: induction-heads paper, "in-context learning score" (500th and 50th token).
     Differs: the paper's text quotes the magnitude; this is the signed difference.
     """
@@ -29,11 +20,7 @@ def in_context_score(
 
 
 def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_ctx-1"]:
-    """Mask of positions whose pair of neighbours ``(x_t, x_{t+1})`` occurred earlier in the text.
-
-    Those are the next tokens that an induction head can know; entry t belongs to the loss on token
-    t + 1, as in `kernel.losses.next_token_losses`.
-    """
+    """Mask of positions whose pair of neighbours ``(x_t, x_{t+1})`` occurred earlier in the text."""
     present, coming = tokens[..., :-1], tokens[..., 1:]
     same = (present[..., :, None] == present[..., None, :]) & (
         coming[..., :, None] == coming[..., None, :]

@@ -12,18 +12,6 @@ def loss_slope(
 ) -> Float[Array, "*batch n_losses"]:
     """``d loss / d ln(index)`` at every index, nats; negative where longer contexts help.
 
-    A least-squares line of the loss on ``ln j`` over the indices j within ``ln(span) / 2`` of
-    ``ln i``, the neighbours i - 1 and i + 1 always among them; exact where the loss is
-    ``a + b ln j``. Linear in the losses: means over texts and seeds may come before or after.
-
-    Args:
-        losses: Mean loss by position; entry t is the loss on the token of index t + 1, as in
-            `kernel.losses.next_token_losses`. At least 2.
-        span: Largest index of a line over its smallest, above 1.
-
-    Raises:
-        ValueError: If there are fewer than 2 losses, or ``span`` is not above 1.
-
     Source: induction-heads paper, "derivative of loss with respect to log(token index)".
     Differs: the paper states no smoothing.
     """

@@ -22,14 +22,7 @@ from circuitax.kernel.weights import NormWeights
 
 
 def mlp_streams(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
-    """The stream that each MLP reads, before its norm where it reads through one.
-
-    Args:
-        run: As in `neuron_activations`.
-
-    Raises:
-        ValueError: As `neuron_activations`.
-    """
+    """The stream that each MLP reads, before its norm where it reads through one."""
     trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
     if blocks.mlp is None:
         raise ValueError("run.model.blocks.mlp is None: the model has no neurons")
@@ -59,15 +52,7 @@ def _normed(
 
 
 def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
-    """Activations of the last hidden layer: the factor of each unit on its row of ``W_out``.
-
-    Args:
-        run: A run of any transformer with MLPs on one text, without interventions on its MLPs.
-
-    Raises:
-        ValueError: If the model has no MLP, the trace does not hold what MLPs wrote, or the run is
-            of a batch or an ensemble.
-    """
+    """Activations of the last hidden layer: the factor of each unit on its row of ``W_out``."""
     read, spec, blocks = mlp_streams(run), run.model.spec, run.model.blocks
     if not spec.post_ln:
         read = _normed(read, spec, blocks.mlp_norm)
@@ -93,15 +78,6 @@ def values_come_true(
     n_firing: int,
 ) -> Firing:
     """Rate at which the next token is one of a unit's values, at the unit's largest activations.
-
-    Args:
-        activations: Activations at many positions.
-        coming: The next token at each.
-        values: Which tokens a unit raises most, from `token_tables.neuron_tables`.
-        n_firing: A unit fires at the positions of its ``n_firing`` largest activations; 1 to n.
-
-    Raises:
-        ValueError: If ``n_firing`` is out of range.
 
     Source: S2 and Geva et al. (2021): values are distributions over what follows their keys.
     """

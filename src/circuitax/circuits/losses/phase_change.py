@@ -32,20 +32,7 @@ def progress(curve: Float[Array, "*batch step"]) -> Float[Array, "*batch step"]:
 def reached(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], share: float
 ) -> Float[Array, "*batch"]:
-    """The first step, by linear interpolation, at which a given share of the change is complete.
-
-    Args:
-        steps: Increasing.
-        curve: Measured at those steps.
-        share: In (0, 1].
-
-    Returns:
-        The step; the last one for a curve that never changed.
-
-    Raises:
-        ValueError: If ``share`` is not in (0, 1], there are fewer than two steps, the curve was
-            measured at another number of them, or they do not increase (seen outside jit only).
-    """
+    """The first step, by linear interpolation, at which a given share of the change is complete."""
     check_range("share", share, "(0, 1]")
     _check_steps(steps, curve)
     done = progress(curve)
@@ -64,14 +51,6 @@ def change_window(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], margin: float = 0.1
 ) -> Window:
     """Start, middle and end of a curve's change.
-
-    Args:
-        steps: Increasing.
-        curve: Measured at those steps.
-        margin: Share of the change left out at either end, in (0, 1/2).
-
-    Raises:
-        ValueError: If ``margin`` is not in (0, 1/2), or as `reached`.
 
     Source: induction-heads paper marks its windows by eye; this is a rule.
     """
@@ -92,15 +71,6 @@ def steepest_stretch(
 ) -> Stretch:
     """The interval of ``width`` steps with the largest fall of a curve; negative if it only rises.
 
-    Args:
-        steps: Increasing; stretches begin at one of them.
-        curve: Measured at those steps, interpolated linearly between.
-        width: In steps.
-
-    Raises:
-        ValueError: If ``width`` is not positive or exceeds the whole range of steps (seen outside
-            jit only), or as `reached`.
-
     Source: induction-heads paper, "the phase change ... in a narrow window", which it marks by eye.
     """
     start, falls = _falls(steps, curve, width)
@@ -114,9 +84,6 @@ def speed_up(
 
     ``max over s <= t of fall(t) - fall(s)``, 0 for a convex curve: training that only ever slows
     down. The bump of the induction-heads paper, "the only place where loss curves are not convex".
-
-    Raises:
-        ValueError: As `steepest_stretch`.
     """
     _, falls = _falls(steps, curve, width)
     slowest = jax.lax.cummin(falls, axis=falls.ndim - 1)

@@ -22,14 +22,7 @@ SELECTIONS = ("all", "without Q", "without K", "without both")
 def composition_selections(
     sources: tuple[str, ...],
 ) -> Bool[Array, "n_selections n_sources n_sources"]:
-    """Selections of terms without Q-composition, without K-composition, and without both.
-
-    A term composes on the side where its source is an earlier head. Rows are those of `SELECTIONS`;
-    columns are ``[query source, key source]``.
-
-    Args:
-        sources: From `score_sources`.
-    """
+    """Selections of terms without Q-composition, without K-composition, and without both."""
     direct = jnp.array([not name.startswith("head") for name in sources])
     whole = jnp.ones((len(sources), len(sources)), bool)
     no_q = jnp.broadcast_to(direct[:, None], whole.shape)
@@ -54,18 +47,6 @@ def score_selection_losses(
     | Float[Array, "n_selections n_sources n_sources"],
 ) -> Float[Array, "n_selections n_losses"]:
     """Next-token losses in nats when one layer attends by selected terms of its scores only.
-
-    Later layers react; earlier layers, and the values of this one, stay as they were. A marginal is
-    therefore what the terms do through this layer's patterns.
-
-    Args:
-        run: A run of any transformer on one text, made with ``outputs=True``.
-        layer: Layer of the heads; static, in ``[0, n_layers)``.
-        selections: From `composition_selections`, or any weights on the terms.
-
-    Raises:
-        ValueError: If ``layer`` is out of range, the selections have other sources, or the trace
-            was made without ``outputs``.
 
     Source: framework paper, "term importance analysis", which mentions Q- and K-variants without
         defining them; this is our definition.

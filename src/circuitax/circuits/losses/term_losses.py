@@ -71,18 +71,7 @@ def term_losses(run: Run) -> TermLosses:
 
 
 def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"]:
-    """Layer subsets kept in each row of ``TermLosses.first_order``.
-
-    The rows are: the direct path alone; the direct path with the first-order paths of layer 0, of
-    layer 1, and so on; the direct path with all first-order paths; all paths. The columns are the
-    subsets of `order_terms.layer_subset_streams`.
-
-    Args:
-        n_layers: At least 0.
-
-    Raises:
-        ValueError: If ``n_layers`` is negative.
-    """
+    """Layer subsets kept in each row of ``TermLosses.first_order``."""
     if n_layers < 0:
         raise ValueError(f"n_layers={n_layers} must not be negative")
     singles = [1 << layer for layer in range(n_layers)]
@@ -92,17 +81,5 @@ def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"
 
 @compiled("layer")
 def score_losses(run: Run, layer: int = 1) -> Float[Array, "n_selections n_losses"]:
-    """Losses of a layer that attends with all terms of its scores, and with some left out.
-
-    Left out are Q-composition, K-composition, and both.
-    Rows are those of `score_importance.SELECTIONS`.
-
-    Args:
-        run: A run of any transformer on one text, made with ``outputs=True``.
-        layer: Layer whose heads attend so; static. In layer 0 nothing composes, and all rows agree.
-
-    Raises:
-        ValueError: If the run is of several texts or was made without ``outputs``, or ``layer`` is
-            out of range.
-    """
+    """Losses of a layer that attends with all terms of its scores, and with some left out."""
     return score_selection_losses(run, layer, composition_selections(score_sources(run, layer)))

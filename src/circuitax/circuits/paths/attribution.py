@@ -36,14 +36,6 @@ def attribute(
 ) -> Attribution:
     """The logit of one token at each position, or its lead over another, split by component.
 
-    Args:
-        run: A run on one text, made with ``outputs=True``; any transformer.
-        chosen: Token whose logit is explained, such as the next one.
-        against: Token whose logit is subtracted.
-
-    Raises:
-        ValueError: If the run is of several texts, or was made without ``outputs``.
-
     Source: framework paper; "direct logit attribution".
     """
     parts, read_out, logits = components_of(run), read_out_of(run), run.logits
@@ -59,13 +51,7 @@ def attribute(
 
 
 def over_mean_token(run: Run) -> Run:
-    """The run with logits relative to their mean over the vocabulary: no probability changes.
-
-    `attribute` and `components.component_logits` of it split the logit over the mean token.
-
-    Args:
-        run: A run of any transformer on one text or more.
-    """
+    """The run with logits relative to their mean over the vocabulary: no probability changes."""
     model = run.model
     b_U = None if model.b_U is None else centre_last(model.b_U)
     centred = model.replace(W_U=centre_vocabulary(model.W_U), b_U=b_U)
@@ -75,17 +61,7 @@ def over_mean_token(run: Run) -> Run:
 def attribute_sources(
     run: Run, directions: Float[Array, "n_ctx d_model"]
 ) -> Float[Array, "n_layers n_heads dest src"]:
-    """The heads' share of a logit, by source position: ``A_ts (v_s W_O) · w_t``.
-
-    Its sum over sources is the head's entry of `attribute`: value biases go with the attention.
-
-    Args:
-        run: A run of any transformer on one text.
-        directions: From `read_out.token_directions`, one for each destination.
-
-    Raises:
-        ValueError: If the run is of several texts, or its model is post-LN.
-    """
+    """The heads' share of a logit, by source position: ``A_ts (v_s W_O) · w_t``."""
     check_pre_ln(one_text(run).model, "attribute_sources")
     values, scale = _values(run), read_out_of(run).scale
     w = directions if scale is None else directions / scale[:, None]
@@ -95,12 +71,6 @@ def attribute_sources(
 
 def value_weighted(run: Run) -> Float[Array, "n_layers n_heads dest src"]:
     """``A_ts ‖v_s W_O‖``: attention weighted by the norm of the moved value.
-
-    Args:
-        run: A run of any transformer on one text.
-
-    Raises:
-        ValueError: If the run is of several texts.
 
     Source: framework paper, attention viewers ("value-weighted patterns").
     Differs: this is the norm of what is written, which does not depend on the head's basis.

@@ -74,18 +74,7 @@ class ChosenNodes(NamedTuple):
 
 
 def chosen_nodes(frozen: FrozenModel, nodes: Sequence[Node]) -> ChosenNodes:
-    """The nodes in slots by layer: as many in each as there are nodes, in whole blocks.
-
-    Of more than 32 nodes it is 32, or a power of two times as many where one layer has more.
-
-    Args:
-        frozen: The frozen model of one text.
-        nodes: Each at most once.
-
-    Raises:
-        ValueError: If a node is out of range, nodes overlap, or one is a unit or an MLP of a model
-            that has no maps of them.
-    """
+    """The nodes in slots by layer: as many in each as there are nodes, in whole blocks."""
     _check(frozen, nodes)
     n_layers, _, n_ctx, _ = frozen.A.shape
     layers = np.array([node.layer for node in nodes], int)
@@ -104,12 +93,7 @@ def chosen_nodes(frozen: FrozenModel, nodes: Sequence[Node]) -> ChosenNodes:
 
 
 def without_nodes(frozen: FrozenModel, chosen: ChosenNodes) -> FrozenModel:
-    """The model in which no path passes a chosen node.
-
-    Args:
-        frozen: The frozen model of one text.
-        chosen: Nodes of it.
-    """
+    """The model in which no path passes a chosen node."""
     _, n_heads, n_ctx, _ = frozen.A.shape
     dtype, b_V, maps = frozen.A.dtype, frozen.b_V, frozen.maps
     at = jax.nn.one_hot(chosen.position, n_ctx, dtype=dtype)

@@ -64,13 +64,6 @@ class ComponentLogits(NamedTuple):
 def components_of(run: Run) -> Components:
     """The components of one run.
 
-    Args:
-        run: A run on one text, made with ``outputs=True``; any transformer.
-
-    Raises:
-        ValueError: If the run is of several texts, was made without ``outputs``, or its model is
-            post-LN.
-
     Source: S0 section 2.2; framework paper, "residual stream as a communication channel".
     """
     one_text(run)

@@ -113,16 +113,7 @@ class Expansion(NamedTuple):
 def path_streams(
     frozen: FrozenModel, max_paths: int = PATH_LIMIT
 ) -> Float[Array, "n_paths n_ctx d_model"]:
-    """Each path's contribution to the final stream, in the order of `paths.all_paths`.
-
-    Constants belong to the heads they pass through: a value bias starts a path at its head. What
-    an MLP wrote, as a source, and the constant of one that is a map start paths like the embedding,
-    with which they are summed (`frozen.only` splits them).
-
-    Raises:
-        ValueError: If ``max_paths`` is less than 1, or there are more paths than that; use `ledger`
-            or `order_terms`.
-    """
+    """Each path's contribution to the final stream, in the order of `paths.all_paths`."""
     n_layers, n_heads = frozen.A.shape[:2]
     count = n_paths(n_layers, n_heads)
     if count > whole("max_paths", max_paths, 1):
@@ -169,17 +160,7 @@ def expand(
 def path_stream(
     frozen: FrozenModel, path: Path, start: int | str | None = "any"
 ) -> Float[Array, "n_ctx d_model"]:
-    """One path's contribution to the final stream, constants included.
-
-    Args:
-        frozen: The frozen model of one text.
-        path: Heads in the order in which they act, static.
-        start: Where the path starts, static: a layer for what its MLP wrote as a source, None for
-            the embedding with the biases, "any" for all of these together.
-
-    Raises:
-        ValueError: If the model has no such path.
-    """
+    """One path's contribution to the final stream, constants included."""
     n_layers, n_heads = frozen.A.shape[:2]
     check_path(path, n_layers, n_heads)
     first = path[0][0] if path else n_layers
@@ -237,14 +218,6 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
     position factor. It acts on ``[n_ctx, d_model]`` rows; biases are not part of it. In post-LN
     every layer adds a factor ``diag(1/σ) ⊗ (I - 1 1ᵀ/d) diag(γ)``, also where the path skips it.
 
-    Args:
-        frozen: The frozen model of one text.
-        path: Heads in the order in which they act, static.
-
-    Raises:
-        ValueError: If the model has no such path, or its stream is dressed: MLPs are other maps at
-            other positions, so that no path is one Kronecker product.
-
     Source: framework paper, "virtual attention heads"; S0 section 6.
     """
     if frozen.maps is not None:
@@ -267,16 +240,7 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
 
 
 def head_term(frozen: FrozenModel, layer: int, head: int) -> Kron:
-    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18).
-
-    Args:
-        frozen: The frozen model of one text.
-        layer: From 0 to ``n_layers - 1``; a traced index is not checked.
-        head: From 0 to ``n_heads - 1``; a traced index is not checked.
-
-    Raises:
-        ValueError: If an index is out of range.
-    """
+    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18)."""
     n_layers, n_heads = frozen.A.shape[:2]
     check_index("layer", layer, n_layers)
     check_index("head", head, n_heads)
@@ -310,10 +274,6 @@ class OwnSplit(NamedTuple):
 
 def split_own_position(term: Kron, n_ctx: int) -> OwnSplit:
     """Split a path's reads into its own position and earlier positions.
-
-    Args:
-        term: Any term, such as a `path_term`.
-        n_ctx: Number of positions, for a term without position factor.
 
     Source: S0 Theorem 25, whose sum over ``j <= i`` counts bigram terms as skip-trigrams (E24).
     """

@@ -59,13 +59,7 @@ class FrozenMLPs(NamedTuple):
 
 
 class FrozenModel(NamedTuple):
-    """The linear model of one text; norms are folded, so that a head reads the bare stream.
-
-    Keys and values that query heads share are written out for each of them.
-
-    Biases are constants that enter the stream where they are written: a head's value bias travels
-    with the head, ``b_O`` with the stream.
-    """
+    """The linear model of one text; norms are folded, so that a head reads the bare stream."""
 
     tokens: Float[Array, "n_ctx d_model"]
     """``W_E[tokens]``."""
@@ -98,18 +92,6 @@ MLPS = ("dressed", "sources")
 
 def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> FrozenModel:
     """The linear model of one run: its patterns, norm scales and gates are frozen.
-
-    Args:
-        run: A run of any transformer on one text; of one with MLPs, made with ``outputs=True``.
-        mlps: ``"dressed"`` for MLPs as affine maps, which paths run through; ``"sources"`` for what
-            they wrote as sources of paths.
-        gates: What a gated MLP attributes its product to: ``"frozen"``, all to ``W_in``;
-            ``"shared"``, half to ``W_gate`` (LRP's half rule). It matters for gated, dressed MLPs
-            only.
-
-    Raises:
-        ValueError: If the run is of several texts, a name is unknown, what its MLPs wrote was not
-            recorded, or MLPs are wanted as sources in post-LN.
 
     Source: framework paper, "freezing attention patterns"; S0 Remark 20; for MLPs
         docs/methods/mlps.md; for post-LN docs/methods/path-expansion.md.
@@ -202,16 +184,7 @@ def _frozen_mlps(run: Run, mlp: MLPWeights, held: Gates, gates: str) -> FrozenML
 
 
 def with_source(frozen: FrozenModel, source: str) -> FrozenModel:
-    """The model with one kind of source, the others set to 0; the sum over kinds is the whole.
-
-    Args:
-        frozen: The frozen model of one text.
-        source: ``"tokens"``, ``"positions"``, ``"biases"`` (of heads, layers, MLPs as maps, norms
-            after additions and unembedding) or ``"mlps"`` (as sources).
-
-    Raises:
-        ValueError: If ``source`` is another name.
-    """
+    """The model with one kind of source, the others set to 0; the sum over kinds is the whole."""
     if source not in ("tokens", "positions", "biases", "mlps"):
         raise ValueError(f"source={source!r} must be 'tokens', 'positions', 'biases' or 'mlps'")
     if source != "mlps":
@@ -239,17 +212,8 @@ def head_writes(
 ) -> Float[Array, "*out n_ctx d_model"]:
     """``A^h x W_V^h W_O^h`` of one layer's heads on any stack of streams, without biases.
 
-    Args:
-        frozen: The frozen model of one text.
-        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
-        streams: What the heads read.
-        summed: Whether the heads are added up.
-
     Returns:
         ``[n_heads, *paths, n_ctx, d_model]``, or ``[*paths, n_ctx, d_model]`` when summed.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
     """
     check_index("layer", layer, frozen.A.shape[0])
     values = jnp.einsum("...sd,hdk->h...sk", streams, frozen.W_V[layer])
@@ -261,11 +225,7 @@ def head_writes(
 def head_constants(
     frozen: FrozenModel, layer: int | Int[Array, ""]
 ) -> Float[Array, "n_heads n_ctx d_model"]:
-    """Outputs of the heads of one layer due to their own biases, ``A 1 b_V W_O``.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
-    """
+    """Outputs of the heads of one layer due to their own biases, ``A 1 b_V W_O``."""
     check_index("layer", layer, frozen.A.shape[0])
     if frozen.b_V is None:
         n_heads, d_model = frozen.W_O.shape[1], frozen.W_O.shape[3]
@@ -276,16 +236,7 @@ def head_constants(
 def mlp_units(
     maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
 ) -> Float[Array, "*paths n_ctx d_mlp"]:
-    """Values of a layer's hidden units, factors held, from any stack of streams, without biases.
-
-    Args:
-        maps: MLPs of a frozen model.
-        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
-        streams: What the MLP reads.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
-    """
+    """Values of a layer's hidden units, factors held, from any stack of streams, without biases."""
     check_index("layer", layer, maps.W_out.shape[0])
     hidden = jnp.zeros((), streams.dtype)
     for W, g in zip(maps.W_in[layer], maps.factors[layer], strict=True):
@@ -305,16 +256,7 @@ def _times(
 def mlp_writes(
     maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
 ) -> Float[Array, "*paths n_ctx d_model"]:
-    """``x M`` of one layer's MLP on any stack of streams, without its constant.
-
-    Args:
-        maps: MLPs of a frozen model.
-        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
-        streams: What the MLP reads.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
-    """
+    """``x M`` of one layer's MLP on any stack of streams, without its constant."""
     return mlp_units(maps, layer, streams) @ maps.W_out[layer]
 
 
@@ -329,17 +271,6 @@ def after_layer(
 
     ``x ↦ x (I + M_l)``. What heads wrote meets the MLP of their layer unless the form is parallel.
     In post-LN ``x ↦ x N_l (I + M_l) N'_l`` with the layer's two norms, of both.
-
-    Args:
-        frozen: The frozen model of one text.
-        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
-        streams: Before the layer. The first, or the only one, is that of the paths without heads.
-        written: By heads of the layer.
-        constants: Whether the first stream takes on what enters here and belongs to no path:
-            ``b_O``, the MLP's constant, what the MLP wrote as a source, or offsets of norms.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
     """
     maps, norms, first = frozen.maps, frozen.norms, (0,) * (streams.ndim - 2)
     read = streams

@@ -20,8 +20,6 @@ from circuitax.kernel.run import Run
 class FrozenNorms(NamedTuple):
     """The norms after additions of post-LN, ``x ↦ (x - centre · mean x) / scale · gain + offset``.
 
-    Of each layer, the one behind attention and the one behind the MLP, where there is one.
-
     Attributes:
         centre: 1 where the norm subtracts the mean, else 0.
         scale: Divisors, as the run had them.
@@ -63,11 +61,7 @@ class FrozenNorms(NamedTuple):
 
 
 def frozen_norms(run: Run) -> FrozenNorms | None:
-    """The norms after additions of a run, their divisors held; None in pre-LN.
-
-    Args:
-        run: A run of any transformer on one text.
-    """
+    """The norms after additions of a run, their divisors held; None in pre-LN."""
     spec, blocks, scales = run.model.spec, run.model.blocks, run.trace.scales
     if not spec.post_ln or scales.attention is None:
         return None
@@ -90,16 +84,7 @@ def through_norm(
     written: Float[Array, "*others n_ctx d_model"],
     constants: bool,
 ) -> tuple[Float[Array, "*paths n_ctx d_model"], Float[Array, "*others n_ctx d_model"]]:
-    """Streams that pass by, and writes of heads, through one norm after an addition.
-
-    Args:
-        norms: Of one text.
-        layer: Which layer; a traced index is not checked.
-        part: 0 behind attention, 1 behind the MLP.
-        streams: The first, or the only one, is that of the paths without heads.
-        written: By heads of the layer.
-        constants: Whether the offset enters the first stream.
-    """
+    """Streams that pass by, and writes of heads, through one norm after an addition."""
     streams = norms.apply(layer, part, streams)
     if constants:
         streams = streams.at[(0,) * (streams.ndim - 2)].add(norms.offset[layer, part][None, :])

@@ -61,17 +61,6 @@ def path_groups(
 ) -> PathGroups:
     """The paths to one logit in groups: by source token and last head, and those of one head.
 
-    Cost: a linear pass with ``n_ctx + 1`` streams.
-
-    Args:
-        frozen: The frozen model of one text.
-        position: Where the logit is read, from 0.
-        direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
-            difference of two.
-
-    Raises:
-        ValueError: If the position is out of range; one that is traced is not checked.
-
     Source: ours; docs/methods/mlps.md.
     """
     n_layers, _, n_ctx, _ = frozen.A.shape
@@ -130,16 +119,6 @@ def carried_back(
 ) -> Directions:
     """The direction of a logit, through the frozen model backwards.
 
-    Args:
-        frozen: The frozen model of one text.
-        position: Where the logit is read, from 0.
-        direction: As in `path_groups`.
-        through_heads: Whether it passes heads; otherwise it stays at its position, and passes MLPs
-            only.
-
-    Raises:
-        ValueError: If the position is out of range; one that is traced is not checked.
-
     Source: ours. It is the gradient of the logit with patterns, scales and gates held.
     """
     n_layers, n_ctx = frozen.A.shape[0], frozen.A.shape[2]
@@ -178,15 +157,6 @@ def neuron_flows(
     ``h_k W_out[k] · g``, with g the logit's direction carried back to the layer's output: the sum
     of all paths through the unit, its own bias included. In one layer, units, the constant of the
     MLP and what passes it by make the logit; units of two layers share paths and do not add.
-
-    Args:
-        run: A run of a transformer with MLPs on one text, made with ``outputs=True``.
-        frozen: Its frozen model, dressed.
-        position: Where the logit is read, from 0.
-        direction: As in `path_groups`.
-
-    Raises:
-        ValueError: If the stream is not dressed or the position is out of range.
 
     Source: ours; gradient times activation of RelP, whose sum in one layer is exact here.
     """

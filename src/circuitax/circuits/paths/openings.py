@@ -27,18 +27,6 @@ from circuitax.kernel.run import Run
 def cut_before_gates(run: Run, frozen: FrozenModel, layer: int | Int[Array, ""]) -> FrozenModel:
     """A frozen model up to what one MLP reads, whose logits are the pre-activations there.
 
-    Those of the gates, ``x W_gate + b_gate``, or ``x W_in + b_in`` in an MLP without; in a deeper
-    one, of the first hidden layer. Expansion, order terms and groups of the result split them; a
-    hidden unit stands in the place of a token.
-
-    Args:
-        run: A run of a transformer with MLPs on one text, made with ``outputs=True``.
-        frozen: Its frozen model.
-        layer: Of the MLP; a traced index is not checked.
-
-    Raises:
-        ValueError: If the model has no MLP or the layer is out of range.
-
     Source: ours; docs/methods/mlps.md.
     """
     spec, blocks = run.model.spec, run.model.blocks
@@ -75,15 +63,7 @@ def cut_before_gates(run: Run, frozen: FrozenModel, layer: int | Int[Array, ""])
 
 
 def gate_read_out(run: Run, layer: int | Int[Array, ""]) -> ReadOut:
-    """The read-out of one MLP's pre-activations from its stream, in the place of logits.
-
-    Args:
-        run: As in `cut_before_gates`.
-        layer: Of the MLP; a traced index is not checked.
-
-    Raises:
-        ValueError: If the model has no MLP or the layer is out of range.
-    """
+    """The read-out of one MLP's pre-activations from its stream, in the place of logits."""
     spec, blocks = run.model.spec, run.model.blocks
     if blocks.mlp is None:
         raise ValueError("run.model.blocks.mlp is None: the model has no gates")
@@ -121,16 +101,6 @@ def opening(
     position: int | Int[Array, ""],
 ) -> Opening:
     """The pre-activation of one hidden unit at one position, split over the dressed stream.
-
-    Args:
-        run: As in `cut_before_gates`.
-        frozen: Its frozen model.
-        layer: Of the MLP.
-        unit: From 0.
-        position: Where the unit acts, from 0.
-
-    Raises:
-        ValueError: As `cut_before_gates`, or if the unit or the position is out of range.
 
     Source: ours; docs/methods/mlps.md.
     """

@@ -24,9 +24,6 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
     sources, have order 0, value biases the order of their head. In a dressed stream every ``c_k``
     passes the MLPs, ``c_k (I + M_l)``: the order counts heads.
 
-    Args:
-        frozen: The frozen model of one text.
-
     Source: framework paper, "term importance analysis" (V-composition, patterns frozen).
     Differs: the paper runs the model once for each order; S4's step 1 also forgets to save what
         step 2 adds (E34 of docs/errata.md). Both give these sums.
@@ -43,17 +40,7 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
 
 
 def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_model"]:
-    """Contribution of the paths through exactly the layers of each subset to the final stream.
-
-    Subset m has layer l if bit l of m is set; the orders of `order_streams` are sums over equal
-    bit counts.
-
-    Args:
-        frozen: The frozen model of one text.
-
-    Raises:
-        ValueError: If there are more than 8 layers.
-    """
+    """Contribution of the paths through exactly the layers of each subset to the final stream."""
     n_layers = frozen.A.shape[0]
     if n_layers > MAX_LAYERS:
         raise ValueError(
@@ -69,13 +56,7 @@ def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_mo
 
 
 def over_subsets(terms: Float[Array, "subset *rest"]) -> Float[Array, "subset *rest"]:
-    """``Σ_{S ⊆ T} terms_S`` for every set T of layers: the frozen model with the others removed.
-
-    It takes L additions of half the terms, and combines them before anything is unembedded.
-
-    Raises:
-        ValueError: If the first axis is not a power of two.
-    """
+    """``Σ_{S ⊆ T} terms_S`` for every set T of layers: the frozen model with the others removed."""
     count = terms.shape[0]
     if count & (count - 1) or count == 0:
         raise ValueError(f"terms has {count} subsets on its first axis, must be a power of two")

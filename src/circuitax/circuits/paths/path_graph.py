@@ -97,21 +97,6 @@ def path_graph(
     layer come in blocks: of rows those are computed that have begun, of nodes those that have any.
     Their number is rounded up, so that most choices of as many nodes share a program.
 
-    Args:
-        frozen: The frozen model of one text. Hidden units and MLPs need it dressed.
-        nodes: Each at most once; no unit of an MLP that is a node at the same position.
-        position: Where the logit is read, from 0; a traced one is not checked.
-        direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
-            difference of two.
-        questions: Further numbers to split.
-        causal: Whether no pattern reads a later position. None looks at the patterns; where these
-            are traced it carries every source at every position.
-
-    Raises:
-        ValueError: If a node or the position is out of range, nodes overlap, one is a unit or an
-            MLP of a model that has no maps of them, or a pattern reads a later position where
-            ``causal`` is True; those that are traced are not checked.
-
     Source: ours; docs/methods/mlps.md.
     """
     n_ctx = frozen.A.shape[2]
@@ -236,17 +221,7 @@ def _head_nodes(
     at: Int[Array, " n_slots"],
     behind: Float[Array, "n_slots d_model"],
 ) -> tuple[Float[Array, "n_slots d_model"], Float[Array, "n_slots n_sources"]]:
-    """What heads that are nodes write of all sources together, and the edges that end there.
-
-    Args:
-        frozen: No head closed.
-        layer: Which layer.
-        rows: Of the streams.
-        x: What heads read.
-        own: 1 at the head that is a node.
-        at: Where it is.
-        behind: The logit's direction where it writes.
-    """
+    """What heads that are nodes write of all sources together, and the edges that end there."""
     W_V, W_O, A = frozen.W_V[layer], frozen.W_O[layer], frozen.A[layer][:, at]
     all_sources = jax.nn.one_hot(rows.place, A.shape[-1], axis=0, dtype=x.dtype) @ x
     values = jnp.einsum("sd,hdk->hsk", all_sources, W_V)
@@ -270,17 +245,7 @@ def _unit_nodes(
     at: Int[Array, " n_slots"],
     behind: Float[Array, "n_slots d_model"],
 ) -> tuple[Float[Array, "n_slots d_model"], Float[Array, "n_slots n_sources"]]:
-    """What units that are nodes write of all sources together, and the edges that end there.
-
-    Args:
-        maps: The MLPs, no unit closed.
-        layer: Which layer.
-        rows: Of the streams.
-        read: What the MLP reads.
-        own: 1 at the units that are a node.
-        at: Where they are.
-        behind: The logit's direction where the MLP writes.
-    """
+    """What units that are nodes write of all sources together, and the edges that end there."""
     W_out = maps.W_out[layer]
     is_there = at[:, None] == rows.place[None, :]
     all_sources = is_there.astype(read.dtype) @ read

@@ -20,14 +20,6 @@ Path = tuple[Head, ...]
 def n_paths(n_layers: int, n_heads: int, order: int | None = None) -> int:
     """Number of paths through ``order`` heads, ``C(L, k) H^k``; in all, ``(1 + H)^L``.
 
-    Args:
-        n_layers: L, at least 0.
-        n_heads: H, heads of each layer, at least 0.
-        order: k, number of heads on the path; None for all.
-
-    Raises:
-        ValueError: If an argument is negative.
-
     Source: framework paper, "path expansion"; S0 section 6, "explosion of possible paths".
     """
     _not_negative(n_layers=n_layers, n_heads=n_heads, order=order)
@@ -37,19 +29,7 @@ def n_paths(n_layers: int, n_heads: int, order: int | None = None) -> int:
 
 
 def all_paths(n_layers: int, n_heads: int, max_order: int | None = None) -> Iterator[Path]:
-    """Every path once, in the order of `expansion.path_streams`.
-
-    Layer by layer: first all paths that skip the layer, then, head by head, those paths again with
-    the head appended. The direct path comes first.
-
-    Args:
-        n_layers: Number of layers.
-        n_heads: Heads of each layer.
-        max_order: Leave out paths of more heads than this.
-
-    Raises:
-        ValueError: If an argument is negative.
-    """
+    """Every path once, in the order of `expansion.path_streams`."""
     _not_negative(n_layers=n_layers, n_heads=n_heads, max_order=max_order)
     paths: list[Path] = [()]
     for layer in range(n_layers):
@@ -63,23 +43,13 @@ def all_paths(n_layers: int, n_heads: int, max_order: int | None = None) -> Iter
 
 
 def path_index(path: Path, n_heads: int) -> int:
-    """The position of a path among `all_paths`: its digits in base ``1 + n_heads``.
-
-    Layer l contributes ``(1 + head) (1 + n_heads)^l`` where the path uses it.
-
-    Raises:
-        ValueError: As `check_path`.
-    """
+    """The position of a path among `all_paths`: its digits in base ``1 + n_heads``."""
     check_path(path, 1 + max((layer for layer, _ in path), default=0), n_heads)
     return sum((1 + head) * (1 + n_heads) ** layer for layer, head in path)
 
 
 def check_path(path: Path, n_layers: int, n_heads: int) -> None:
-    """Refuse a path through layers or heads that the model lacks.
-
-    Raises:
-        ValueError: If layers do not rise, or a layer or head is out of range.
-    """
+    """Refuse a path through layers or heads that the model lacks."""
     layers = [layer for layer, _ in path]
     if any(later <= earlier for earlier, later in itertools.pairwise(layers)):
         raise ValueError(f"path={path} must name layers in rising order, each at most once")
@@ -93,14 +63,7 @@ def check_path(path: Path, n_layers: int, n_heads: int) -> None:
 def path_name(
     path: Path, sources: tuple[int | None, ...] | None = None, start: int | None = None
 ) -> str:
-    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"`` or ``"mlp 0 → 1.2"``.
-
-    Args:
-        path: Heads in the order in which they act.
-        sources: The position each head reads, None for its own bias: ``"0.3[4] → 1.2[7]"``,
-            ``"0.3[bias] → 1.2[7]"``.
-        start: The layer of the MLP whose output the path starts from; None for the embedding.
-    """
+    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"`` or ``"mlp 0 → 1.2"``."""
     heads = [f"{layer}.{head}" for layer, head in path]
     if sources is not None:
         read = ["bias" if source is None else source for source in sources]

@@ -21,15 +21,7 @@ class ReadOut(NamedTuple):
 
 
 def read_out_of(run: Run) -> ReadOut:
-    """The read-out of one text; exact for the run's own final scale.
-
-    Args:
-        run: A run of any transformer on one text.
-
-    Raises:
-        ValueError: If the run is of a batch or an ensemble, or logits are bounded by a tanh, so
-            that they are no sum of parts.
-    """
+    """The read-out of one text; exact for the run's own final scale."""
     model = one_text(run).model
     if model.spec.logit_cap is not None:
         raise ValueError(
@@ -55,13 +47,7 @@ def logits_along(
     directions: Float[Array, "n_ctx d_model"],
     read_out: ReadOut,
 ) -> Float[Array, "*parts n_ctx"]:
-    """`logits_of` along one direction for each position, without work on the whole vocabulary.
-
-    Args:
-        parts: Parts of the final stream.
-        directions: As from `token_directions`, which hold the gain of the final norm already.
-        read_out: Read-out of the same text.
-    """
+    """`logits_of` along one direction for each position, without work on the whole vocabulary."""
     return jnp.einsum("...td,td->...t", _scaled(parts, read_out), directions)
 
 
@@ -70,16 +56,7 @@ def token_directions(
     chosen: Int[Array, " n_ctx"],
     against: Int[Array, " n_ctx"] | None = None,
 ) -> Float[Array, "n_ctx d_model"]:
-    """Directions that read the logit of one token at each position, or a difference of two.
-
-    Args:
-        read_out: Read-out of the text.
-        chosen: Token ids whose logits are read, one for each position.
-        against: Token ids whose logits are subtracted.
-
-    Raises:
-        ValueError: If an id is out of range (seen outside jit only).
-    """
+    """Directions that read the logit of one token at each position, or a difference of two."""
     _check_ids("chosen", chosen, read_out)
     if against is not None:
         _check_ids("against", against, read_out)

@@ -89,19 +89,6 @@ def opened_stretch(
 ) -> OpenedStretch:
     """One stretch of a position path by MLP and hidden unit; pure and differentiable.
 
-    Args:
-        frozen: The frozen model of one text, dressed.
-        path: Heads in the order in which they act, static.
-        sources: The position each head reads, as in `Ledger.positions`, static.
-        stretch: 0 for the way from the token to the first head, i for that behind the i-th head,
-            which ends at the next head or at the logit; static.
-        position: Where the logit is read, static; negative ones count from the end.
-        direction: A column of the folded unembedding, as in `path_groups`.
-
-    Raises:
-        ValueError: If the stream is not dressed or the model post-LN, it has no such path, the path
-            starts from a bias and has no stretch 0, or an argument is out of range.
-
     Source: ours; docs/methods/mlps.md.
     """
     maps = frozen.maps

@@ -20,37 +20,13 @@ from circuitax.kernel.per_head import per_head
 def virtual_patterns(
     frozen: FrozenModel, first: int, second: int
 ) -> Float[Array, "n_heads n_heads dest src"]:
-    """``A² A¹`` of all pairs, ``[head of the first layer, head of the second, dest, src]``.
-
-    Rows sum to 1 as a head's do (norm scales aside): a virtual head attends where its second head
-    looks at what its first head brought.
-
-    Args:
-        frozen: The frozen model of one text.
-        first: Layer that acts first.
-        second: A later layer.
-
-    Raises:
-        ValueError: If a layer is out of range, or ``first`` is not before ``second``.
-    """
+    """``A² A¹`` of all pairs, ``[head of the first layer, head of the second, dest, src]``."""
     _check_layers(first, second, frozen.A.shape[0])
     return jnp.einsum("bts,asr->abtr", frozen.A[second], frozen.A[first])
 
 
 def virtual_ov(model: Model, first: int, second: int) -> Chain:
-    """``W_OV¹ W_OV²`` of all pairs, a chain batched over ``[head of first, head of second]``.
-
-    Its `spectra.copying_score` says whether the pair copies.
-
-    Args:
-        model: Any transformer, norms folded (`folding.fold_norms`) where it has some.
-        first: Layer that acts first.
-        second: A later layer.
-
-    Raises:
-        ValueError: If a layer is out of range, ``first`` is not before ``second``, or the model is
-            post-LN, where norms stand between the two.
-    """
+    """``W_OV¹ W_OV²`` of all pairs, a chain batched over ``[head of first, head of second]``."""
     check_one_member(model)
     check_pre_ln(model, "virtual_ov")
     heads = per_head(model)
@@ -66,17 +42,7 @@ def virtual_ov(model: Model, first: int, second: int) -> Chain:
 def virtual_sizes(
     frozen: FrozenModel, first: int, second: int
 ) -> Float[Array, "n_heads n_heads n_ctx"]:
-    """Euclidean norms of the logits that each virtual head adds at each position.
-
-    Args:
-        frozen: The frozen model of one text.
-        first: Layer that acts first.
-        second: A later layer.
-
-    Raises:
-        ValueError: If a layer is out of range, ``first`` is not before ``second``, or the model is
-            post-LN.
-    """
+    """Euclidean norms of the logits that each virtual head adds at each position."""
     _check_layers(first, second, frozen.A.shape[0])
     if frozen.norms is not None:
         raise ValueError("frozen.norms must be None: in post-LN take path_stream(frozen, path)")

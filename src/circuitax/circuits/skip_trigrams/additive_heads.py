@@ -37,13 +37,6 @@ def counted(model: Model) -> AdditiveHeads:
     ``dest = 0`` and ``place[i, j] = -log(i + 1)``, one more than ``i`` being the sources that
     position i sees. Equal to the model where all scores are 0, and near it at an initialisation,
     where they are small.
-
-    Args:
-        model: One model, not an ensemble, of one layer without norm and MLP.
-
-    Raises:
-        ValueError: If the model is an ensemble, its scores depend on more than two tokens and two
-            positions, or it has no ``n_ctx``, which ``place`` has the size of.
     """
     _check_sum(model)
     n_ctx, n_heads = model.spec.n_ctx, model.spec.n_heads
@@ -65,10 +58,7 @@ def additive_heads_logits(
 def normalised_heads_logits(
     heads: AdditiveHeads, tokens: Int[Array, " n_ctx"]
 ) -> Float[Array, "n_ctx d_vocab"]:
-    """The same heads with their denominators: ``A_ij = softmax_j(s_ij + place[i, j])``.
-
-    ``dest`` cancels. What differs from `additive_heads_logits` is the denominator and nothing else.
-    """
+    """The same heads with their denominators: ``A_ij = softmax_j(s_ij + place[i, j])``."""
     patterns = softmax(_log_gates(heads, tokens), axis=-1)
     return forward(heads.model, tokens, Interventions(all_patterns=patterns[None]))[0]
 
@@ -85,12 +75,7 @@ def _log_gates(
 
 
 def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_heads n_ctx n_ctx"]:
-    """Scores of the only layer, before the mask; each depends on two tokens and two positions.
-
-    Raises:
-        ValueError: If the model is an ensemble, or there are more layers, an MLP, a norm, or
-            positions that are not added to queries and keys alone.
-    """
+    """Scores of the only layer, before the mask; each depends on two tokens and two positions."""
     _check_sum(model)
     x = jnp.asarray(model.W_E)[tokens]
     if model.spec.positions == Positions.shortformer and model.W_pos is not None:

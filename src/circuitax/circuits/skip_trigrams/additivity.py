@@ -19,10 +19,7 @@ EVERY = slice(None)
 
 
 class Additive(NamedTuple):
-    """``bigram[x_i] + Σ_{j<i} Σ_h gate_h[x_i, x_j] raises_h[x_j]``: no softmax.
-
-    No term depends on any source but its own, and a source counts alike at every position.
-    """
+    """``bigram[x_i] + Σ_{j<i} Σ_h gate_h[x_i, x_j] raises_h[x_j]``: no softmax."""
 
     bigram: Float[Array, "d_vocab d_vocab"]
     gate: Float[Array, "n_heads d_vocab d_vocab"]
@@ -43,11 +40,7 @@ def init_additive(key: Key[Array, ""], d_vocab: int, n_heads: int) -> Additive:
 
 
 def init_full(d_vocab: int) -> FullTable:
-    """Zero tables.
-
-    Raises:
-        ValueError: If ``d_vocab`` is over 32: the table has ``d_vocab³`` entries.
-    """
+    """Zero tables."""
     if d_vocab > FULL_TABLE_LIMIT:
         raise ValueError(f"d_vocab={d_vocab} must be at most {FULL_TABLE_LIMIT} for a full table")
     return FullTable(jnp.zeros((d_vocab, d_vocab)), jnp.zeros((d_vocab, d_vocab, d_vocab)))
@@ -56,13 +49,7 @@ def init_full(d_vocab: int) -> FullTable:
 def additive_logits(
     model: Additive | FullTable, tokens: Int[Array, " n_ctx"], at: slice = EVERY
 ) -> Float[Array, "n_at d_vocab"]:
-    """Logits of one text from strictly earlier sources; an own-position term is a bigram (E24).
-
-    Args:
-        model: Additive tables.
-        tokens: Token ids.
-        at: Which destinations to compute, a static slice; all by default.
-    """
+    """Logits of one text from strictly earlier sources; an own-position term is a bigram (E24)."""
     n_ctx, d_vocab = tokens.shape[0], model.bigram.shape[0]
     earlier = jnp.tril(jnp.ones((n_ctx, n_ctx), model.bigram.dtype), k=-1)[at]
     dest = tokens[at]
@@ -79,14 +66,7 @@ def additive_logits(
 def additive_loss(
     model: Additive | FullTable, texts: Int[Array, "batch n_ctx"], at: slice = EVERY
 ) -> Float[Array, ""]:
-    """Mean next-token loss in nats over some predictions of all texts.
-
-    Args:
-        model: Additive tables.
-        texts: Token ids.
-        at: Which of the ``n_ctx - 1`` predictions count: a static slice, such as
-            ``slice(-1, None)`` for an answer at the end; all by default.
-    """
+    """Mean next-token loss in nats over some predictions of all texts."""
 
     chosen = range(texts.shape[1] - 1)[at]
     here = slice(chosen.start, chosen.stop, chosen.step)
@@ -111,18 +91,7 @@ def fit(
     n_steps: int = 200,
     decay: float = 1e-6,
 ) -> Fit:
-    """Minimise the mean loss plus ``decay/2 ‖θ‖²`` by full-batch L-BFGS; works under jit and vmap.
-
-    Args:
-        start: From `init_additive` or `init_full`.
-        texts: Training texts.
-        at: As in `additive_loss`.
-        n_steps: L-BFGS steps.
-        decay: Makes the minimum unique along directions that the data leaves free.
-
-    Returns:
-        The last model, its training loss without the decay, and the norm of the gradient.
-    """
+    """Minimise the mean loss plus ``decay/2 ‖θ‖²`` by full-batch L-BFGS; works under jit and vmap."""
 
     def objective(model: Additive | FullTable) -> Array:
         return additive_loss(model, texts, at) + decay / 2 * optax.tree.norm(model, squared=True)

@@ -39,15 +39,6 @@ def find_bugs(
 ) -> Bugs:
     """The strongest triples that never occur although both their halves do.
 
-    A triple (a, b, c) counts as a bug if the head raises it, the data has a with b and another out,
-    and a with c after another destination, but never (a, b, c).
-
-    Args:
-        scores: Gauge-fixed QK entries of some tokens, source first.
-        raises: OV entries of the same sources.
-        counts: How often each triple occurs in the data.
-        k: How many bugs.
-
     Source: framework paper, "skip-trigram bugs"; S4 ("keep… in bay").
     """
     strength = jax.nn.relu(scores)[:, :, None] * jax.nn.relu(raises)[:, None, :]
@@ -83,19 +74,6 @@ def price_bugs(
     n_steps: int = 100,
 ) -> Price:
     """The price of bilinearity: refit ``logits + θ[pair]`` on one part, measure on the other.
-
-    Args:
-        logits: Logits of the model at positions where a pair of interest is active.
-        targets: The tokens that came next.
-        pair: Which (source, destination) pair each event belongs to.
-        held_out: 1 for events that the refit does not see, 0 for those it is fitted on.
-        n_pairs: Number of pairs.
-        precision: Precision of a Gaussian prior on θ, in events; it keeps rare pairs from fitting
-            noise.
-        n_steps: L-BFGS steps; the problem is convex.
-
-    Raises:
-        ValueError: If nothing or everything is held out; a traced ``held_out`` is not checked.
 
     Source: ours; the price is the divergence that one free vector for each pair removes.
     """

@@ -27,15 +27,7 @@ from circuitax.kernel.weights import MLPWeights
 
 
 def bilinear_mlps(model: Model) -> MLPWeights:
-    """The MLPs of a model with bilinear ones, ``[n_layers, ...]``, gains of their norms folded in.
-
-    Args:
-        model: Gated MLPs with activation `linear`; not an ensemble.
-
-    Raises:
-        ValueError: If its MLPs are not gated, have another activation or biases of what they read,
-            which a norm with offset makes too, or the model is an ensemble.
-    """
+    """The MLPs of a model with bilinear ones, ``[n_layers, ...]``, gains of their norms folded in."""
     check_one_member(model)
     mlp, spec = model.blocks.mlp, model.spec
     if mlp is None or mlp.W_gate is None:
@@ -57,13 +49,6 @@ def interaction_matrices(
 
     ``x B_u xᵀ`` is what one layer writes along u, its ``b_out`` apart; g_k and w_k are the columns
     of ``W_gate`` and ``W_in``.
-
-    Args:
-        mlp: One layer of `bilinear_mlps`.
-        directions: Of the output, such as columns of the unembedding.
-
-    Raises:
-        ValueError: If ``mlp`` is not one gated layer.
 
     Source: Pearce et al. 2024, section 3, the interaction matrix ``Q``.
     """
@@ -109,12 +94,6 @@ def output_basis(mlp: MLPWeights) -> Float[Array, "d_model d_model"]:
     The left singular vectors of the tensor ``[output, (i, j)]``: ``Σ_ij B_u[i, j] B_v[i, j]`` is 0
     for two of them, and falls from row to row for one.
 
-    Args:
-        mlp: One layer of `bilinear_mlps`.
-
-    Raises:
-        ValueError: If ``mlp`` is not one gated layer.
-
     Source: Pearce et al. 2024, section 3, the higher-order singular value decomposition.
     """
     tensor = interaction_matrices(mlp, jnp.eye(mlp.W_out.shape[-1], dtype=mlp.W_out.dtype))
@@ -124,16 +103,6 @@ def output_basis(mlp: MLPWeights) -> Float[Array, "d_model d_model"]:
 
 def as_eigenvectors(mlp: MLPWeights) -> MLPWeights:
     """The same bilinear MLP with eigenvectors as hidden units: ``Σ_o Σ_i λ_oi ⟨x, v_oi⟩² u_o``.
-
-    The directions u_o are those of `output_basis`. Unit ``o d_model + i`` is the eigenvector of
-    number i of direction o, largest absolute eigenvalue first: it reads v_oi twice, as ``W_in``
-    and as ``W_gate``, and writes λ_oi u_o.
-
-    Args:
-        mlp: One layer of `bilinear_mlps`.
-
-    Raises:
-        ValueError: If ``mlp`` is not one gated layer.
 
     Source: Pearce et al. 2024, section 3.
     """
@@ -147,13 +116,6 @@ def as_eigenvectors(mlp: MLPWeights) -> MLPWeights:
 
 def kept_eigenvectors(whole: MLPWeights, places: Int[Array, "d_model kept"]) -> MLPWeights:
     """Some eigenvectors of each output direction, the same MLP with fewer hidden units.
-
-    Args:
-        whole: As `as_eigenvectors` gives it, of one layer.
-        places: Which of each direction are kept, from 0, the largest absolute eigenvalue first.
-
-    Raises:
-        ValueError: If ``places`` has another number of rows than there are directions.
 
     Source: Pearce et al. 2024, section 4, truncation to the top eigenvectors.
     """
@@ -176,14 +138,6 @@ def token_interactions(
     orders. With the embeddings on the left and ``W_E W_OV`` of a head on the right, an entry times
     twice the attention is a path from two tokens to one logit: a skip-trigram whose raise
     depends on the destination too.
-
-    Args:
-        matrices: `interaction_matrices` of some directions.
-        left: What one token gives to the stream.
-        right: What another one gives.
-
-    Returns:
-        Chains ``[*out, n_left, n_right]``, for `kernel.streaming` and `kernel.chain`.
     """
     return chain_of(left, matrices, right.T)
 
@@ -197,14 +151,6 @@ def pair_terms(
 
     An exact polynomial: with x = Σ_a x^a what the MLP reads at one position, the sum over all
     pairs is ``x B_u xᵀ``. No matrix of the width is made.
-
-    Args:
-        mlp: One layer of `bilinear_mlps`.
-        sources: What each token or head gives to what the MLP reads, over its norm's scale.
-        directions: Of the output.
-
-    Raises:
-        ValueError: If ``mlp`` is not one gated layer.
     """
     gates, values = sources @ _gate(mlp), sources @ mlp.W_in
     written = directions @ mlp.W_out.T

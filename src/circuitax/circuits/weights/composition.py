@@ -49,9 +49,6 @@ READER_GROUPS, GROUP_READERS = 4, 256
 class Composition(NamedTuple):
     """Scores of all pairs, ``[kind, writer layer, writer head, reader layer, reader head]``.
 
-    The kinds are those of `KINDS`. Pairs that cannot compose, because the reader is not in a later
-    layer, are NaN, not 0.
-
     Attributes:
         score: ``‖W_OV R‖ / (‖W_OV‖ ‖R‖)``, in [0, 1].
         z: ``(score² - 1/d_model) / null_std``: deviations from a random rotation between the heads.
@@ -151,18 +148,7 @@ class RotationNull(NamedTuple):
 
 @compiled("n_samples")
 def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) -> RotationNull:
-    """The null by sampling: a random rotation of the stream turns the outputs of all heads.
-
-    The closed form of `composition` needs no sampling; this is its independent check.
-
-    Args:
-        model: One model, not an ensemble.
-        key: Random key.
-        n_samples: Rotations, at least 2.
-
-    Raises:
-        ValueError: If the model is an ensemble or post-LN, or ``n_samples`` is less than 2.
-    """
+    """The null by sampling: a random rotation of the stream turns the outputs of all heads."""
     check_range("n_samples", n_samples, "[2, inf)")
     heads = head_maps(model)
     W_O, _ = scaled_to_one(heads.W_O)
@@ -176,15 +162,7 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
 
 
 def head_maps(model: Model, offset: int = 0) -> HeadStack:
-    """The maps of every query head, queries turned by an offset, for scores of composition.
-
-    Args:
-        model: One model, not an ensemble.
-        offset: As for `composition`.
-
-    Raises:
-        ValueError: If the model is an ensemble or post-LN, or has no layers.
-    """
+    """The maps of every query head, queries turned by an offset, for scores of composition."""
     check_one_member(model)
     check_pre_ln(model, "composition scores")
     if not model.n_layers:
@@ -202,11 +180,7 @@ def _scores(heads: HeadStack, block_entries: int) -> Array:
 
 
 class _Circuits(NamedTuple):
-    """Grams of heads' outputs and reads, ``near G nearᵀ``, layers first; write and kind Q, K, V.
-
-    Near maps are those of the model. A score does not depend on their scale, so each is divided by
-    its size, a power of two, but only tile by tile: copies of all would double the memory.
-    """
+    """Grams of heads' outputs and reads, ``near G nearᵀ``, layers first; write and kind Q, K, V."""
 
     near: tuple[Array, Array, Array, Array]  # W_O [.., width, d], and W_Q, W_K, W_V [.., d, width]
     size: tuple[Array, Array, Array, Array]  # [n_layers, n_heads]
@@ -351,18 +325,7 @@ def _where_later(values: Array, heads: HeadStack) -> Array:
 
 
 def composed(model: Model, kind: str, writer: tuple[int, int], reader: tuple[int, int]) -> Chain:
-    """The product whose norm a score is: ``W_OV W_QK`` (Q), ``W_OV W_QKᵀ`` (K), ``W_OV W_OV`` (V).
-
-    Args:
-        model: One model, not an ensemble.
-        kind: "Q", "K" or "V".
-        writer: (layer, head).
-        reader: (layer, head) of a later layer.
-
-    Raises:
-        ValueError: If the model is an ensemble, ``kind`` is another name, a layer or head is out of
-            range, the reader is not in a later layer, or the model is post-LN.
-    """
+    """The product whose norm a score is: ``W_OV W_QK`` (Q), ``W_OV W_QKᵀ`` (K), ``W_OV W_OV`` (V)."""
     check_one_member(model)
     check_pre_ln(model, "composition scores")
     heads = per_head(model)

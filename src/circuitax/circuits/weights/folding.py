@@ -24,12 +24,6 @@ def fold_read(
 ) -> tuple[Float[Array, "*batch d_model d_out"], Float[Array, "*batch d_out"] | None]:
     """``(W', b')`` with ``norm(x) W + b = x W' / σ(x) + b'``.
 
-    Args:
-        W: What reads the normalised stream.
-        b: Its bias.
-        norm: Which norm; `none` changes nothing.
-        weights: Gain and offset, with leading axes that broadcast against those of W.
-
     Source: S0 section 2.3, assumption 3 ("approximately absorbed"); this part is exact.
     """
     if norm == Norm.none:
@@ -43,15 +37,7 @@ def fold_read(
 
 
 def check_pre_ln(model: Model, what: str) -> None:
-    """Refuse a post-LN model, for analyses that add up what was written to the stream.
-
-    Args:
-        model: Any transformer.
-        what: The analysis, for the message.
-
-    Raises:
-        ValueError: If ``spec.post_ln`` is set.
-    """
+    """Refuse a post-LN model, for analyses that add up what was written to the stream."""
     if model.spec.post_ln:
         raise ValueError(
             f"spec.post_ln=True must be False for {what}: a norm after each addition multiplies "

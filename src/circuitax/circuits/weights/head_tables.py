@@ -17,14 +17,6 @@ from circuitax.kernel.model import Model
 def head_tables(model: Model, tokens: Int[Array, " n_tokens"], n: int, k: int) -> dict[str, Array]:
     """The skip-trigram table of each head of one model (S0 Table 1, by rule), of some tokens.
 
-    Tokens that training hardly met have entries that nothing has taught, and some of the largest.
-
-    Args:
-        model: One model.
-        tokens: Ids of the tokens that may stand in the table, at least ``n`` and ``k`` of them.
-        n: Rows for each head.
-        k: Destinations and outs in each row.
-
     Source: S0, "Some Structures in Transformer Architectures", Table 1.
     """
     qk, ov = token_qk(model), token_ov(model)
@@ -45,16 +37,6 @@ def row_percentile(
 ) -> Float[Array, " n_heads"]:
     """Percentile of a given row of a skip-trigram table in each head, from 0 to 1.
 
-    The smaller of two mean percentiles: of the destinations' scores for the source among those of
-    all tokens, and of the outs among all that the source raises. 1/2 by chance before heads are
-    compared.
-
-    Args:
-        model: One model; its first layer is read.
-        source: Id of the token that is attended to.
-        destinations: Ids of the tokens that attend to it, at least one.
-        outs: Ids of the tokens that it raises, at least one.
-
     Source: S0, "Some Structures in Transformer Architectures", Table 1, with the words of the
         framework paper's F3.
     """
@@ -72,15 +54,6 @@ def rejoining(
     model: Model, first: Int[Array, " n_words"], second: Int[Array, " n_words"]
 ) -> Float[Array, " n_heads"]:
     """Detect heads that re-join words split over two tokens: ``[b] … [a] → [b]``.
-
-    For each word, by how many standard deviations its first piece, as destination, attends to its
-    own second piece more than to those of other words, and by how many its second piece raises
-    itself more than those of others raise it; the smaller of the two means over words. 0 by chance.
-
-    Args:
-        model: One model; its first layer is read.
-        first: Id of the first piece of each word.
-        second: Id of the second piece, at least three different ones.
 
     Source: framework paper, one-layer models, F3 ("words split over tokens").
     """

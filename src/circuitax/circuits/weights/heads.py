@@ -113,10 +113,7 @@ def unembedding(model: Model, *, centred: bool = True) -> Float[Array, "d_model 
 
 
 class PositionBlocks(NamedTuple):
-    """The scores of layer 0 by token and position: their sum is the score before the mask.
-
-    The axes of each are ``[n_layers, n_heads, destination, source]``.
-    """
+    """The scores of layer 0 by token and position: their sum is the score before the mask."""
 
     token_token: Chain
     token_position: Chain
@@ -126,15 +123,6 @@ class PositionBlocks(NamedTuple):
 
 def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
     """``(E + P) W_QK (E + P)ᵀ`` multiplied out, uncentred; biases are read with the token.
-
-    Args:
-        model: A transformer whose positions are vectors, in the stream or in queries and keys;
-            without norm if they are in the stream, since a norm mixes them with tokens.
-        n_ctx: Number of positions, from 1 to the size of ``W_pos`` where there is one.
-
-    Raises:
-        ValueError: If the model is an ensemble or post-LN, it has no position vectors or fewer than
-            ``n_ctx``, a norm reads tokens and positions together, or keys are smeared.
 
     Source: framework paper, positional heads; the score is bilinear in the two streams.
     """
@@ -160,27 +148,14 @@ def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
 
 
 def positional_share(blocks: PositionBlocks) -> Float[Array, "n_layers n_heads"]:
-    """Share of the scores' variance over sources due to positions alone, in [0, 1].
-
-    Variance over sources of the position-position block, over that plus the variance of the
-    token-token block, for uniform sources and averaged over destinations. Near 1 for a positional
-    head.
-    """
+    """Share of the scores' variance over sources due to positions alone, in [0, 1]."""
     by_position = _variance_over_sources(blocks.position_position)
     by_token = _variance_over_sources(blocks.token_token)
     return safe_divide(by_position, by_position + by_token)
 
 
 def position_vectors(model: Model, n_ctx: int) -> Float[Array, "n_ctx d_model"]:
-    """The vectors of the first positions, learned or sinusoidal.
-
-    Args:
-        model: With learned or sinusoidal positions.
-        n_ctx: How many, from 1 to the size of ``W_pos`` where there is one.
-
-    Raises:
-        ValueError: If ``n_ctx`` is out of range.
-    """
+    """The vectors of the first positions, learned or sinusoidal."""
     W_E, W_pos = model.W_E, model.W_pos
     check_range("n_ctx", n_ctx, "[1, inf)")
     if model.spec.positions.needs_table and W_pos is not None:
@@ -198,10 +173,7 @@ def _token_rows(model: Model) -> Float[Array, "d_vocab d_model"]:
 
 
 def _query_key_maps(model: Model, offset: int) -> tuple[Array, Array, Array]:
-    """Token rows, ``W_Q``, turned by the offset if positions are rotary, and ``W_K``.
-
-    Where there are biases, each map has them as its last row, and token rows end with 1.
-    """
+    """Token rows, ``W_Q``, turned by the offset if positions are rotary, and ``W_K``."""
     spec, heads = model.spec, per_head(model)
     if heads.smear is not None:
         raise ValueError("blocks.attention.smear must be None: it mixes keys of two tokens")
@@ -224,13 +196,7 @@ def _query_key_maps(model: Model, offset: int) -> tuple[Array, Array, Array]:
 def rotation(
     spec: TransformerSpec, offset: int | Int[Array, ""], dtype: DTypeLike
 ) -> Float[Array, "n_layers 1 d_head d_head"]:
-    """``R_Δ`` with ``⟨q_t, k_s⟩ = q R_Δ kᵀ`` for Δ = t - s, in every layer, of rows q and k.
-
-    Args:
-        spec: With rotary positions.
-        offset: Δ, how many steps the source lies before the destination; may be traced.
-        dtype: Of the result.
-    """
+    """``R_Δ`` with ``⟨q_t, k_s⟩ = q R_Δ kᵀ`` for Δ = t - s, in every layer, of rows q and k."""
     d_head = spec.head_width
     eye, index = jnp.eye(d_head, dtype=dtype)[None], jnp.full(d_head, offset)
     kinds = {is_local: turn(eye, index, spec, is_local) for is_local in (False, True)}

@@ -47,9 +47,6 @@ class Scores(NamedTuple):
 class MLPComposition(NamedTuple):
     """Composition of which one side, or both, is an MLP.
 
-    The kinds of an MLP's reading are those of `MLP_KINDS`: ``W_in``, and ``W_gate`` of a gated MLP;
-    those of a head's are the `composition.KINDS`.
-
     Attributes:
         head_to_mlp: ``[mlp kind, writer layer, writer head, reader layer]``; a head is read by the
             MLP of its own layer too, unless both read side by side.
@@ -72,13 +69,6 @@ def mlp_composition(model: Model, *, offset: int = 0) -> MLPComposition:
     Under a Haar rotation between writer and reader score² has the mean 1/d and the variance
     ``2 f(P) f(G) / ((d - 1)(d + 2))``, ``f(M) = tr M² - 1/d`` of Grams at trace 1, whatever their
     spectra. Cost: one product of all heads with a ``d_model²`` matrix for each MLP and kind.
-
-    Args:
-        model: One model with MLPs, not an ensemble; fold norms first (`folding.fold_norms`).
-        offset: As for `composition.composition`.
-
-    Raises:
-        ValueError: If the model has no MLPs or deeper ones, is an ensemble or post-LN.
 
     Source: ours; docs/methods/composition.md. For heads: framework paper, "composition scores".
     """

@@ -26,17 +26,6 @@ class Role(NamedTuple):
 def copying(ov: Chain, tokens: Int[Array, " n_tokens"]) -> Role:
     """Copying score: share of a token's raises on the token itself, rescaled to [-1, 1].
 
-    For each token of a set, the OV row over the set is centred and its positive part taken. The
-    share of the token itself is averaged over the set, weighted by the size of the raise; the score
-    is twice this mean, less one.
-
-    Args:
-        ov: `heads.token_ov`, ``[*heads, d_vocab, d_vocab]``.
-        tokens: Distinct tokens, at least 2, such as 25 random ones.
-
-    Raises:
-        ValueError: If there are fewer than 2 tokens.
-
     Source: induction-heads paper, "copying" evaluator, with its later remark (ReLU on mean-centred
         logits).
     Differs: it is taken over the set and not the vocabulary, so that chance is ``2/n - 1`` at any
@@ -61,16 +50,6 @@ def name_moving(
     """Name-mover score: attention from one position to the names, times the head's copying rate.
 
     ``Σ_{s in names} A_ts [x_s is the top of the OV row of x_s over the names]``, in [0, 1].
-
-    Args:
-        pattern: Patterns of all heads.
-        ov: `heads.token_ov` with the same axes of heads.
-        tokens: The text.
-        names: Positions of the candidates, at least one; of distinct tokens.
-        dest: Where the prediction is made; negative positions count from the end.
-
-    Raises:
-        ValueError: If ``dest`` is out of range.
 
     Source: name movers of the indirect-object work, as a detector; null: uniform attention to all
         sources and a random row.
@@ -102,14 +81,6 @@ class MemoryManagement(NamedTuple):
 
 def memory_management(run: Run, ov: Chain) -> MemoryManagement:
     """Alignment of each head's output with the stream, and its effect on the present token's logit.
-
-    Args:
-        run: A run on one text.
-        ov: `heads.token_ov` of the same model.
-
-    Raises:
-        ValueError: If the run's trace was made without ``outputs``, ``ov`` has other heads, or the
-            run is of a batch or an ensemble.
 
     Source: framework paper, "memory management" by heads of large negative OV eigenvalues that
         attend to the present token; S4.

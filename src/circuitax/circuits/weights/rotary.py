@@ -44,17 +44,7 @@ class OffsetScores(NamedTuple):
 def qk_at_offset(
     model: Model, offset: int | Int[Array, ""]
 ) -> Float[Array, "n_layers n_heads d_model d_model"]:
-    """``W_QK(Δ) = scale · W_Q R_Δ W_Kᵀ`` of every head, for rows of the bare stream.
-
-    Gains of norms are inside; biases are not, nor the divisors of norms.
-
-    Args:
-        model: One model with rotary positions, not an ensemble.
-        offset: Δ, how many steps the source lies before the destination.
-
-    Raises:
-        ValueError: If the model is an ensemble or its positions are not rotary.
-    """
+    """``W_QK(Δ) = scale · W_Q R_Δ W_Kᵀ`` of every head, for rows of the bare stream."""
     W_Q, W_K = _maps(model)
     turned = W_Q @ rotation(model.spec, offset, W_Q.dtype)
     return model.spec.scale * turned @ jnp.matrix_transpose(W_K)
@@ -66,19 +56,6 @@ def offset_scores(
     src: Float[Array, "*n_layers n_src d_model"],
 ) -> OffsetScores:
     """Scores between contents at every offset at once, from weights alone.
-
-    A score is linear in either content, so that scores of mean contents are the means of scores
-    over all pairs.
-
-    Args:
-        model: One model with rotary positions, not an ensemble.
-        dest: Rows that the queries read, already divided by their norm scale; the same for all
-            layers, or with an axis of layers in front.
-        src: Rows that the keys read, likewise.
-
-    Raises:
-        ValueError: If the model is an ensemble, its positions are not rotary, or queries and keys
-            have norms of their own, whose divisors depend on the content.
 
     Source: ours. The rotation: RoFormer; S2, the attention chapter (docs/bibliography.md),
         "Positional encodings".
@@ -106,11 +83,7 @@ def offset_scores(
 def best_offset(
     scores: Float[Array, "n_layers n_heads n_dest n_src n_offsets"],
 ) -> Int[Array, "n_layers n_heads"]:
-    """The offset whose score is largest on average over contents, as an index of the last axis.
-
-    Args:
-        scores: From `OffsetScores.at`, for offsets 0, 1, 2, …
-    """
+    """The offset whose score is largest on average over contents, as an index of the last axis."""
     return jnp.argmax(scores.mean(axis=(2, 3)), axis=-1)
 
 

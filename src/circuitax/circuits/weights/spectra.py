@@ -32,12 +32,6 @@ def eigenvalue_score(values: Complex[Array, "*batch k"]) -> Float[Array, "*batch
 def copying_score(ov: Chain) -> Float[Array, "*batch"]:
     """`eigenvalue_score` of an OV circuit: near 1 for copying heads.
 
-    It needs general eigenvalues, which JAX has on CPUs and NVIDIA GPUs only (as of 0.10);
-    `spectrum.trace_cosine` needs none.
-
-    Args:
-        ov: Such as `heads.token_ov`, or `heads.head_ov` for a model without embeddings.
-
     Source: framework paper; null by `random_score`.
     """
     return eigenvalue_score(eigenvalues(cyclic(unit_factors(ov))))
@@ -52,11 +46,6 @@ def same_matching(
     sources the token that a previous-token head wrote there. A score near 1 says "attend where the
     marker is the same token".
 
-    Args:
-        dest_reads: ``[*batch, d_vocab, d_head]`` queries of each token.
-        src_reads: ``[*batch, d_vocab, d_head]`` keys of each marker.
-        centred: Whether rows of the circuit are centred over sources.
-
     Source: framework paper, QK eigenvalues of induction heads (the K-composition term, not the
         plain QK circuit).
     """
@@ -67,17 +56,7 @@ def same_matching(
 
 
 def composed_keys(model: Model, writer: tuple[int, int], reader_layer: int) -> tuple[Chain, Chain]:
-    """Arguments of `same_matching` for one writer and all heads of a later layer.
-
-    Args:
-        model: One model, not an ensemble; fold norms first (`folding.fold_norms`).
-        writer: (layer, head) of the head that writes the marker.
-        reader_layer: Layer of the heads whose keys read it, after the writer's.
-
-    Raises:
-        ValueError: If a layer or head is out of range, ``reader_layer`` is not a later one, or the
-            model is an ensemble or post-LN.
-    """
+    """Arguments of `same_matching` for one writer and all heads of a later layer."""
     check_one_member(model)
     check_pre_ln(model, "composed_keys")
     heads, (layer, head) = per_head(model), writer
@@ -100,19 +79,7 @@ class RandomScore(NamedTuple):
 
 
 def random_score(key: Key[Array, ""], rank: int, n_samples: int = 100) -> RandomScore:
-    """The eigenvalue score of a real Ginibre matrix of the circuit's rank.
-
-    A product of independent Gaussian factors with a wide middle is close to such a matrix. At rank
-    64 the score is 0 with deviation 0.02, so anything above 0.1 comes from training.
-
-    Args:
-        key: Random key.
-        rank: Narrowest dimension of the circuit, at least 1.
-        n_samples: At least 2.
-
-    Raises:
-        ValueError: If ``rank`` is less than 1 or ``n_samples`` less than 2.
-    """
+    """The eigenvalue score of a real Ginibre matrix of the circuit's rank."""
     for name, value, least in (("rank", rank, 1), ("n_samples", n_samples, 2)):
         if value < least:
             raise ValueError(f"{name}={value} must be at least {least}")

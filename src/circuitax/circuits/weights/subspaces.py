@@ -33,17 +33,7 @@ class Overlap(NamedTuple):
 
 
 def basis(W: Float[Array, "*batch d_model k"], name: str = "W") -> Float[Array, "*batch d_model k"]:
-    """Orthonormal columns with the span of W's columns.
-
-    Args:
-        W: Has full column rank: its smallest singular value exceeds ``d_model ε`` times its
-            largest, where ε is the spacing of its numbers at 1. Inside ``jit``, ``vmap`` or
-            ``grad``, where values are unknown, the basis of a map of lower rank is NaN.
-        name: Name of the argument, for messages.
-
-    Raises:
-        ValueError: If ``k`` is 0 or more than d_model, or the columns are not independent.
-    """
+    """Orthonormal columns with the span of W's columns."""
     d_model, k = W.shape[-2:]
     if not 1 <= k <= d_model:
         raise ValueError(f"{name} has k={k} columns, must have at least 1 and at most {d_model=}")
@@ -67,14 +57,6 @@ def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model
 
     ``‖B_xᵀ B_y‖² / min(a, b)`` with orthonormal bases, which is the projection kernel.
 
-    Args:
-        x: For what a head writes, ``W_Oᵀ``.
-        y: For what a head reads, ``W_Q``, ``W_K`` or ``W_V``.
-
-    Raises:
-        ValueError: If ``x`` and ``y`` differ in d_model, or one of them has no column, more columns
-            than d_model, or dependent columns (NaN inside ``jit``, see `basis`).
-
     Source: S4, "bandwidth of the residual stream"; null by invariance: E‖B_xᵀ B_y‖² = a b / d, and
         the variance of `composition`'s null, with projectors: 2 a (d-a) b (d-b) / (d² (d-1) (d+2)).
     """
@@ -87,11 +69,7 @@ def overlap(x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model
 def principal_cosines(
     x: Float[Array, "*batch d_model a"], y: Float[Array, "*batch d_model_y b"]
 ) -> Float[Array, "*batch k"]:
-    """Cosines of the principal angles between two column spaces, in falling order.
-
-    Raises:
-        ValueError: As `overlap`.
-    """
+    """Cosines of the principal angles between two column spaces, in falling order."""
     if x.shape[-2] != y.shape[-2]:
         raise ValueError(f"y has d_model={y.shape[-2]}, must have that of x, {x.shape[-2]}")
     inner = jnp.matrix_transpose(basis(x, "x")) @ basis(y, "y")
@@ -115,12 +93,6 @@ class Bandwidth(NamedTuple):
 
 def bandwidth(W_O: Float[Array, "*n_writers k d_model"]) -> Bandwidth:
     """Use of the residual stream by heads (or groups of neurons), from their write spaces.
-
-    Args:
-        W_O: One matrix for each writer, in row form; flatten layers and heads into one axis.
-
-    Raises:
-        ValueError: If ``W_O`` has another number of axes than 3, or a writer has dependent rows.
 
     Source: S4 and the framework paper, "the residual stream has limited bandwidth".
     """

@@ -28,14 +28,6 @@ def copying_accuracy(
 ) -> Float[Array, "*heads"]:
     """The share of tokens that are among the k they raise most; by chance ``k / d_vocab``.
 
-    Args:
-        ov: `heads.token_ov`, or a sum of several as a longer chain.
-        k: From 1 to d_vocab, usually 1 or 5.
-        block_entries: Largest number of entries held at once; it bounds the memory.
-
-    Raises:
-        ValueError: If k is out of range, or the circuit is not of tokens to tokens.
-
     Source: ARENA 1.2, "top-1 accuracy of the full OV circuit" (30.79 %, top-5 47.73 % for its
         head 1.4).
     """
@@ -66,19 +58,6 @@ def skip_trigrams(
     qk: Chain, ov: Chain, n_sources: int, k: int, *, block_entries: int = BLOCK_ENTRIES
 ) -> SkipTrigrams:
     """The strongest skip-trigrams of one head, by source: largest score times largest raise.
-
-    A triple's strength, positive score times positive raise, is separable for each source, so the
-    best destinations and the best output tokens of a source are found separately.
-
-    Args:
-        qk: One head's `heads.token_qk`, destination × source, centred.
-        ov: The same head's `heads.token_ov`, source × out, centred.
-        n_sources: Rows of the table, from 1 to d_vocab.
-        k: Destinations and output tokens in each row, from 1 to d_vocab.
-        block_entries: Largest number of entries held at once; it bounds the memory.
-
-    Raises:
-        ValueError: If a chain is of several heads, or ``n_sources`` or ``k`` is out of range.
 
     Source: S0 Table 1 and section 5 ("large entries in the joint matrices"); framework paper.
     Differs: the entries are the largest by this rule, not chosen by hand.
@@ -114,20 +93,7 @@ class Triples(NamedTuple):
 
 
 def top_triples(qk: Chain, ov: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -> Triples:
-    """The k triples of largest positive score times positive raise, over the whole vocabulary.
-
-    The k best lie in the k best sources, and within a source among its k best destinations and k
-    best outs; no V³ or V² table is held.
-
-    Args:
-        qk: One head's centred QK circuit.
-        ov: One head's centred OV circuit.
-        k: From 1 to d_vocab.
-        block_entries: Largest number of entries held at once; it bounds the memory.
-
-    Raises:
-        ValueError: If a chain is of several heads, or ``k`` is out of range.
-    """
+    """The k triples of largest positive score times positive raise, over the whole vocabulary."""
     table = skip_trigrams(qk, ov, k, k, block_entries=block_entries)
     strength = jax.nn.relu(table.scores)[:, :, None] * jax.nn.relu(table.raises)[:, None, :]
     values, flat = jax.lax.top_k(strength.ravel(), k)
@@ -161,17 +127,6 @@ def neuron_tables(
     block_entries: int = BLOCK_ENTRIES,
 ) -> NeuronTable:
     """Keys and values of one layer's neurons: an MLP as a memory from tokens to tokens.
-
-    Args:
-        mlp: One layer, norm folded; the gate, where there is one, is the key of a unit.
-        W_E: Token rows as the MLP reads them.
-        W_U: Centred unembedding.
-        k: Tokens for each unit, from 1 to d_vocab.
-        block_entries: Largest number of entries held at once; it bounds the memory.
-
-    Raises:
-        ValueError: If the MLP is of several layers of a model, or has several hidden layers, so
-            that no unit both reads and writes, or k is out of range.
 
     Source: S1 section 5 ("expand, activate, compress"); S2, feed-forward layers.
     """
