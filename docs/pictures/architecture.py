@@ -13,9 +13,9 @@ from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.data.tokenizer import token_names
 from circuitax.figures.style import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, new_figure
 from circuitax.kernel import attention
+from circuitax.kernel.attention import turn
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.norm import apply_norm
-from circuitax.kernel.rotary import turn
 from circuitax.lab.language_model import LanguageModel, open_language_model
 from circuitax.lab.runs import accepted_run
 

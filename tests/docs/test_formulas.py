@@ -31,10 +31,10 @@ from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.weights.bilinear import interaction_eigenvectors, interaction_matrices
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.circuits.weights.mlp_composition import mlp_composition
-from circuitax.kernel import attention, kron_matrix, mlp, toy
-from circuitax.kernel.activations import activate
+from circuitax.kernel import attention, kron, mlp, toy
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
+from circuitax.kernel.mlp import activate
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.weights import HeadStack, MLPWeights, NormWeights
 from circuitax.models.subcomponents import Subcomponents
@@ -506,7 +506,7 @@ def _(rng: np.random.Generator) -> Both:
     entries = np.empty((4, 6, 3, 5))
     for t, j, s, i in np.ndindex(entries.shape):
         entries[t, j, s, i] = A[t, s] * W[i, j]
-    found = kron_matrix.materialise(term(A, W))
+    found = kron.materialise(term(A, W))
     np.testing.assert_allclose(found @ x.ravel(), (A @ x @ W).ravel(), rtol=1e-12)
     return found, entries.reshape(24, 15)
 
@@ -517,7 +517,7 @@ def _(rng: np.random.Generator) -> Both:
     after = np.kron(A2, W2.T) @ np.kron(A, W.T)
     composed = term(A2, W2) @ term(A, W)
     np.testing.assert_allclose(composed @ jnp.asarray(x), A2 @ (A @ x @ W) @ W2, rtol=1e-12)
-    return np.stack([kron_matrix.materialise(composed), after]), [np.kron(A2 @ A, (W @ W2).T)] * 2
+    return np.stack([kron.materialise(composed), after]), [np.kron(A2 @ A, (W @ W2).T)] * 2
 
 
 @formula("kronecker", "A ⊗ W = (A ⊗ I) ∘ (I ⊗ W) = (I ⊗ W) ∘ (A ⊗ I)")
@@ -541,7 +541,7 @@ def _(rng: np.random.Generator) -> Both:
 def _(rng: np.random.Generator) -> Both:
     A, A2, W, W2 = (rng.normal(size=shape) for shape in ((3, 2), (3, 2), (4, 5), (4, 5)))
     entries = np.sum(np.kron(A, W.T) * np.kron(A2, W2.T))
-    found = kron_matrix.inner(term(A, W), term(A2, W2))
+    found = kron.inner(term(A, W), term(A2, W2))
     return np.array([found, entries]), [np.trace(A.T @ A2) * np.trace(W.T @ W2)] * 2
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel import attention
-from circuitax.kernel.softmax import softmax
+from circuitax.kernel.attention import softmax
 
 
 def column_softmax_rows(s: np.ndarray) -> np.ndarray:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from circuitax.kernel import attention
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.mlp import apply_mlp
-from circuitax.kernel.softmax import softmax
+from circuitax.kernel.attention import softmax
+from circuitax.kernel.mlp import Activation, apply_mlp
 from circuitax.kernel.weights import MLPWeights
 
 N, D, K = 3, 4, 2  # "a cat sat"

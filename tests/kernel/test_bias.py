@@ -5,11 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.bias import fold_affine, fold_biases, with_constant
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import forward, with_start
+from circuitax.kernel.gauge import fold_affine, fold_biases, with_constant
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.tokens import with_start
 
 run = jax.jit(forward, static_argnames="outputs")
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel import compiler_options
-from circuitax.kernel.compiler_options import SHORT, options_for
+from circuitax.kernel import compiled
+from circuitax.kernel.compiled import SHORT, options_for
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToySpec, init_weights
@@ -21,15 +21,15 @@ FULL = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True
 
 def test_short_programs_are_compiled_with_less_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XLA_FLAGS")
-    monkeypatch.setattr(compiler_options, "has_older_emitters", lambda: True)
+    monkeypatch.setattr(compiled, "has_older_emitters", lambda: True)
     assert options_for(1) == options_for(SHORT) == (LEVEL, OLDER)
     assert options_for(SHORT + 1) == ()
-    monkeypatch.setattr(compiler_options, "has_older_emitters", lambda: False)
+    monkeypatch.setattr(compiled, "has_older_emitters", lambda: False)
     assert options_for(1) == (LEVEL,)
 
 
 def test_flags_of_the_user_go_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler_options, "has_older_emitters", lambda: True)
+    monkeypatch.setattr(compiled, "has_older_emitters", lambda: True)
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=2")
     assert options_for(1) == (OLDER,)
 

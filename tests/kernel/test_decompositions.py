@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel import decompositions as ours
+from circuitax.kernel import linalg as ours
 
 CASES = {
     "eigenvalues": (ours.eigenvalues, jnp.linalg.eigvals),

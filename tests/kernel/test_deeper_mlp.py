@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.forward import forward
-from circuitax.kernel.mlp import apply_mlp, hidden_units
+from circuitax.kernel.mlp import Activation, apply_mlp, hidden_units
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.kernel.features import feature_columns, sample_anticorrelated, sample_correlated
+from circuitax.kernel.toy import feature_columns, sample_anticorrelated, sample_correlated
 
 BATCH = 40_000
 DENSITY = np.array([0.0, 0.02, 0.3, 1.0])

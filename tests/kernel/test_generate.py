@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.forward import forward
-from circuitax.kernel.generate import generate
+from circuitax.kernel.generate import Sampling, generate, next_token
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.sampling import Sampling, next_token
 
 PROMPT = jnp.array([3, 1])
 recompute = jax.jit(forward, static_argnames="outputs")

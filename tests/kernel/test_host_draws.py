@@ -3,8 +3,7 @@
 import jax
 import numpy as np
 
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import derive, host_generator
 
 
 def test_equal_keys_draw_alike_and_other_keys_do_not() -> None:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.indices import check_index, counted_index
+from circuitax.kernel.checks import check_index, counted_index
 
 
 @pytest.mark.parametrize("index", [-1, 3, np.int64(3)])

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import next_token_losses
 
 
 def test_token_losses_are_cross_entropies(rng, x64):

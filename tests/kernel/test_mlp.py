@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.activations import Activation, activate
-from circuitax.kernel.mlp import apply_mlp
+from circuitax.kernel.mlp import Activation, activate, apply_mlp
 from circuitax.kernel.weights import MLPWeights
 
 

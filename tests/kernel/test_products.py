@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circuitax.kernel.products import cheapest, multiply
+from circuitax.kernel.chain import cheapest, multiply
 
 
 def test_the_embedding_gram_is_computed_once_for_all_heads() -> None:

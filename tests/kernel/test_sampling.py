@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.kernel.sampling import Sampling, next_token, token_distribution
+from circuitax.kernel.generate import Sampling, next_token, token_distribution
 
 LOGITS = jnp.log(jnp.array([0.1, 0.4, 0.05, 0.3, 0.15]))
 

@@ -10,8 +10,8 @@ import pytest
 from circuitax.kernel import norm, weights
 from circuitax.kernel.attention import project
 from circuitax.kernel.interventions import Trace
+from circuitax.kernel.model_fields import AXES, implied_options, weight_shape
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.shapes import AXES, implied_options, weight_shape
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import HeadStack, MLPWeights
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.kernel.softmax import masked_exponentials, masked_softmax, softmax
+from circuitax.kernel.attention import masked_exponentials, masked_softmax, softmax
 
 
 def test_S0_def_1_softmax(x64: None, rng: np.random.Generator) -> None:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import uniforms
 
 
 @pytest.mark.parametrize("double", [False, True])

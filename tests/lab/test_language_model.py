@@ -8,10 +8,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from circuitax.data.tokenizer import BOUNDARY
 from circuitax.kernel.forward import forward
-from circuitax.kernel.generate import generate
+from circuitax.kernel.generate import Sampling, generate
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.language_model import LanguageModel, continuations, read_prompt, tokens_left
 from circuitax.models.transformer import init_model

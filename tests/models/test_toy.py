@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.activations import Activation
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import pentagon_weights
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.models.toy import (

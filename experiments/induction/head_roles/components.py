@@ -12,9 +12,9 @@ from circuitax.circuits.paths.components import Components, components_of, stack
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.roles import memory_management
 from circuitax.circuits.weights.subspaces import bandwidth
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.linalg import cosine
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 

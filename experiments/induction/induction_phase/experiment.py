@@ -19,9 +19,8 @@ from circuitax.circuits.losses.phase_change import change_window, speed_up, stee
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.data.repeated import RepeatedSource
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.keys import derive
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of

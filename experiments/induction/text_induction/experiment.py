@@ -16,12 +16,10 @@ from circuitax.data.repeated import RepeatedSource
 from circuitax.data.repeated_windows import RepeatedWindowSource
 from circuitax.data.text import TextSpec, open_text
 from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import behind_start, forward, next_token_losses
 from circuitax.kernel.keys import derive
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.tokens import behind_start
 from circuitax.kit.arms import file_name_of
 from circuitax.kit.checks import (
     require_at_least,

@@ -9,7 +9,7 @@ from circuitax.circuits.attention.repeats import shares_at_repeats, sums_at_repe
 from circuitax.circuits.interventions.identities import ablation_error
 from circuitax.circuits.interventions.patching import ablate, each_component
 from circuitax.circuits.losses.term_losses import score_losses, term_losses
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 

@@ -20,8 +20,8 @@ from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import device_tokens, draw_windows
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec

@@ -17,7 +17,7 @@ from circuitax.circuits.weights.bilinear import (
 )
 from circuitax.circuits.weights.heads import token_qk, unembedding
 from circuitax.kernel.chain import materialise
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.mlp import apply_mlp
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model

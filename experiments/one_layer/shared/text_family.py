@@ -13,11 +13,11 @@ from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.data.bigrams import bigram_counts
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import Text, open_text
+from circuitax.kernel.forward import behind_start
+from circuitax.kernel.generate import Sampling
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.tokens import behind_start
 from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import each_member

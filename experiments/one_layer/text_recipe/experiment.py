@@ -17,9 +17,9 @@ import xarray as xr
 from circuitax.data.corpus import TextError
 from circuitax.data.text import TextSpec, open_text
 from circuitax.data.windows import device_tokens, spaced_windows
+from circuitax.kernel.forward import behind_start
 from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.tokens import behind_start
 from circuitax.kit.checks import (
     require_at_least,
     require_increasing,

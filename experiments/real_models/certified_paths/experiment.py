@@ -22,8 +22,7 @@ from circuitax.circuits.paths.attribution import attribute
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import path_name
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run

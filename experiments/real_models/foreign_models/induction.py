@@ -12,9 +12,8 @@ from circuitax.circuits.paths.expansion import expand
 from circuitax.circuits.weights.composition import composition_scores
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import copying_score
-from circuitax.kernel.forward import forward
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import forward, next_token_losses
+from circuitax.kernel.keys import host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from experiments.real_models.foreign_models.ablations import ablated, mean_outputs, on_each

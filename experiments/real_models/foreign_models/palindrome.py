@@ -12,8 +12,8 @@ from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.paths import all_paths, path_name
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.kernel.forward import forward
-from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import Interventions, NormScales
+from circuitax.kernel.keys import host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, run
 from experiments.real_models.foreign_models.ablations import (

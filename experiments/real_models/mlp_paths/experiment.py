@@ -23,8 +23,7 @@ from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.paths import Path
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.gauge import centre_vocabulary
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kit.checks import require_at_least, require_at_most

@@ -19,9 +19,8 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.attention.offset_kernels import measured_kernel, score_kernel
 from circuitax.circuits.weights.rotary import best_offset, offset_scores
 from circuitax.kernel.forward import forward
-from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import Trace, ablate_heads
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kit.checks import require_at_least, require_below
 from circuitax.kit.memory import require_arrays, require_memory

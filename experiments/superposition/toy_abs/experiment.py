@@ -15,8 +15,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import derive
+from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import MLPWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive

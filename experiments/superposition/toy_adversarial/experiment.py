@@ -15,8 +15,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
 
-from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.kit.checks import require_at_least, require_divides, require_in

@@ -7,9 +7,8 @@ import jax
 from jaxtyping import Array, Float, Int, Key
 
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.features import feature_columns
-from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, uniforms
+from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec, init_weights
 from circuitax.superposition.loss.convention import Convention

@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.features import copula_columns
-from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, uniforms
+from circuitax.kernel.mlp import Activation
+from circuitax.kernel.toy import copula_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToySpec, init_weights
 from circuitax.superposition.loss.convention import Convention

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.features import feature_columns
-from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, uniforms
+from circuitax.kernel.toy import feature_columns
 from circuitax.models.subcomponents import DecomposedMaps, lower_leaky, upper_leaky
 
 Map = Callable[[Array], Array]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from circuitax.kernel.features import feature_columns
+from circuitax.kernel.toy import feature_columns
 from circuitax.models.subcomponents import DecomposedMaps
 from circuitax.superposition.geometry.decomposition import (
     one_to_one,

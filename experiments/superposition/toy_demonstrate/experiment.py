@@ -14,8 +14,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Key
 
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import derive
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides, require_in

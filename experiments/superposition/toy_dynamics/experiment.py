@@ -14,9 +14,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import derive
+from circuitax.kernel.mlp import Activation
+from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_members, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive

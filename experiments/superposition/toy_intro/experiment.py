@@ -13,8 +13,8 @@ import numpy as np
 import xarray as xr
 
 from circuitax.data.sparse import SparseTask
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import derive
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.checks import require_at_least, require_divides

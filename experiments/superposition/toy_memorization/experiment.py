@@ -15,9 +15,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Float, Key
 
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.features import unit_columns
 from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.mlp import Activation
+from circuitax.kernel.toy import unit_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.checks import (
     require_at_least,

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.kernel.activations import Activation
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToySpec, init_weights
 from circuitax.training.toy import tied_columns

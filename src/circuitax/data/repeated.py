@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-from circuitax.kernel.indices import whole
+from circuitax.kernel.checks import whole
 from circuitax.kernel.keys import check_key, derive
 
 

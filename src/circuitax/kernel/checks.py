@@ -1,9 +1,10 @@
-"""Argument checks: one line names the argument, its value and the requirement."""
+"""Checks of arguments: one line names the argument, its value and the requirement."""
 
 import dataclasses
 import sys
 from enum import Enum
-from typing import Any, TypeVar
+from operator import index as as_integer
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -78,3 +79,32 @@ def choose_fields(spec: Any) -> None:
         if isinstance(field.type, type) and issubclass(field.type, Enum):
             chosen = choice(field.name, field.type, getattr(spec, field.name))
             object.__setattr__(spec, field.name, chosen)
+
+
+def check_index(name: str, index: SupportsIndex, size: int) -> None:
+    """Refuse a static index outside ``[0, size)``; arrays, which may be traced, pass."""
+    if hasattr(index, "ndim") and not isinstance(index, np.generic):
+        return
+    if not 0 <= whole(name, index) < size:
+        raise ValueError(f"{name}={index} must be from 0 to {size - 1}")
+
+
+def whole(name: str, value: SupportsIndex, least: int | None = None) -> int:
+    """A static integer, given as one of Python, NumPy or JAX."""
+    try:
+        given = None if isinstance(value, bool | np.bool_) else as_integer(value)
+    except TypeError:
+        given = None
+    if given is None:
+        raise ValueError(f"{name}={shortened(value)} must be an integer")
+    if least is not None and given < least:
+        raise ValueError(f"{name}={given} must be at least {least}")
+    return given
+
+
+def counted_index(name: str, index: SupportsIndex, size: int) -> int:
+    """A static index from 0, where the one given may count from the end."""
+    given = whole(name, index)
+    if not -size <= given < size:
+        raise ValueError(f"{name}={given} must be from {-size} to {size - 1}")
+    return given % size

@@ -14,11 +14,11 @@ from circuitax.kernel.model_fields import (
     Fields,
     as_arrays,
     check_fields,
+    implied_options,
     named_fields,
     refitted,
 )
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.shapes import implied_options
 from circuitax.kernel.shown import known
 from circuitax.kernel.spec import TransformerSpec, read_options
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights

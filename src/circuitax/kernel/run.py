@@ -9,12 +9,10 @@ from jaxtyping import Array, Float
 from circuitax.display.attention import attention_viewer
 from circuitax.display.viewers import viewer_frame
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import Tokens, forward, next_token_losses, token_ids
 from circuitax.kernel.interventions import Interventions, NormScales, Trace, check_edit
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.shown import known
-from circuitax.kernel.tokens import Tokens, token_ids
 from circuitax.names import unknown_attribute
 
 _FIELDS = ("model", "tokens", "logits", "trace")

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.checks import choice, choose_fields
-from circuitax.kernel.indices import whole
+from circuitax.kernel.checks import choice, choose_fields, whole
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 
@@ -233,7 +232,7 @@ class TransformerSpec:
             score_scale: Factor on scores; 1 in the source, which drops ``1/sqrt(d_k)`` (E13).
             **options: Sizes, ``causal``, ``biases``, ``start_token``, ``init_scale`` and
                 ``init_embed`` of a `TransformerSpec`; ``n_layers=0`` gives the bigram model of S0
-                section 4. `circuitax.kernel.bias` folds biases as footnote 2 does.
+                section 4. `circuitax.kernel.gauge` folds biases as footnote 2 does.
 
         Raises:
             ValueError: If an option is not one of these, or a size is impossible.

@@ -16,11 +16,10 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Complex, Float
 
-from circuitax.kernel import decompositions
-from circuitax.kernel.chain import Chain
+from circuitax.kernel import linalg
+from circuitax.kernel.chain import Chain, cheapest, multiply
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.linalg import safe_divide, safe_sqrt, scaled_to_one
-from circuitax.kernel.products import cheapest, multiply
 
 
 class Cycle(NamedTuple):
@@ -56,7 +55,7 @@ def trace(chain: Chain) -> Float[Array, "*batch"]:
 
 def eigenvalues(cycle: Cycle) -> Complex[Array, "*batch rank"]:
     """The eigenvalues of the narrow core, in no particular order."""
-    return decompositions.eigenvalues(cycle.core)
+    return linalg.eigenvalues(cycle.core)
 
 
 def power_sums(cycle: Cycle, n: int) -> Float[Array, "*batch n"]:
@@ -133,9 +132,9 @@ def singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     """Singular values in falling order, by QR of the two thin halves and one small SVD."""
     chain, size = _scaled(chain)
     left, right = (multiply(side.factors) for side in _narrow_sides(chain))
-    r_left = decompositions.triangle(left)
-    r_right = decompositions.triangle(jnp.matrix_transpose(right))
-    return size[..., None] * decompositions.singular(r_left @ jnp.matrix_transpose(r_right))
+    r_left = linalg.triangle(left)
+    r_right = linalg.triangle(jnp.matrix_transpose(right))
+    return size[..., None] * linalg.singular(r_left @ jnp.matrix_transpose(r_right))
 
 
 def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
@@ -149,9 +148,9 @@ def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     left, right = _narrow_sides(chain)
     grams = [multiply((side.T @ side).factors) for side in (left, right.T)]
     # Cholesky would fail: a rank-deficient Gram has a root, but no such factor.
-    values, vectors = decompositions.symmetric_eigen(jnp.stack(jnp.broadcast_arrays(*grams)))
+    values, vectors = linalg.symmetric_eigen(jnp.stack(jnp.broadcast_arrays(*grams)))
     roots = safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
-    values = decompositions.singular(roots[0] @ jnp.matrix_transpose(roots[1]))
+    values = linalg.singular(roots[0] @ jnp.matrix_transpose(roots[1]))
     return size[..., None] * values
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from circuitax.data.english import english_corpus, english_fingerprint
 from circuitax.data.fingerprint import ABSENT, fingerprint
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.checks import check_range
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions

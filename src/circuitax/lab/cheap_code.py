@@ -6,7 +6,7 @@ A twin is compared bit by bit, so that the flags and the number of devices are p
 import os
 from collections.abc import Mapping
 
-from circuitax.kernel.compiler_options import has_older_emitters
+from circuitax.kernel.compiled import has_older_emitters
 
 N_DEVICES = 8
 

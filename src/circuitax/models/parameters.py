@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Key
 
+from circuitax.kernel.model_fields import Shape, weight_shape
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.shapes import Shape, weight_shape
 from circuitax.kernel.spec import TransformerSpec
 
 

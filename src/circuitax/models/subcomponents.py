@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.activations import Activation, activate
+from circuitax.kernel.mlp import Activation, activate
 
 # Slope of a leaky hard sigmoid where it would be flat.
 LEAK = 0.01

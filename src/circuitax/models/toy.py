@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.checks import check_range, choose_fields
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import dense_forward, tied_forward
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
 

@@ -10,10 +10,9 @@ from jaxtyping import Array, DTypeLike, Float, Int, Key
 
 from circuitax.kernel.checks import check_float_type
 from circuitax.kernel.forward import batch_logits, forward
-from circuitax.kernel.generate import generate
+from circuitax.kernel.generate import Sampling, generate
 from circuitax.kernel.keys import check_key
 from circuitax.kernel.model import Model
-from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.parameters import draw_parameters, transformer_parameters

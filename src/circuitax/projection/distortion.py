@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from circuitax.kernel.checks import check_range, choice
+from circuitax.kernel.checks import check_range, choice, whole
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import derive
 from circuitax.projection.measures import (
     DISTANCES,

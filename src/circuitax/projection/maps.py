@@ -15,9 +15,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.checks import check_range, choice, choose_fields
+from circuitax.kernel.checks import check_range, choice, choose_fields, whole
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import whole
 from circuitax.kernel.keys import check_key, member_keys
 from circuitax.projection.entries import EntryLaw, draw_columns
 from circuitax.projection.hadamard import padded_dim, subsampled_hadamard

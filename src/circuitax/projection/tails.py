@@ -20,8 +20,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from circuitax.kernel.checks import check_range, choice
-from circuitax.kernel.indices import whole
+from circuitax.kernel.checks import check_range, choice, whole
 from circuitax.projection.laws import failure_probability
 
 Values = NDArray[np.float64]

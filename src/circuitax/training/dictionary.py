@@ -10,8 +10,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.data.paired import paired_features
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, uniforms
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 
 

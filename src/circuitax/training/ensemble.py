@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
 from circuitax.kernel.checks import check_range, choose_fields
-from circuitax.kernel.compiler_options import Options, options_for
+from circuitax.kernel.compiled import Options, options_for
 from circuitax.kernel.keys import derive, in_a_row, member_keys
 from circuitax.training import step as solo
 from circuitax.training.loop import Metrics, scan_steps

@@ -10,11 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.data.windows import read_windows
-from circuitax.kernel.forward import batch_logits
+from circuitax.kernel.forward import batch_logits, behind_start, next_token_losses
 from circuitax.kernel.keys import at_index
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
-from circuitax.kernel.tokens import behind_start
 from circuitax.training import ensemble
 from circuitax.training.loop import Metrics
 from circuitax.training.problem import Member, TrainState

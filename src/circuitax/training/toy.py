@@ -8,12 +8,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.kernel.activations import Activation, activate
 from circuitax.kernel.checks import check_range, choose_fields
-from circuitax.kernel.features import feature_columns, sample_anticorrelated, sample_correlated
-from circuitax.kernel.keys import at_index
-from circuitax.kernel.toy import dense_forward
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, uniforms
+from circuitax.kernel.mlp import Activation, activate
+from circuitax.kernel.toy import (
+    dense_forward,
+    feature_columns,
+    sample_anticorrelated,
+    sample_correlated,
+)
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec, init_weights
 from circuitax.superposition.loss.convention import Convention

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.attention import score_terms
-from circuitax.kernel.attention import causal_mask
+from circuitax.kernel.attention import causal_mask, masked_softmax
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
-from circuitax.kernel.softmax import masked_softmax
 
 
 def _terms(run, layer, head):

@@ -9,9 +9,8 @@ import pytest
 
 from circuitax.circuits.interventions import patching, path_patching
 from circuitax.circuits.paths import components, expansion, frozen, paths
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import Interventions, freeze
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model

@@ -9,7 +9,7 @@ import pytest
 
 from circuitax.circuits.losses import importance
 from circuitax.circuits.paths import frozen, order_terms
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.norm import Norm
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.losses import score_importance
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 

@@ -7,7 +7,7 @@ import pytest
 
 from circuitax.circuits.losses import score_importance, term_losses
 from circuitax.circuits.paths import expansion, paths
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model

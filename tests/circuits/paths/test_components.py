@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.paths import components
-from circuitax.kernel.activations import Activation
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model

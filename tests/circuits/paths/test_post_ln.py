@@ -21,10 +21,10 @@ from circuitax.circuits.weights.folding import fold_norms
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.kernel import kron
 from circuitax.kernel.forward import batch_logits
+from circuitax.kernel.generate import Sampling
 from circuitax.kernel.interventions import freeze
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import run
-from circuitax.kernel.sampling import Sampling
 
 
 @pytest.fixture

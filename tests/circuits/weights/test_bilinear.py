@@ -15,10 +15,9 @@ from circuitax.circuits.weights.bilinear import (
     pair_terms,
     token_interactions,
 )
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import freeze
-from circuitax.kernel.mlp import apply_mlp
+from circuitax.kernel.mlp import Activation, apply_mlp
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.streaming import top_k

@@ -7,11 +7,10 @@ import pytest
 
 from circuitax.circuits.attention import score_terms
 from circuitax.circuits.weights import heads
-from circuitax.kernel.attention import causal_mask
+from circuitax.kernel.attention import causal_mask, masked_softmax
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.softmax import masked_softmax
 
 
 def _pattern(table, run):

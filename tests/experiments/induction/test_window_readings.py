@@ -8,7 +8,7 @@ import pytest
 from circuitax.circuits.interventions.patching import ablate_each
 from circuitax.circuits.losses.term_losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec

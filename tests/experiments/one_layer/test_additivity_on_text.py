@@ -10,11 +10,11 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from circuitax.circuits.skip_trigrams.additive_heads import additive_heads_logits, counted
+from circuitax.kernel.forward import behind_start
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.tokens import behind_start
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model
 from circuitax.records.record import Record

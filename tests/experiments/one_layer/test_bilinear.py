@@ -13,7 +13,7 @@ from circuitax.config.catalogue import discover
 from circuitax.config.planned_runs import plan
 from circuitax.data.text import TextSpec
 from circuitax.figures.spec import draw_all
-from circuitax.kernel.activations import Activation
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.memory import weights_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.kernel.features import copula_columns
+from circuitax.kernel.toy import copula_columns
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.tasks.dependence import (
     circular_correlation,

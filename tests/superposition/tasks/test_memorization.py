@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.features import unit_columns
+from circuitax.kernel.toy import unit_columns
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.geometry.geometry import dimensionality
 from circuitax.superposition.tasks.memorization import (

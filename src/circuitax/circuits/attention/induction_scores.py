@@ -11,12 +11,10 @@ from circuitax.circuits.attention.detectors import detect, prefix_mask, previous
 from circuitax.display.tables import NumberTable
 from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import forward, next_token_losses, token_ids
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.shown import known, largest, tabled
-from circuitax.kernel.tokens import token_ids
 
 
 @tabled

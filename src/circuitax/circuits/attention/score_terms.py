@@ -25,11 +25,9 @@ from circuitax.circuits.paths.frozen import (
 )
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.circuits.weights.heads import position_vectors
-from circuitax.kernel.attention import attention_scores, smear_keys
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.attention import attention_scores, smear_keys, spread_groups, turn
+from circuitax.kernel.checks import check_index
 from circuitax.kernel.norm import Norm, norm_scale
-from circuitax.kernel.per_head import spread_groups
-from circuitax.kernel.rotary import turn
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.spec import TransformerSpec
 

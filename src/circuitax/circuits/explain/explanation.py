@@ -27,8 +27,7 @@ from circuitax.circuits.paths.openings import opening
 from circuitax.circuits.paths.order_terms import order_streams
 from circuitax.circuits.paths.paths import Head
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
-from circuitax.kernel.checks import shortened
-from circuitax.kernel.indices import check_index, counted_index, whole
+from circuitax.kernel.checks import check_index, counted_index, shortened, whole
 from circuitax.kernel.run import Run, one_text
 
 RAISED, LOWERED = 3, 2  # tokens listed of what a head writes at one position

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import Interventions, NormScales
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 
 

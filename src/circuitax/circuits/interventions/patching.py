@@ -18,13 +18,11 @@ from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import forward, next_token_losses, token_ids
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.shown import known, largest, tabled
-from circuitax.kernel.tokens import token_ids
 
 BLOCK_ENTRIES = 2**27  # numbers held at once by edited runs: 512 MiB in float32
 Metric = Callable[[Float[Array, "n_ctx d_vocab"]], Float[Array, "*metric"]]

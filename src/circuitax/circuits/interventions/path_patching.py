@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.checks import check_index, check_range
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.spec import TransformerSpec

@@ -30,7 +30,7 @@ from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.rounding import FLOOR, lost, overflow_is_refused, require_finite
 from circuitax.circuits.paths.frozen import FrozenModel
 from circuitax.cores import n_cores
-from circuitax.kernel.indices import counted_index
+from circuitax.kernel.checks import counted_index
 
 CARRIED = 2.0**-26
 _APART = 2.0**-24  # an error is kept apart from a start at this relative price to its square

@@ -36,7 +36,7 @@ from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.paths import Path, path_name
 from circuitax.display.tables import sum_table
 from circuitax.documented import documented
-from circuitax.kernel.indices import check_index, counted_index, whole
+from circuitax.kernel.checks import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 
 SHOWN = 15  # paths that `str` names, at most

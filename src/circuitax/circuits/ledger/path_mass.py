@@ -27,9 +27,8 @@ from circuitax.circuits.ledger.final_direction import on_final_stream
 from circuitax.circuits.ledger.one_thread import one_thread
 from circuitax.circuits.ledger.rounding import overflow_is_refused
 from circuitax.circuits.paths.frozen import FrozenModel
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.indices import counted_index
+from circuitax.kernel.checks import check_range, counted_index
+from circuitax.kernel.keys import host_generator
 
 N_RESAMPLES = 300
 _CHUNK = 32  # partial paths that are extended at once

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from circuitax.circuits.paths.expansion import path_stream
 from circuitax.circuits.paths.frozen import FrozenModel
 from circuitax.circuits.paths.paths import Path, check_path
-from circuitax.kernel.indices import counted_index
+from circuitax.kernel.checks import counted_index
 
 
 def head_path_values(

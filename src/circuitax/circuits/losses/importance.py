@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from circuitax.circuits.paths.read_out import logits_of, read_out_of
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.run import Run
 
 

@@ -11,9 +11,8 @@ from jaxtyping import Array, Bool, Float
 
 from circuitax.circuits.attention.score_terms import score_sources, score_terms
 from circuitax.kernel.attention import attention_pattern, causal_mask
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import Interventions
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.run import Run
 
 SELECTIONS = ("all", "without Q", "without K", "without both")

@@ -9,10 +9,10 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.paths.components import Components, components_of, stacked
 from circuitax.circuits.paths.read_out import logits_along, read_out_of, token_directions
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
+from circuitax.kernel.attention import per_head
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
 from circuitax.kernel.linalg import norm
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.per_head import per_head
 from circuitax.kernel.run import Run, one_text
 
 

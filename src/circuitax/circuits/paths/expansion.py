@@ -30,8 +30,8 @@ from circuitax.display.tables import NumberTable, sum_table
 from circuitax.documented import documented
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
+from circuitax.kernel.checks import check_index, whole
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index, whole
 from circuitax.kernel.kron import Kron
 from circuitax.kernel.run import Run
 from circuitax.kernel.shown import known, largest, shapes

@@ -28,11 +28,11 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.paths.frozen_norms import FrozenNorms, frozen_norms, through_norm
 from circuitax.circuits.paths.read_out import ReadOut, read_out_of
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.attention import per_head
+from circuitax.kernel.checks import check_index
 from circuitax.kernel.interventions import check_gates
 from circuitax.kernel.mlp import Gates
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.per_head import per_head
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.weights import MLPWeights
 

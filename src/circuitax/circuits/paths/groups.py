@@ -19,8 +19,8 @@ from circuitax.circuits.paths.frozen import (
     head_constants,
     head_writes,
 )
+from circuitax.kernel.checks import check_index
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index
 from circuitax.kernel.run import Run
 from circuitax.kernel.shown import shapes
 

@@ -17,8 +17,8 @@ from circuitax.circuits.paths.frozen_norms import FrozenNorms
 from circuitax.circuits.paths.groups import carried_back
 from circuitax.circuits.paths.read_out import ReadOut
 from circuitax.circuits.weights.folding import fold_read
+from circuitax.kernel.checks import check_index
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import Run
 

@@ -37,8 +37,8 @@ from circuitax.circuits.paths.frozen import (
 )
 from circuitax.circuits.paths.groups import carried_back
 from circuitax.circuits.paths.source_rows import SourceRows, of_blocks, source_rows
+from circuitax.kernel.checks import check_index
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index
 from circuitax.kernel.shown import shapes
 
 

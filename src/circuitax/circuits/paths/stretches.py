@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from circuitax.circuits.paths.frozen import FrozenModel, after_layer, mlp_units
 from circuitax.circuits.paths.paths import Path, check_path
 from circuitax.display.tables import NumberTable
-from circuitax.kernel.indices import check_index, counted_index
+from circuitax.kernel.checks import check_index, counted_index
 from circuitax.kernel.shown import known, tabled
 
 

@@ -10,11 +10,11 @@ from jaxtyping import Array, Float
 from circuitax.circuits.paths.frozen import FrozenModel, head_writes
 from circuitax.circuits.paths.read_out import logits_of
 from circuitax.circuits.weights.folding import check_pre_ln
+from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import Chain, chain_of
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.checks import check_index
 from circuitax.kernel.linalg import norm
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.per_head import per_head
 
 
 def virtual_patterns(

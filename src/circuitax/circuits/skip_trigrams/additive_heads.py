@@ -14,12 +14,11 @@ import jax.numpy as jnp
 from jax.nn import softmax
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.attention import attention_scores, causal_mask, project
+from circuitax.kernel.attention import attention_scores, causal_mask, per_head, project
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.per_head import per_head
 from circuitax.kernel.positions import Positions
 
 

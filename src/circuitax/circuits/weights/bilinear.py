@@ -18,9 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.weights.folding import fold_read
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.chain import Chain, chain_of
-from circuitax.kernel.decompositions import symmetric_eigen
+from circuitax.kernel.linalg import symmetric_eigen
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.shown import shapes
 from circuitax.kernel.weights import MLPWeights

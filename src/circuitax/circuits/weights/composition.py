@@ -24,13 +24,12 @@ from circuitax.circuits.weights.folding import check_pre_ln
 from circuitax.circuits.weights.heads import rotation
 from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
+from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import Chain, chain_of
-from circuitax.kernel.checks import check_range
+from circuitax.kernel.checks import check_index, check_range, whole
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index, whole
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.per_head import per_head
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.shown import known, largest, tabled
 from circuitax.kernel.spectrum import gram_singular_values

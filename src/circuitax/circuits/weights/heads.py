@@ -14,17 +14,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int
 
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
-from circuitax.kernel.bias import with_constant
+from circuitax.kernel.attention import per_head, spread_groups, turn
 from circuitax.kernel.chain import Chain, chain_of
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.gauge import centre_sources, centre_vocabulary, fold_score_scale
-from circuitax.kernel.indices import whole
+from circuitax.kernel.checks import check_range, whole
+from circuitax.kernel.gauge import (
+    centre_sources,
+    centre_vocabulary,
+    fold_score_scale,
+    with_constant,
+)
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm, norm_scale
-from circuitax.kernel.per_head import per_head, spread_groups
 from circuitax.kernel.positions import Positions, sinusoidal
-from circuitax.kernel.rotary import turn
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.spectrum import norm as chain_norm
 from circuitax.kernel.weights import HeadStack

@@ -12,10 +12,9 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.weights.folding import fold_read, over_heads
 from circuitax.circuits.weights.heads import rotation
+from circuitax.kernel.attention import per_head, rotary_frequencies
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.per_head import per_head
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.rotary import rotary_frequencies
 
 
 class OffsetScores(NamedTuple):

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Key
 
 from circuitax.circuits.weights.folding import check_pre_ln
+from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import Chain, chain_of
+from circuitax.kernel.checks import check_index
 from circuitax.kernel.gauge import centre_sources
-from circuitax.kernel.indices import check_index
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.per_head import per_head
 from circuitax.kernel.spectrum import Cycle, cyclic, eigenvalues, unit_factors
 
 

@@ -14,8 +14,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from circuitax.kernel.decompositions import orthonormal, singular, symmetric_eigenvalues
-from circuitax.kernel.linalg import participation_ratio, safe_divide
+from circuitax.kernel.linalg import (
+    orthonormal,
+    participation_ratio,
+    safe_divide,
+    singular,
+    symmetric_eigenvalues,
+)
 
 
 class Overlap(NamedTuple):

@@ -18,9 +18,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from circuitax.documented import documented
-from circuitax.kernel.checks import check_range, choice
+from circuitax.kernel.checks import check_range, choice, whole
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import whole
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.loss.characteristic import Count
 from circuitax.superposition.loss.convention import Convention

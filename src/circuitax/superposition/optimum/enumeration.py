@@ -18,8 +18,8 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.checks import check_range
+from circuitax.kernel.mlp import Activation
 
 MAX_FEATURES = 9
 

@@ -16,8 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.indices import whole
+from circuitax.kernel.checks import check_range, whole
 from circuitax.kernel.keys import check_key, derive
 from circuitax.kernel.shown import known, tabled
 from circuitax.kernel.weights import TiedWeights
