@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import circuitax as cx
-from circuitax.circuits.known.ground_truth import induction_model
+from circuitax.circuits.known import induction_model
 from circuitax.lab.language_model import open_language_model
 from circuitax.lab.runs import accepted_run
 

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import circuitax as cx
-from circuitax.circuits.weights.head_tables import head_tables
 from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.data.tokenizer import token_names
 from circuitax.figures.style import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, new_figure
 from circuitax.kernel import attention

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import circuitax as cx
-from circuitax.circuits.known.ground_truth import induction_model, skip_trigram_model
+from circuitax.circuits.known import induction_model, skip_trigram_model
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.figures.style import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, new_figure
 from circuitax.kernel.chain import materialise

@@ -19,10 +19,9 @@ import numpy as np
 
 from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.ledger import Ledger, position_ledger
-from circuitax.circuits.paths.chosen_nodes import Node
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import neuron_flows, path_groups
-from circuitax.circuits.paths.path_graph import path_graph
+from circuitax.circuits.paths.path_graph import Node, path_graph
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run

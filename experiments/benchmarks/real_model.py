@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.interventions.patching import ablate, each_head
+from circuitax.circuits.patching import ablate, each_head
 from circuitax.circuits.paths.components import components_of
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model

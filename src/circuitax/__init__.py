@@ -155,15 +155,15 @@ if TYPE_CHECKING:
     from circuitax import records as records
     from circuitax import superposition as superposition
     from circuitax import training as training
-    from circuitax.circuits.attention.induction_scores import induction_scores as induction_scores
+    from circuitax.circuits.detectors import induction_scores as induction_scores
     from circuitax.circuits.explain.explanation import explain as explain
-    from circuitax.circuits.interventions.patching import ablate_each as ablate_each
-    from circuitax.circuits.interventions.patching import patch as patch
-    from circuitax.circuits.interventions.path_patching import patch_path as patch_path
     from circuitax.circuits.ledger.ledger import ledger as ledger
-    from circuitax.circuits.losses.term_losses import term_losses as term_losses
+    from circuitax.circuits.patching import ablate_each as ablate_each
+    from circuitax.circuits.patching import patch as patch
+    from circuitax.circuits.path_patching import patch_path as patch_path
     from circuitax.circuits.paths.components import component_logits as component_logits
     from circuitax.circuits.paths.expansion import expand as expand
+    from circuitax.circuits.term_losses import term_losses as term_losses
     from circuitax.circuits.weights.composition import composition as composition
     from circuitax.circuits.weights.composition import composition_scores as composition_scores
     from circuitax.circuits.weights.folding import fold_norms as fold_norms
@@ -218,7 +218,7 @@ _PLACES = {
     "Run": "circuitax.kernel.run",
     "TiedWeights": "circuitax.kernel.weights",
     "TransformerSpec": "circuitax.kernel.spec",
-    "ablate_each": "circuitax.circuits.interventions.patching",
+    "ablate_each": "circuitax.circuits.patching",
     "ablate_head": "circuitax.kernel.edits",
     "circuits": "circuitax.circuits.*",
     "component_logits": "circuitax.circuits.paths.components",
@@ -237,7 +237,7 @@ _PLACES = {
     "forward": "circuitax.kernel.forward",
     "freeze": "circuitax.kernel.interventions",
     "generate": "circuitax.kernel.generate",
-    "induction_scores": "circuitax.circuits.attention.induction_scores",
+    "induction_scores": "circuitax.circuits.detectors",
     "init": "circuitax.models.transformer:init_model",
     "jl_dimension": "circuitax.projection.tails",
     "kernel": "circuitax.kernel.*",
@@ -245,9 +245,9 @@ _PLACES = {
     "load_pretrained": "circuitax.models.pretrained",
     "load_tokenizer": "circuitax.models.text_tokenizer",
     "models": "circuitax.models.*",
-    "patch": "circuitax.circuits.interventions.patching",
+    "patch": "circuitax.circuits.patching",
     "patch_head": "circuitax.kernel.edits",
-    "patch_path": "circuitax.circuits.interventions.path_patching",
+    "patch_path": "circuitax.circuits.path_patching",
     "patch_pattern": "circuitax.kernel.edits",
     "patch_stream": "circuitax.kernel.edits",
     "project": "circuitax.projection.maps",
@@ -258,7 +258,7 @@ _PLACES = {
     "save_pretrained": "circuitax.models.pretrained",
     "stack": "circuitax.kernel.model",
     "superposition": "circuitax.superposition.*",
-    "term_losses": "circuitax.circuits.losses.term_losses",
+    "term_losses": "circuitax.circuits.term_losses",
     "token_losses": "circuitax.kernel.run",
     "token_ov": "circuitax.circuits.weights.heads",
     "token_qk": "circuitax.circuits.weights.heads",

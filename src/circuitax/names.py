@@ -33,7 +33,7 @@ ELSEWHERE = {
     "b_in": "model.blocks.mlp.b_in",
     "b_out": "model.blocks.mlp.b_out",
     "cache": "run.trace",
-    "attn_scores": "circuitax.circuits.attention.score_terms.head_scores(run, layer, head)",
+    "attn_scores": "circuitax.circuits.score_terms.head_scores(run, layer, head)",
     "cfg": "model.spec",
     "config": "model.spec",
     "direct_logit_attribution": "cx.component_logits",
@@ -62,7 +62,7 @@ ELSEWHERE = {
     "top_paths": "cx.ledger",
     "toy_model": "cx.TiedWeights",
     "zero_ablation": "cx.ablate_head",
-    "scores": "circuitax.circuits.attention.score_terms.head_scores(run, layer, head)",
+    "scores": "circuitax.circuits.score_terms.head_scores(run, layer, head)",
 }
 
 

@@ -19,18 +19,20 @@ from jax.typing import ArrayLike
 from scipy import integrate, special
 
 import circuitax as cx
-from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
-from circuitax.circuits.attention.score_terms import dressed_score_terms
+from circuitax.circuits.detectors import detect, prefix_mask, previous_mask
 from circuitax.circuits.ledger.host_model import host_model
-from circuitax.circuits.ledger.path_bounds import head_path_bounds
+from circuitax.circuits.ledger.path_bounds import head_path_bounds, position_path_moments
 from circuitax.circuits.ledger.path_mass import path_mass
-from circuitax.circuits.ledger.second_moments import position_path_moments
 from circuitax.circuits.paths.components import components_of
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.weights.bilinear import interaction_eigenvectors, interaction_matrices
+from circuitax.circuits.paths.orders import order_streams
+from circuitax.circuits.score_terms import dressed_score_terms
 from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.circuits.weights.mlp_composition import mlp_composition
+from circuitax.circuits.weights.mlps import (
+    interaction_eigenvectors,
+    interaction_matrices,
+    mlp_composition,
+)
 from circuitax.kernel import attention, kron, mlp, toy
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads

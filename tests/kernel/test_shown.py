@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.circuits.attention.induction_scores import InductionScores
-from circuitax.circuits.interventions.patching import Effects
+from circuitax.circuits.detectors import InductionScores
+from circuitax.circuits.patching import Effects
 from circuitax.circuits.paths.components import Components
 from circuitax.circuits.paths.expansion import Expansion
 from circuitax.circuits.weights.composition import Composition

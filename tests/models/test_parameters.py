@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from circuitax.circuits.paths.paths import n_paths
+from circuitax.circuits.paths.expansion import n_paths
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec

@@ -4,14 +4,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.circuits.attention.detectors import detect, previous_mask
-from circuitax.circuits.interventions.norm_price import norm_price
-from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.paths.attribution import attribute, over_mean_token
-from circuitax.circuits.paths.components import Components, components_of, stacked
+from circuitax.circuits.detectors import detect, previous_mask
+from circuitax.circuits.patching import ablate, each_component
+from circuitax.circuits.paths.components import (
+    Components,
+    attribute,
+    components_of,
+    over_mean_token,
+    stacked,
+)
+from circuitax.circuits.weights.folding import norm_price
 from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.roles import memory_management
-from circuitax.circuits.weights.subspaces import bandwidth
+from circuitax.circuits.weights.spectra import bandwidth, memory_management
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.linalg import cosine

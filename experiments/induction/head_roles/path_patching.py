@@ -6,15 +6,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.interventions.patching import ablate, each_component, patch_each
-from circuitax.circuits.interventions.path_patching import Edges, patch_paths
-from circuitax.circuits.paths.attribution import attribute, attribute_sources
-from circuitax.circuits.paths.components import components_of, stacked
+from circuitax.circuits.patching import ablate, each_component, patch_each
+from circuitax.circuits.path_patching import Edges, patch_paths
+from circuitax.circuits.paths.components import (
+    attribute,
+    attribute_sources,
+    components_of,
+    logits_of,
+    stacked,
+    token_directions,
+)
 from circuitax.circuits.paths.frozen import frozen_model, head_writes
-from circuitax.circuits.paths.read_out import logits_of, token_directions
-from circuitax.circuits.paths.virtual_heads import virtual_sizes
+from circuitax.circuits.paths.orders import virtual_sizes
 from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.roles import name_moving
+from circuitax.circuits.weights.spectra import name_moving
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import norm, safe_divide
 from circuitax.kernel.model import Model

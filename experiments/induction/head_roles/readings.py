@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from circuitax.circuits.attention.detectors import (
+from circuitax.circuits.detectors import (
     detect,
     duplicate_mask,
     prefix_mask,
@@ -14,8 +14,7 @@ from circuitax.circuits.attention.detectors import (
 from circuitax.circuits.paths.expansion import path_term, split_own_position
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.roles import copying, memory_management
-from circuitax.circuits.weights.subspaces import overlap
+from circuitax.circuits.weights.spectra import copying, memory_management, overlap
 from circuitax.kernel import kron
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.linalg import safe_divide

@@ -17,10 +17,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.copying import head_copying
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.phase_change import steepest_stretch
+from circuitax.circuits.detectors import head_copying, induction_scores
+from circuitax.circuits.losses import steepest_stretch
+from circuitax.circuits.patching import ablate, each_component
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.data.repeated import RepeatedSource

@@ -11,11 +11,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.detectors import duplicate_mask
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.interventions.patching import Ablation, ablate, each_component
-from circuitax.circuits.losses.loss_slope import loss_slope
-from circuitax.circuits.losses.phase_change import change_window, speed_up, steepest_stretch
+from circuitax.circuits.detectors import duplicate_mask, induction_scores
+from circuitax.circuits.losses import change_window, loss_slope, speed_up, steepest_stretch
+from circuitax.circuits.patching import Ablation, ablate, each_component
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.data.repeated import RepeatedSource

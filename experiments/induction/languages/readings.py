@@ -10,11 +10,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.weights.head_tables import head_tables, rejoining, row_percentile
+from circuitax.circuits.detectors import induction_scores
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import copying_score
-from circuitax.circuits.weights.token_tables import copying_accuracy
+from circuitax.circuits.weights.token_tables import (
+    copying_accuracy,
+    head_tables,
+    rejoining,
+    row_percentile,
+)
 from circuitax.data.table_losses import table_losses
 from circuitax.kernel.model import Model
 from circuitax.lab.lab import Lab

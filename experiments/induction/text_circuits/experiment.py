@@ -6,7 +6,7 @@ from functools import partial
 import jax
 import numpy as np
 
-from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.detectors import induction_scores
 from circuitax.data.text import TextSpec
 from circuitax.kernel.keys import derive
 from circuitax.kit.checks import require_at_least

@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.in_context import repeated_pairs
+from circuitax.circuits.detectors import induction_scores
+from circuitax.circuits.losses import repeated_pairs
+from circuitax.circuits.patching import ablate, each_component
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.repeated_windows import RepeatedWindowSource
 from circuitax.data.text import TextSpec, open_text

@@ -4,11 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.attention.repeats import shares_at_repeats, sums_at_repeats
-from circuitax.circuits.interventions.identities import ablation_error
-from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.term_losses import score_losses, term_losses
+from circuitax.circuits.detectors import induction_scores, shares_at_repeats, sums_at_repeats
+from circuitax.circuits.patching import ablate, ablation_error, each_component
+from circuitax.circuits.term_losses import score_losses, term_losses
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run

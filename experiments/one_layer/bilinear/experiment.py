@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.ledger.one_thread import one_thread
+from circuitax.circuits.ledger.host_model import one_thread
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.tokenizer import token_names
 from circuitax.data.windows import device_tokens, draw_windows

@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Integer
 
-from circuitax.circuits.losses.neurons import mlp_streams
-from circuitax.circuits.weights.bilinear import (
+from circuitax.circuits.neurons import mlp_streams
+from circuitax.circuits.weights.heads import token_qk, unembedding
+from circuitax.circuits.weights.mlps import (
     bilinear_mlps,
     interaction_eigenvectors,
     interaction_matrices,
     pair_terms,
     token_interactions,
 )
-from circuitax.circuits.weights.heads import token_qk, unembedding
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.mlp import apply_mlp

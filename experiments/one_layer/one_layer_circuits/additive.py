@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.circuits.skip_trigrams.additive_heads import (
+from circuitax.circuits.skip_trigrams import (
     AdditiveHeads,
     additive_heads_logits,
     counted,

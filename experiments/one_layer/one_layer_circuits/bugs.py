@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from circuitax.circuits.skip_trigrams.trigram_bugs import find_bugs
+from circuitax.circuits.skip_trigrams import find_bugs
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.data.bigrams import bigram_counts
 from circuitax.data.windows import spaced_windows

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from circuitax.circuits.weights.head_tables import head_tables
+from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.data.corpus import TextError
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.windows import spaced_windows

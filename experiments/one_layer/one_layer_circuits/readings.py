@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from circuitax.circuits.skip_trigrams.trigram_bugs import price_bugs
+from circuitax.circuits.skip_trigrams import price_bugs
 from circuitax.circuits.weights.heads import position_blocks, positional_share, token_ov
 from circuitax.circuits.weights.spectra import eigenvalue_score
 from circuitax.circuits.weights.token_tables import copying_accuracy

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from circuitax.circuits.skip_trigrams.additivity import additive_logits, fit, init_full
+from circuitax.circuits.skip_trigrams import additive_logits, fit, init_full
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.positions import Positions

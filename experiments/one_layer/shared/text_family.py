@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.detectors import induction_scores
 from circuitax.data.bigrams import bigram_counts
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.text import Text, open_text

@@ -6,12 +6,12 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import linear_sum_assignment
 
-from circuitax.circuits.attention.score_terms import score_terms
-from circuitax.circuits.interventions.identities import ablation_error
+from circuitax.circuits.patching import ablation_error
+from circuitax.circuits.paths.components import logits_of
 from circuitax.circuits.paths.expansion import expand, head_term
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model, head_writes
-from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.paths.read_out import logits_of
+from circuitax.circuits.paths.orders import order_streams
+from circuitax.circuits.score_terms import score_terms
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.kernel import kron
 from circuitax.kernel.attention import attention_pattern, causal_mask

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.known.unequal_heads import frozen_unequal
+from circuitax.circuits.known import frozen_unequal
 from circuitax.circuits.ledger.ledger import head_ledger
-from circuitax.circuits.paths.paths import n_paths
+from circuitax.circuits.paths.expansion import n_paths
 from circuitax.circuits.weights.composition import composition_scores
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.keys import derive

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.score_terms import head_scores
+from circuitax.circuits.score_terms import head_scores
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.attention import causal_mask
 from circuitax.kernel.keys import derive

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from circuitax.circuits.interventions.patching import Ablation, ablate
+from circuitax.circuits.patching import Ablation, ablate
 from circuitax.circuits.paths.components import Components
 from circuitax.circuits.weights.folding import fold_read, over_heads
 from circuitax.kernel.forward import forward

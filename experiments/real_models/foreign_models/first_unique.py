@@ -7,11 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from circuitax.circuits.paths.attribution import over_mean_token
-from circuitax.circuits.paths.expansion import expand, path_streams
+from circuitax.circuits.paths.components import logits_of, over_mean_token
+from circuitax.circuits.paths.expansion import all_paths, expand, path_streams
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.paths import all_paths
-from circuitax.circuits.paths.read_out import logits_of
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.kernel.forward import forward
 from circuitax.kernel.gauge import centre_vocabulary

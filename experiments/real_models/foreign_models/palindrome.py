@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from circuitax.circuits.ledger.path_values import head_path_values
+from circuitax.circuits.ledger.path_mass import head_path_values
+from circuitax.circuits.paths.expansion import all_paths, path_name
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.paths import all_paths, path_name
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions, NormScales

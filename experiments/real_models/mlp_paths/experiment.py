@@ -19,8 +19,8 @@ from jaxtyping import Array
 from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.ledger import Ledger, head_ledger, position_ledger
 from circuitax.circuits.ledger.path_mass import path_mass
+from circuitax.circuits.paths.expansion import Path
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.paths import Path
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.keys import derive, host_generator

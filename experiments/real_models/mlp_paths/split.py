@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import path_groups
-from circuitax.circuits.paths.order_terms import order_streams
+from circuitax.circuits.paths.orders import order_streams
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run

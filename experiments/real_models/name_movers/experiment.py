@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.paths.attribution import attribute, over_mean_token
+from circuitax.circuits.paths.components import attribute, over_mean_token
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.circuits.attention.detectors import detect, prefix_mask
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.losses.term_losses import term_losses
+from circuitax.circuits.detectors import detect, induction_scores, prefix_mask
+from circuitax.circuits.term_losses import term_losses
 from circuitax.circuits.weights.composition import composition
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching

@@ -16,8 +16,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.circuits.attention.detectors import detect
-from circuitax.circuits.paths.attribution import attribute, over_mean_token
+from circuitax.circuits.detectors import detect
+from circuitax.circuits.paths.components import attribute, over_mean_token
 from circuitax.circuits.weights.composition import composition
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.kernel.checks import check_range

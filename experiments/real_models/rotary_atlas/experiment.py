@@ -16,8 +16,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.attention.offset_kernels import measured_kernel, score_kernel
-from circuitax.circuits.weights.rotary import best_offset, offset_scores
+from circuitax.circuits.detectors import measured_kernel, score_kernel
+from circuitax.circuits.weights.heads import best_offset, offset_scores
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Trace, ablate_heads
 from circuitax.kernel.keys import derive, host_generator

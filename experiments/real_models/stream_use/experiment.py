@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.attention.detectors import detect, previous_mask
+from circuitax.circuits.detectors import detect, previous_mask
 from circuitax.circuits.weights.folding import fold_read, over_heads
 from circuitax.circuits.weights.spectra import copying_score
 from circuitax.kernel.attention import per_head

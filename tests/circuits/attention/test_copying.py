@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention.copying import head_copying
-from circuitax.circuits.known.ground_truth import copying_model
+from circuitax.circuits.detectors import head_copying
+from circuitax.circuits.known import copying_model
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from circuitax.kernel.weights import HeadStack

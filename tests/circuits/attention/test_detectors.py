@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention import detectors
+from circuitax.circuits import detectors
 
 TOKENS = np.array([3, 1, 4, 1, 5, 3, 1, 4, 4])
 

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention.offset_kernels import measured_kernel, score_kernel
-from circuitax.circuits.weights.rotary import offset_scores
+from circuitax.circuits.detectors import measured_kernel, score_kernel
+from circuitax.circuits.weights.heads import offset_scores
 from circuitax.models.pretrained import load_pretrained
 
 LLAMA = Path(__file__).parents[2] / "fixtures" / "families" / "llama"

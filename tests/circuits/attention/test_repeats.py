@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.attention.repeats import shares_at_repeats, sums_at_repeats
-from circuitax.circuits.losses.in_context import repeated_pairs
+from circuitax.circuits.detectors import shares_at_repeats, sums_at_repeats
+from circuitax.circuits.losses import repeated_pairs
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention import score_terms
+from circuitax.circuits import score_terms
 from circuitax.kernel.attention import causal_mask, masked_softmax
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm

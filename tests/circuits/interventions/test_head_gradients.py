@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.interventions.head_gradients import head_gradients
-from circuitax.circuits.paths import expansion, paths
+from circuitax.circuits.patching import head_gradients
+from circuitax.circuits.paths import expansion
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
@@ -37,7 +37,7 @@ def test_frozen_it_is_the_sum_of_all_paths_through_a_head(make_run, x64) -> None
     each = jax.jit(head_gradients, static_argnames=("frozen", "position"))
     found = each(run, 2, 5, frozen=True)
     expected = np.zeros((3, 2))
-    for path, value in zip(paths.all_paths(3, 2), values, strict=True):
+    for path, value in zip(expansion.all_paths(3, 2), values, strict=True):
         for head in path:
             expected[head] += value
     np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.interventions.norm_price import norm_price
+from circuitax.circuits.weights.folding import norm_price
 from circuitax.kernel.norm import Norm
 
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.interventions import patching, path_patching
-from circuitax.circuits.paths import components, expansion, frozen, paths
+from circuitax.circuits import patching, path_patching
+from circuitax.circuits.paths import components, expansion, frozen
 from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.norm import Norm
@@ -40,7 +40,7 @@ def test_pattern_preserving_ablation_of_all_heads_at_once(make_run, x64):
     model = frozen.frozen_model(run)
     terms = expansion.expand(run).terms
     for cell, head in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
-        without = np.array([head not in path for path in paths.all_paths(2, 2)])
+        without = np.array([head not in path for path in expansion.all_paths(2, 2)])
         expected = np.asarray(terms)[without].sum(0) + np.asarray(model.read_out.b_U)
         np.testing.assert_allclose(step()[cell], expected, atol=1e-12)
 

@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention import detectors
-from circuitax.circuits.known import ground_truth
+from circuitax.circuits import detectors, known
 from circuitax.circuits.ledger import ledger
-from circuitax.circuits.weights import composition, heads, roles, spectra, token_tables
+from circuitax.circuits.weights import composition, heads, spectra, token_tables
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import HeadStack
@@ -19,7 +18,7 @@ RUN = jax.jit(run_model)
 
 @pytest.fixture(scope="module")
 def induction():
-    model = ground_truth.induction_model(jax.random.key(0), V, N)
+    model = known.induction_model(jax.random.key(0), V, N)
     texts = []
     for period in (4, 5, 7):  # never one period: positions alone must not be enough
         once = jax.random.permutation(jax.random.key(period), V - 1)[:period]
@@ -45,14 +44,14 @@ def test_detectors_find_the_two_heads_and_no_other(induction):
             axis=0,
         )
         found = np.flatnonzero(scores.ravel() > 0.6)
-        assert ground_truth.precision_recall(found, true) == (1, 1)
+        assert known.precision_recall(found, true) == (1, 1)
 
 
 def test_precision_and_recall_by_hand():
-    assert ground_truth.precision_recall([0, 1, 1, 2], [1, 3]) == (1 / 3, 1 / 2)
+    assert known.precision_recall([0, 1, 1, 2], [1, 3]) == (1 / 3, 1 / 2)
     pairs = [(0, "K"), (1, "V")]  # any names
-    np.testing.assert_array_equal(ground_truth.precision_recall([], pairs), [np.nan, 0])
-    np.testing.assert_array_equal(ground_truth.precision_recall(pairs, []), [0, np.nan])
+    np.testing.assert_array_equal(known.precision_recall([], pairs), [np.nan, 0])
+    np.testing.assert_array_equal(known.precision_recall(pairs, []), [0, np.nan])
 
 
 def test_composition_ranks_the_true_pair_first(induction):
@@ -88,7 +87,7 @@ def test_half_of_a_read_is_enough_to_find_a_composing_pair():
         for kind, (writer, reader) in enumerate(of_key)
     }
     found = map(tuple, np.argwhere(np.asarray(z) > 5))
-    assert ground_truth.precision_recall(found, true) == (1, 1)
+    assert known.precision_recall(found, true) == (1, 1)
 
 
 def test_the_ledger_names_the_induction_head(induction):
@@ -107,7 +106,7 @@ def test_the_induction_head_copies_and_matches(induction):
     copying = spectra.copying_score(ov)
     assert copying[1, 0] > 0.99
     assert token_tables.copying_accuracy(ov)[1, 0] == 1
-    np.testing.assert_allclose(roles.copying(ov, jnp.arange(6)).score[1, 0], 1, atol=1e-3)
+    np.testing.assert_allclose(spectra.copying(ov, jnp.arange(6)).score[1, 0], 1, atol=1e-3)
     queries, keys = spectra.composed_keys(model, (0, 0), 1)
     _, matching = spectra.same_matching(queries, keys)
     assert matching[0] > 0.99 and np.abs(matching[1:]).max() < 0.9
@@ -120,7 +119,7 @@ def test_skip_trigram_tables_are_read_back(rng):
     for source, destination, out in planted:
         scores[destination, source], raises[source, out] = 9.0, 4.0
     bigram = rng.normal(size=(V, V))
-    model = ground_truth.skip_trigram_model(
+    model = known.skip_trigram_model(
         *(jnp.asarray(x, jnp.float32) for x in (scores, raises, bigram))
     )
     qk, ov = heads.token_qk(model), heads.token_ov(model)
@@ -135,7 +134,7 @@ def test_skip_trigram_tables_are_read_back(rng):
 
 
 def test_copying_model_raises_what_it_sees():
-    model = ground_truth.copying_model(V, 5.0)
+    model = known.copying_model(V, 5.0)
     text = jnp.array([3, 3, 7])
     logits = run_model(model, text).logits
     np.testing.assert_allclose(logits[-1, jnp.array([3, 7, 0])], [10 / 3, 5 / 3, 0], atol=1e-5)
@@ -143,7 +142,7 @@ def test_copying_model_raises_what_it_sees():
 
 def test_E11_one_head_computes_a_unless_b():
     """½, high, ½, ½: exact for the head, impossible for a sum over sources."""
-    model = ground_truth.unless_model(10, 0, 1, 2, 3, 4, 0.9)
+    model = known.unless_model(10, 0, 1, 2, 3, 4, 0.9)
     cells = [[6, 7, 2], [0, 7, 2], [6, 1, 2], [0, 1, 2]]
     logits = run_model(model, cells).logits[:, -1]
     p_out = [float(jax.nn.softmax(z)[3]) for z in logits]

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention import detectors, score_terms
-from circuitax.circuits.known import ground_truth
+from circuitax.circuits import detectors, score_terms
+from circuitax.circuits import known as ground_truth
 from circuitax.circuits.ledger import ledger
 from circuitax.circuits.paths import frozen
-from circuitax.circuits.weights import composition, heads, roles
+from circuitax.circuits.weights import composition, heads, spectra
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import Blocks, HeadStack
@@ -122,7 +122,7 @@ def _found_roles(zoo):
         return jax.vmap(jax.vmap(one))(zoo.runs.tokens, zoo.runs.trace.patterns).mean(axis=1)
 
     def copied(model):
-        return roles.copying(heads.token_ov(model), jnp.arange(V)).score
+        return spectra.copying(heads.token_ov(model), jnp.arange(V)).score
 
     return {
         "previous": _over_keys(attended(detectors.previous_mask), 0.5),

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.known import ground_truth
-from circuitax.circuits.skip_trigrams import additivity
-from circuitax.circuits.weights import heads, roles, spectra, token_tables
+from circuitax.circuits import known as ground_truth
+from circuitax.circuits import skip_trigrams
+from circuitax.circuits.weights import heads, spectra, token_tables
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import Blocks, HeadStack
 
@@ -90,7 +90,7 @@ def test_copying_scores_find_the_copying_head_among_others():
         W_Q, W_K, W_V = (jnp.repeat(W, n_heads, axis=1) for W in (W_Q, W_K, W_V))
         stack = HeadStack(W_Q, W_K, W_V, (tables[order] @ W_O[0, 0])[None])
         ov = heads.token_ov(model.replace(blocks=Blocks(stack)))
-        role = roles.copying(ov, jnp.arange(V)).score
+        role = spectra.copying(ov, jnp.arange(V)).score
         scores = spectra.copying_score(ov), token_tables.copying_accuracy(ov), role
         return [x[0] for x in scores], jnp.argmin(order)
 
@@ -128,7 +128,7 @@ def test_E11_the_additivity_gap_separates_unless_from_a_sum_of_skip_trigrams(x64
     cells = jnp.array([[x, y, QUERY] for x, y in product((FILLER, A), (FILLER, B))])
     n, logits = 20, jax.jit(lambda model, texts: run_model(model, texts).logits[:, -1])
     fit = jax.jit(
-        lambda x: additivity.fit(additivity.init_full(6), x, slice(-1, None), n_steps=30).loss
+        lambda x: skip_trigrams.fit(skip_trigrams.init_full(6), x, slice(-1, None), n_steps=30).loss
     )
     found, true = set(), set()
     for high, (name, make) in product((0.75, 0.85, 0.95), MODELS.items()):

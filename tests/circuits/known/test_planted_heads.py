@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.known.planted_heads import Strengths, offset_model, planted_model
+from circuitax.circuits.detectors import induction_scores
+from circuitax.circuits.known import Strengths, offset_model, planted_model
 from circuitax.circuits.weights.heads import head_qk, position_vectors, token_ov
 from circuitax.circuits.weights.spectra import composed_keys
 from circuitax.kernel.chain import materialise

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.known.unequal_heads import frozen_unequal, unequal_heads
+from circuitax.circuits.known import frozen_unequal, unequal_heads
 from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import circuitax as cx
 from circuitax.circuits.ledger import dressed_moments as moments
-from circuitax.circuits.ledger import ledger, path_values
-from circuitax.circuits.ledger.dressed_model import dressed_model
+from circuitax.circuits.ledger import ledger, path_mass
+from circuitax.circuits.ledger.dressed_moments import dressed_model
+from circuitax.circuits.paths.components import ReadOut
 from circuitax.circuits.paths.frozen import FrozenMLPs, FrozenModel
-from circuitax.circuits.paths.read_out import ReadOut
 
 L, H, N, D, D_VALUE, D_MLP = 2, 2, 3, 4, 2, 3
 POSITION = N - 1
@@ -318,7 +318,7 @@ def test_values_of_found_paths_under_jit_vmap_and_grad(rng, x64):
 
     @jax.jit
     def values(linear, w):
-        return path_values.position_path_values(linear, some, places, POSITION, w)
+        return path_mass.position_path_values(linear, some, places, POSITION, w)
 
     np.testing.assert_allclose(values(linear, w), want, rtol=1e-9)
     both = jax.vmap(values, in_axes=(None, 0))(linear, jnp.stack([w, -2 * w]))
@@ -332,7 +332,7 @@ def test_values_of_found_paths_under_jit_vmap_and_grad(rng, x64):
     slope = (of_gate(step) - of_gate(-step)) / (2 * step)
     np.testing.assert_allclose(jax.grad(of_gate)(0.0), slope, rtol=1e-6)
     with pytest.raises(ValueError, match="must have one a head"):
-        path_values.position_path_values(linear, (((0, 1),),), ((),), POSITION, w)
+        path_mass.position_path_values(linear, (((0, 1),),), ((),), POSITION, w)
 
 
 def test_a_run_is_explained_by_named_steps_that_close_to_its_logit(x64):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.losses.bigrams import bigram_log_probs, direct_path_log_probs
+from circuitax.circuits.losses import bigram_log_probs, direct_path_log_probs
 from circuitax.kernel.forward import forward
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model

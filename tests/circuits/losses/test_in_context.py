@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.losses import in_context
+from circuitax.circuits import losses as in_context
 
 
 def test_in_context_score_is_late_minus_early():

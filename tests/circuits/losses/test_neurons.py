@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.losses import neurons
+from circuitax.circuits import neurons
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec

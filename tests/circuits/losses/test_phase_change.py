@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.losses.phase_change import (
+from circuitax.circuits.losses import (
     change_window,
     progress,
     reached,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.losses import score_importance
+from circuitax.circuits import score_terms
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -14,12 +14,12 @@ SOURCES = ("tokens", "head 0.0", "head 0.1")
 
 
 def _losses(run, layer, selections):
-    step = jax.jit(score_importance.score_selection_losses, static_argnums=1)
+    step = jax.jit(score_terms.score_selection_losses, static_argnums=1)
     return step(run, layer, selections)
 
 
 def test_which_terms_compose():
-    table = np.asarray(score_importance.composition_selections(SOURCES)).astype(int)
+    table = np.asarray(score_terms.composition_selections(SOURCES)).astype(int)
     assert table[0].all()
     np.testing.assert_array_equal(table[1], [[1, 1, 1], [0, 0, 0], [0, 0, 0]])
     np.testing.assert_array_equal(table[2], [[1, 0, 0], [1, 0, 0], [1, 0, 0]])
@@ -43,7 +43,7 @@ def test_all_terms_give_back_the_model(options, n_sources, make_run, x64):
 
 def test_losses_without_composition_by_hand(make_run, x64):
     run = make_run(2)
-    losses = _losses(run, 1, score_importance.composition_selections(SOURCES))
+    losses = _losses(run, 1, score_terms.composition_selections(SOURCES))
     W = jax.tree.map(np.asarray, run.model)
     heads = W.blocks.attention
     x0, x1 = (np.asarray(s) for s in run.trace.streams[:2])
@@ -66,7 +66,7 @@ def test_losses_without_composition_by_hand(make_run, x64):
 
 def test_no_terms_are_uniform_attention(rng):
     terms = jnp.asarray(rng.normal(size=(2, 3, 3, 4, 4)), jnp.float32)
-    found = score_importance.rebuilt_patterns(terms, jnp.zeros((3, 3)), True)
+    found = score_terms.rebuilt_patterns(terms, jnp.zeros((3, 3)), True)
     want = np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]
     np.testing.assert_allclose(found, np.broadcast_to(want, (2, 4, 4)), rtol=1e-6)
 
@@ -76,7 +76,7 @@ def test_a_selection_has_a_gradient(make_run):
 
     def loss(weight):
         selection = jnp.ones((1, 3, 3)).at[0, :, 1:].set(weight)
-        return score_importance.score_selection_losses(run, 1, selection).mean()
+        return score_terms.score_selection_losses(run, 1, selection).mean()
 
     slope = jax.grad(loss)(1.0)
     numeric = (loss(1.01) - loss(0.99)) / 0.02

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.losses import score_importance, term_losses
-from circuitax.circuits.paths import expansion, paths
+from circuitax.circuits import score_terms, term_losses
+from circuitax.circuits.paths import expansion
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -24,7 +24,7 @@ def test_rows_are_losses_of_the_paths_they_keep(n_layers, make_run, x64):
     run = make_run(n_layers, biases=True, norm=Norm.layernorm, positions=Positions.learned)
     found = jax.jit(term_losses.term_losses)(run)
     terms, bias = (np.asarray(x) for x in expansion.expand(run)[:2])
-    layers = [{layer for layer, _ in path} for path in paths.all_paths(n_layers, 2)]
+    layers = [{layer for layer, _ in path} for path in expansion.all_paths(n_layers, 2)]
 
     def kept(keep):
         # output biases belong to the direct path, so that sums of terms are the whole of it
@@ -48,7 +48,7 @@ def test_what_mlps_wrote_counts_to_order_0(make_run, x64):
     np.testing.assert_allclose(found.order[-1], whole, atol=1e-10)
     np.testing.assert_allclose(found.first_order[-1], whole, atol=1e-10)
     terms, bias = (np.asarray(x) for x in expansion.expand(run)[:2])
-    lengths = np.array([len(path) for path in paths.all_paths(2, run.model.spec.n_heads)])
+    lengths = np.array([len(path) for path in expansion.all_paths(2, run.model.spec.n_heads)])
     direct = _loss(terms[lengths == 0].sum(0) + bias[None], run.tokens)
     np.testing.assert_allclose(found.order[0], direct, atol=1e-10)
 
@@ -64,7 +64,7 @@ def test_score_losses_without_composition(make_run, x64):
     """All terms give the model's loss; layer 0 has nothing that composes."""
     run = make_run(2, positions=Positions.shortformer)
     found = jax.jit(term_losses.score_losses)(run)
-    assert len(found) == len(score_importance.SELECTIONS)
+    assert len(found) == len(score_terms.SELECTIONS)
     whole = next_token_losses(run.logits, run.tokens)
     np.testing.assert_allclose(found[0], whole, atol=1e-12)
     assert np.abs(found[1:] - whole[None]).max(axis=1).min() > 1e-4

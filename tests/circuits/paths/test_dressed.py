@@ -9,17 +9,10 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.circuits.ledger import ledger, path_values
-from circuitax.circuits.paths import (
-    expansion,
-    frozen,
-    groups,
-    openings,
-    order_terms,
-    paths,
-    stretches,
-)
-from circuitax.circuits.paths.read_out import logits_of
+from circuitax.circuits.ledger import ledger, path_mass
+from circuitax.circuits.paths import expansion, frozen, groups, path_segments
+from circuitax.circuits.paths import orders as order_terms
+from circuitax.circuits.paths.components import logits_of
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, run
@@ -254,7 +247,7 @@ def test_every_path_of_heads_is_the_sum_over_its_mlps(seen: Run, gates: str) -> 
         by_heads[path] = by_heads.get(path, 0) + stream
     linear = frozen.frozen_model(seen, gates=gates)
     streams = jax.jit(expansion.path_streams)(linear)
-    names = list(paths.all_paths(L, H))
+    names = list(expansion.all_paths(L, H))
     assert set(by_heads) == set(names)
     for path, stream in zip(names, streams, strict=True):
         np.testing.assert_allclose(stream, by_heads[path], atol=1e-12 * np.abs(streams).max())
@@ -319,7 +312,7 @@ def test_groups_are_sums_of_single_paths(seen: Run) -> None:
             at = jnp.zeros_like(linear.tokens).at[s].set(linear.embedding[s])
             bare = frozen.with_source(linear, "tokens")._replace(tokens=at)
         streams = expansion.path_streams(bare)
-        for path, stream in zip(paths.all_paths(L, H), streams, strict=True):
+        for path, stream in zip(expansion.all_paths(L, H), streams, strict=True):
             row = 1 + H * path[-1][0] + path[-1][1] if path else 0
             value = float(stream[position] @ w)
             want[row, 1 + s] += value
@@ -343,10 +336,10 @@ def test_the_ledger_is_brute_force_over_dressed_position_paths(seen: Run, gates:
             ledger.position_ledger(linear, position, direction, k=k)
         # The values of chosen paths are there: over all that a head reads they are its head path's.
         places = (None, *range(position + 1))
-        some = path_values.position_path_values(
+        some = path_mass.position_path_values(
             linear, (((1, 1),),) * len(places), tuple((s,) for s in places), position, direction
         )
-        (whole,) = path_values.head_path_values(linear, (((1, 1),),), position, direction)
+        (whole,) = path_mass.head_path_values(linear, (((1, 1),),), position, direction)
         np.testing.assert_allclose(some.sum(), whole, rtol=1e-9)
         return
     scale = linear.read_out.scale
@@ -362,7 +355,7 @@ def test_the_ledger_is_brute_force_over_dressed_position_paths(seen: Run, gates:
     np.testing.assert_allclose(found.found + found.remainder, sum(values.values()), rtol=1e-9)
     few = order[:6] if ((), ()) in order[:6] else [*order[:5], ((), ())]
     some, places = (tuple(part) for part in zip(*few, strict=True))
-    one = path_values.position_path_values(linear, some, places, position, direction)
+    one = path_mass.position_path_values(linear, some, places, position, direction)
     np.testing.assert_allclose(one, [values[key] for key in few], rtol=1e-9)
 
 
@@ -372,7 +365,7 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
     direction = linear.read_out.W_U[:, 7] - linear.read_out.W_U[:, 2]
     if seen.model.spec.post_ln:
         with pytest.raises(ValueError, match="in post-LN a stretch is not opened"):
-            stretches.opened_stretch(linear, ((0, 1),), (s,), 1, t, direction)
+            path_segments.opened_stretch(linear, ((0, 1),), (s,), 1, t, direction)
         return
     scale = linear.read_out.scale
     w = np.asarray(direction if scale is None else direction / scale[t])
@@ -382,7 +375,7 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
     y = written.A[0, 1, t, s] * (written.start[s] @ maps[s]) * np.broadcast_to(after, (5, 8))[t]
     parallel, (M0, M1) = seen.model.spec.parallel, (written.M[0][t], written.M[1][t])
     first = np.zeros_like(M0) if parallel else M0
-    found = stretches.opened_stretch(linear, ((0, 1),), (s,), 1, t, direction)
+    found = path_segments.opened_stretch(linear, ((0, 1),), (s,), 1, t, direction)
     np.testing.assert_allclose(found.whole, every[((0, 1),), (s,)], rtol=1e-10)
     last = [y @ first @ w, y @ (eye + first) @ M1 @ w]
     through = [y @ first @ (eye + M1) @ w, last[1]]
@@ -399,7 +392,7 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
         ((((0, 1),), (s,)), 1, acting, t),
         ((((1, 0),), (2,)), 0, 0, 2),
     ):
-        found = stretches.opened_stretch(linear, path, sources, stretch, t, direction)
+        found = path_segments.opened_stretch(linear, path, sources, stretch, t, direction)
         np.testing.assert_allclose(found.whole, every[path, sources], rtol=1e-10)
         at = linear.maps
         if at.hidden_factors is None:
@@ -407,7 +400,7 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
         else:
             held = at._replace(hidden_factors=at.hidden_factors.at[layer, -1, place, unit].set(0))
         without = linear._replace(maps=held)
-        left = path_values.position_path_values(without, (path,), (sources,), t, direction)[0]
+        left = path_mass.position_path_values(without, (path,), (sources,), t, direction)[0]
         share = found.units[list(found.layers).index(layer), unit]
         np.testing.assert_allclose(found.whole - left, share, atol=1e-12)
     x = written.start[2] + (0 if parallel else written.b_O[0][2])
@@ -416,9 +409,9 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
     end = maps[2] @ (behind * ((eye if parallel else eye + M1) @ w))
     np.testing.assert_allclose(found.last, [x @ written.M[0][2] @ end], rtol=1e-9)
     with pytest.raises(ValueError, match="stretch=0 must be at least 1"):
-        stretches.opened_stretch(linear, ((1, 0),), (None,), 0, t, direction)
+        path_segments.opened_stretch(linear, ((1, 0),), (None,), 0, t, direction)
     with pytest.raises(ValueError, match="must be a position for each head"):
-        stretches.opened_stretch(linear, ((1, 0),), (), 0, t, direction)
+        path_segments.opened_stretch(linear, ((1, 0),), (), 0, t, direction)
 
 
 def test_opened_stretches_under_jit_vmap_and_grad(x64: None) -> None:
@@ -428,7 +421,7 @@ def test_opened_stretches_under_jit_vmap_and_grad(x64: None) -> None:
 
     @jax.jit
     def units(linear, w):
-        return stretches.opened_stretch(linear, path, sources, 1, 3, w).units
+        return path_segments.opened_stretch(linear, path, sources, 1, 3, w).units
 
     both = jax.vmap(units, in_axes=(None, 0))(linear, jnp.stack([w, -2 * w]))
     close(both[1], -2 * both[0])
@@ -485,11 +478,11 @@ def test_a_pre_activation_splits_by_source_and_last_head(seen: Run, layer: int) 
         x = x + (0 if norm.offset is None else np.asarray(norm.offset)[layer])
     W, b = (w.W_in, w.b_in) if w.W_gate is None else (w.W_gate, w.b_gate)
     want = x @ W + (0 if b is None else b)
-    cut = openings.cut_before_gates(seen, linear, layer)
+    cut = groups.cut_before_gates(seen, linear, layer)
     b = 0 if cut.read_out.b_U is None else cut.read_out.b_U[None]
     single = logits_of(expansion.path_streams(cut), cut.read_out)
     close(single.sum(axis=0) + b, want)
-    found = openings.opening(seen, linear, layer, unit, position)
+    found = groups.opening(seen, linear, layer, unit, position)
     np.testing.assert_allclose(found.by_source.sum() + found.bias, want[position, unit], atol=1e-12)
     total = found.by_last.sum() + found.direct + found.bias
     np.testing.assert_allclose(total, want[position, unit], atol=1e-12)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.paths import expansion, frozen, paths
+from circuitax.circuits.paths import expansion, frozen
 from circuitax.kernel import kron
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads, freeze
@@ -68,7 +68,7 @@ def test_terms_are_dense_kronecker_matrices(make_run, x64):
     A = np.asarray(run.trace.patterns)
     OV = np.asarray(heads.W_V) @ np.asarray(heads.W_O)
     one_hot = np.eye(7)[np.asarray(run.tokens)]
-    for path in paths.all_paths(2, 2):
+    for path in expansion.all_paths(2, 2):
         position, feature = np.eye(5), np.asarray(run.model.W_E)
         for layer, head in path:
             position, feature = A[layer, head] @ position, feature @ OV[layer, head]
@@ -76,7 +76,7 @@ def test_terms_are_dense_kronecker_matrices(make_run, x64):
         expected = (dense @ one_hot.ravel()).reshape(5, 7)
         term = expansion.path_term(model, path)
         np.testing.assert_allclose(kron.act(term, model.tokens), expected, atol=1e-12)
-        np.testing.assert_allclose(terms[paths.path_index(path, 2)], expected, atol=1e-12)
+        np.testing.assert_allclose(terms[expansion.path_index(path, 2)], expected, atol=1e-12)
 
 
 def test_path_term_carries_the_norms(make_run, x64):
@@ -85,7 +85,7 @@ def test_path_term_carries_the_norms(make_run, x64):
     terms = _expand(run).terms
     path = ((0, 1), (1, 0))
     found = kron.act(expansion.path_term(model, path), model.embedding)
-    np.testing.assert_allclose(found, terms[paths.path_index(path, 2)], atol=1e-12)
+    np.testing.assert_allclose(found, terms[expansion.path_index(path, 2)], atol=1e-12)
 
 
 def test_S0_prop_22_one_layer_path_expansion(make_run, x64):
@@ -115,7 +115,7 @@ def test_S0_section_6_virtual_heads_chain_skip_trigrams(make_run, x64):
     model = frozen.frozen_model(run)
     first, second = expansion.head_term(model, 0, 1), expansion.head_term(model, 1, 0)
     stream = kron.act(second, kron.act(first, model.tokens))
-    index = paths.path_index(((0, 1), (1, 0)), 2)
+    index = expansion.path_index(((0, 1), (1, 0)), 2)
     np.testing.assert_allclose(expansion.path_streams(model)[index], stream, atol=1e-12)
 
 
@@ -170,7 +170,7 @@ def test_ablating_a_head_under_frozen_patterns_removes_its_paths(make_run, x64):
         off = jnp.zeros((3, 2)).at[layer, head].set(1)
         edit = freeze(run.trace)._replace(head_keep=ablate_heads(off).head_keep)
         logits, _ = step(run.model, run.tokens, edit)
-        containing = jnp.array([(layer, head) in path for path in paths.all_paths(3, 2)])
+        containing = jnp.array([(layer, head) in path for path in expansion.all_paths(3, 2)])
         np.testing.assert_allclose(logits, run.logits - terms[containing].sum(0), atol=1e-12)
 
 

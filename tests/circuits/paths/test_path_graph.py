@@ -7,11 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.paths.chosen_nodes import Node
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.groups import path_groups
-from circuitax.circuits.paths.openings import cut_before_gates
-from circuitax.circuits.paths.path_graph import Questions, path_graph
+from circuitax.circuits.paths.groups import cut_before_gates, path_groups
+from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
 from circuitax.kernel.run import Run, run
 from tests.circuits.paths.test_dressed import CASES, H, L, tiny
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.circuits.attention.score_terms import score_terms
-from circuitax.circuits.interventions.path_patching import Edges, patch_paths
 from circuitax.circuits.ledger.ledger import ledger
-from circuitax.circuits.paths import attribution, components, expansion, frozen, paths
-from circuitax.circuits.paths.virtual_heads import virtual_ov, virtual_sizes
+from circuitax.circuits.path_patching import Edges, patch_paths
+from circuitax.circuits.paths import components, expansion, frozen
+from circuitax.circuits.paths.orders import virtual_ov, virtual_sizes
+from circuitax.circuits.score_terms import score_terms
 from circuitax.circuits.weights.composition import composition_scores
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.circuits.weights.heads import token_ov, token_qk
@@ -65,10 +65,10 @@ def test_paths_are_dense_kronecker_matrices_that_the_norms_multiply(seen):
     linear = frozen.with_source(frozen.frozen_model(seen), "tokens")
     streams = expansion.path_streams(linear)
     np.testing.assert_allclose(found[()], direct, atol=1e-14)
-    assert set(found) == set(paths.all_paths(2, 2))
+    assert set(found) == set(expansion.all_paths(2, 2))
     for path, dense in found.items():
         want = (dense @ np.asarray(linear.tokens).ravel()).reshape(n, d)
-        np.testing.assert_allclose(streams[paths.path_index(path, 2)], want, atol=1e-12)
+        np.testing.assert_allclose(streams[expansion.path_index(path, 2)], want, atol=1e-12)
         term = kron.act(expansion.path_term(linear, path), linear.tokens)
         np.testing.assert_allclose(term, want @ model.W_U, atol=1e-12)
         np.testing.assert_allclose(expansion.path_stream(linear, path), want, atol=1e-12)
@@ -141,8 +141,8 @@ def test_analyses_that_add_up_the_stream_refuse_it(seen):
     for call in (
         lambda: components.components_of(seen),
         lambda: components.component_logits(seen),
-        lambda: attribution.attribute(seen, tokens),
-        lambda: attribution.attribute_sources(seen, direction),
+        lambda: components.attribute(seen, tokens),
+        lambda: components.attribute_sources(seen, direction),
         lambda: score_terms(seen, 1, 0),
         lambda: patch_paths(seen, direction, edges),
         lambda: ledger(seen, token=1, position=4, k=2),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.skip_trigrams import additive_heads
+from circuitax.circuits import skip_trigrams
 from circuitax.kernel.forward import forward
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
@@ -46,17 +46,17 @@ def _logits_by_loop(added, tokens):
 def test_logits_are_sums_over_sources(model, rng):
     tokens = np.array([2, 0, 2, 6, 1])
     dest, place = (jnp.asarray(rng.normal(size=s)) for s in ((2, 7), (2, 5, 5)))
-    added = additive_heads.AdditiveHeads(model, dest, place)
-    found = jax.jit(additive_heads.additive_heads_logits)(added, tokens)
+    added = skip_trigrams.AdditiveHeads(model, dest, place)
+    found = jax.jit(skip_trigrams.additive_heads_logits)(added, tokens)
     np.testing.assert_allclose(found, _logits_by_loop(added, tokens), atol=1e-12)
 
 
 def test_E11_sources_do_not_couple_without_a_softmax(model, rng):
     """A changed source moves the others' terms in a softmax, and leaves them in a sum."""
-    added = additive_heads.AdditiveHeads(model, jnp.zeros((2, 7)), jnp.zeros((2, 5, 5)))
+    added = skip_trigrams.AdditiveHeads(model, jnp.zeros((2, 7)), jnp.zeros((2, 5, 5)))
 
     def last(tokens):
-        logits = additive_heads.additive_heads_logits(added, jnp.array(tokens))[-1]
+        logits = skip_trigrams.additive_heads_logits(added, jnp.array(tokens))[-1]
         pattern = forward(model, jnp.array(tokens))[1].patterns[0]
         return np.asarray(logits), np.asarray(pattern)[:, -1]
 
@@ -71,21 +71,21 @@ def test_the_count_of_sources_is_the_denominator_where_scores_are_0(model, rng):
     heads = model.blocks.attention
     even = model.replace(blocks=model.blocks._replace(attention=heads._replace(W_Q=0 * heads.W_Q)))
     tokens = jnp.asarray(rng.integers(0, 7, 5))
-    found = jax.jit(additive_heads.additive_heads_logits)(additive_heads.counted(even), tokens)
+    found = jax.jit(skip_trigrams.additive_heads_logits)(skip_trigrams.counted(even), tokens)
     np.testing.assert_allclose(found, forward(even, tokens)[0], atol=1e-12)
-    apart = additive_heads.additive_heads_logits(additive_heads.counted(model), tokens)
+    apart = skip_trigrams.additive_heads_logits(skip_trigrams.counted(model), tokens)
     assert np.abs(np.asarray(apart - forward(model, tokens)[0])).max() > 1e-6
 
 
 def test_with_its_denominators_a_sum_is_the_transformer_again(model, rng):
     tokens = jnp.asarray(rng.integers(0, 7, 5))
-    counted = additive_heads.counted(model)
-    found = jax.jit(additive_heads.normalised_heads_logits)(
+    counted = skip_trigrams.counted(model)
+    found = jax.jit(skip_trigrams.normalised_heads_logits)(
         counted._replace(dest=jnp.asarray(rng.normal(size=(2, 7)))), tokens
     )
     np.testing.assert_allclose(found, forward(model, tokens)[0], atol=1e-12)
     place = rng.normal(size=(2, 5, 5))
-    moved = additive_heads.normalised_heads_logits(
+    moved = skip_trigrams.normalised_heads_logits(
         counted._replace(place=jnp.asarray(place)), tokens
     )
     gates = np.tril(np.exp(_scores(model, np.asarray(tokens)) + place))
@@ -110,12 +110,12 @@ def test_gates_that_single_precision_does_not_hold_behind_the_mask(model):
     )
     single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), large)
     lower = -np.where(seen, 150 * scores / scores[:, ~seen].max(), 0)
-    added = additive_heads.AdditiveHeads(
+    added = skip_trigrams.AdditiveHeads(
         single, jnp.zeros((2, 7), jnp.float32), jnp.asarray(lower, jnp.float32)
     )
 
     def loss(heads):
-        return additive_heads.additive_heads_logits(heads, jnp.asarray(tokens)).std()
+        return skip_trigrams.additive_heads_logits(heads, jnp.asarray(tokens)).std()
 
     value, slope = jax.value_and_grad(loss)(added)
     assert np.isfinite(value)
@@ -127,7 +127,7 @@ def test_biases_of_queries_and_keys_are_in_the_scores(model, rng):
     b_Q, b_K = (jnp.asarray(rng.normal(size=(1, 2, 4))) for _ in range(2))
     heads = plain.blocks.attention._replace(b_Q=b_Q, b_K=b_K)
     biased = plain.replace(blocks=plain.blocks._replace(attention=heads))
-    found = additive_heads.pair_scores(biased, jnp.arange(5))
+    found = skip_trigrams.pair_scores(biased, jnp.arange(5))
     x = np.asarray(plain.W_E)[:5]
     for h in range(2):
         q = x @ np.asarray(heads.W_Q[0, h]) + np.asarray(b_Q[0, h])
@@ -146,12 +146,12 @@ def test_biases_of_queries_and_keys_are_in_the_scores(model, rng):
 def test_models_that_are_no_sum_are_refused(change, message):
     model = init_model(jax.random.key(0), SPEC.replace(**change))
     with pytest.raises(ValueError, match=message):
-        additive_heads.pair_scores(model, jnp.zeros(5, int))
+        skip_trigrams.pair_scores(model, jnp.zeros(5, int))
     with pytest.raises(ValueError, match=message):
-        additive_heads.counted(model)
+        skip_trigrams.counted(model)
 
 
 def test_factors_of_positions_need_a_length():
     model = init_model(jax.random.key(0), SPEC.replace(positions=Positions.none, n_ctx=None))
     with pytest.raises(ValueError, match=r"spec\.n_ctx=None must be set"):
-        additive_heads.counted(model)
+        skip_trigrams.counted(model)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.skip_trigrams import trigram_bugs as bugs
+from circuitax.circuits import skip_trigrams as bugs
 
 
 def test_keep_in_bay_is_found():

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.weights.bilinear import (
+from circuitax.circuits.weights.mlps import (
     as_eigenvectors,
     bilinear_mlps,
     interaction_eigenvectors,

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.weights.head_tables import rejoining, row_percentile
 from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.circuits.weights.token_tables import rejoining, row_percentile
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import special_ortho_group
 
 import circuitax as cx
-from circuitax.circuits.weights.mlp_composition import mlp_composition
+from circuitax.circuits.weights.mlps import mlp_composition
 
 L, H, D, D_MLP = 3, 2, 6, 9
 

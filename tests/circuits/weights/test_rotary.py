@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention.score_terms import head_scores
-from circuitax.circuits.weights import rotary
+from circuitax.circuits.score_terms import head_scores
+from circuitax.circuits.weights import heads as rotary
 from circuitax.kernel.run import run
 from circuitax.models.pretrained import load_pretrained
 

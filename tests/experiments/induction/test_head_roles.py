@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.circuits.known.ground_truth import copying_model, induction_model
+from circuitax.circuits.known import copying_model, induction_model
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.model import Model

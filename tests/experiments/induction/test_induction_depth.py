@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.circuits.known.ground_truth import induction_model
+from circuitax.circuits.known import induction_model
 from circuitax.data.repeated import RepeatedSource
 from circuitax.figures.spec import draw_all
 from circuitax.kernel.spec import TransformerSpec

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.circuits.losses import phase_change
+from circuitax.circuits import losses
 from experiments.induction.shared.phase_change import (
     JUMP,
     JUMP_WINDOW,
@@ -95,5 +95,5 @@ def test_the_rise_in_speed_is_that_of_the_library() -> None:
     steps = np.cumsum(rng.integers(1, 9, 25))
     members = xr.Dataset({"in_context": (("member", "step"), score)}, {"step": steps})
     width = JUMP_WINDOW * np.ptp(steps)
-    want = phase_change.speed_up(jnp.asarray(steps), jnp.asarray(score), width)
+    want = losses.speed_up(jnp.asarray(steps), jnp.asarray(score), width)
     np.testing.assert_allclose(speed_up(members.in_context, JUMP_WINDOW), want, atol=1e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.circuits.known.planted_heads import Strengths, planted_model
+from circuitax.circuits.known import Strengths, planted_model
 from circuitax.records.claims import HOLDS, WOULD_HOLD, settle
 from circuitax.records.record import Record
 from experiments.induction.planted_heads import measures

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.circuits.known.ground_truth import induction_model
+from circuitax.circuits.known import induction_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.known.ground_truth import induction_model
+from circuitax.circuits.detectors import induction_scores
+from circuitax.circuits.known import induction_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab

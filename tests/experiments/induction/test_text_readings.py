@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.known.ground_truth import copying_model, induction_model
+from circuitax.circuits.known import copying_model, induction_model
 from experiments.induction.shared.weight_readings import weight_readings
 from experiments.induction.two_layer_circuits.text_readings import text_readings
 

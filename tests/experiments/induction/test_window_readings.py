@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.interventions.patching import ablate_each
-from circuitax.circuits.losses.term_losses import term_losses
+from circuitax.circuits.patching import ablate_each
+from circuitax.circuits.term_losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.positions import Positions

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from scipy.special import logsumexp
 
-from circuitax.circuits.skip_trigrams.additive_heads import additive_heads_logits, counted
+from circuitax.circuits.skip_trigrams import additive_heads_logits, counted
 from circuitax.kernel.forward import behind_start
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.model import Model

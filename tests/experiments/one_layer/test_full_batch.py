@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.losses.bigrams import bigram_log_probs
+from circuitax.circuits.losses import bigram_log_probs
 from circuitax.data.bigrams import bigram_counts, cross_entropy
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.extract_transformer import model_from_params, params_from_model

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.weights.head_tables import head_tables
 from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init_model

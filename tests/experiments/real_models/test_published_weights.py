@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer
 
 import circuitax as cx
-from circuitax.circuits.known.ground_truth import induction_model, skip_trigram_model
+from circuitax.circuits.known import induction_model, skip_trigram_model
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions

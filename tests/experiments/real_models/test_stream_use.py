@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.circuits.known.ground_truth import copying_model
+from circuitax.circuits.known import copying_model
 from circuitax.kit.real_model import SMALL
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init_model

@@ -7,7 +7,7 @@ import numpy as np
 
 from circuitax.circuits.explain.path_graphs import Graph
 from circuitax.circuits.ledger.ledger import Ledger
-from circuitax.circuits.paths.paths import Head
+from circuitax.circuits.paths.expansion import Head
 from circuitax.display.explanation_page import explanation_viewer
 from circuitax.display.viewers import viewer_frame
 from circuitax.documented import documented

@@ -18,15 +18,20 @@ from circuitax.circuits.explain.explained import Explanation, Neuron, by_size, h
 from circuitax.circuits.explain.path_graphs import path_graphs
 from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.ledger import Ledger, position_ledger
-from circuitax.circuits.losses.neurons import neuron_activations
-from circuitax.circuits.paths.attribution import attribute, over_mean_token
-from circuitax.circuits.paths.components import component_names, components_of, stacked
+from circuitax.circuits.neurons import neuron_activations
+from circuitax.circuits.paths.components import (
+    attribute,
+    component_names,
+    components_of,
+    logits_of,
+    over_mean_token,
+    read_out_of,
+    stacked,
+)
+from circuitax.circuits.paths.expansion import Head
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.groups import PathGroups, neuron_flows, path_groups
-from circuitax.circuits.paths.openings import opening
-from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.paths.paths import Head
-from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.circuits.paths.groups import PathGroups, neuron_flows, opening, path_groups
+from circuitax.circuits.paths.orders import order_streams
 from circuitax.kernel.checks import check_index, counted_index, shortened, whole
 from circuitax.kernel.run import Run, one_text
 

@@ -7,15 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.attention.score_terms import score_directions
 from circuitax.circuits.ledger.ledger import Ledger
-from circuitax.circuits.paths.attribution import over_mean_token
-from circuitax.circuits.paths.chosen_nodes import Node
+from circuitax.circuits.paths.components import logits_of, over_mean_token, read_out_of
 from circuitax.circuits.paths.frozen import FrozenModel
-from circuitax.circuits.paths.groups import carried_back, neuron_flows
-from circuitax.circuits.paths.openings import gate_read_out
-from circuitax.circuits.paths.path_graph import Questions, path_graph
-from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.circuits.paths.groups import carried_back, gate_read_out, neuron_flows
+from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
+from circuitax.circuits.score_terms import score_directions
 from circuitax.documented import documented
 from circuitax.kernel.run import Run
 

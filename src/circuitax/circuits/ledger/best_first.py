@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from circuitax.circuits.ledger.dressed_steps import DressedSteps
+from circuitax.circuits.ledger.host_model import require_finite
 from circuitax.circuits.ledger.ledger_steps import Batch, HeadSteps, PositionSteps, join, take
-from circuitax.circuits.ledger.rounding import require_finite
-from circuitax.circuits.paths.paths import Path
+from circuitax.circuits.paths.expansion import Path
 
 _LEAST_BATCH = 64
 

@@ -19,21 +19,25 @@ from jaxtyping import Array, Float
 
 from circuitax.circuits.ledger.best_first import Found, best_first, kth_of
 from circuitax.circuits.ledger.dressed_moments import DressedBounds, dressed_bounds
-from circuitax.circuits.ledger.dressed_steps import DressedSteps
-from circuitax.circuits.ledger.final_direction import check_host, on_final_stream
-from circuitax.circuits.ledger.host_model import host_model
-from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
-from circuitax.circuits.ledger.neuron_steps import NeuronSteps
-from circuitax.circuits.ledger.one_thread import one_thread
-from circuitax.circuits.ledger.path_bounds import PathBounds, head_path_bounds
-from circuitax.circuits.ledger.rounding import (
+from circuitax.circuits.ledger.dressed_steps import DressedSteps, NeuronSteps
+from circuitax.circuits.ledger.host_model import (
+    check_host,
+    host_model,
     lost,
+    on_final_stream,
+    one_thread,
     overflow_is_refused,
     require_finite,
 )
-from circuitax.circuits.ledger.second_moments import position_path_moments, sum_of_paths
+from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
+from circuitax.circuits.ledger.path_bounds import (
+    PathBounds,
+    head_path_bounds,
+    position_path_moments,
+    sum_of_paths,
+)
+from circuitax.circuits.paths.expansion import Path, path_name
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.paths import Path, path_name
 from circuitax.display.tables import sum_table
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_index, counted_index, whole

@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circuitax.circuits.ledger.host_model import HostModel
-from circuitax.circuits.ledger.path_bounds import PathBounds
-from circuitax.circuits.ledger.rounding import FLOOR, floor, lost, norm
-from circuitax.circuits.ledger.second_moments import Moments, norms_of
+from circuitax.circuits.ledger.host_model import FLOOR, HostModel, floor, lost, norm
+from circuitax.circuits.ledger.path_bounds import Moments, PathBounds, norms_of
 
 
 class Batch(NamedTuple):

@@ -7,7 +7,7 @@ and with the most that these two heads could.
 With rotary positions a head has one ``W_QK`` for each offset between destination and source, and so
 one Q- and one K-score with each writer; ``offset`` says which.
 
-E15 and E16 are errata of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import itertools

@@ -1,18 +1,97 @@
-"""Phase changes of training curves: their time, their abruptness, and their coincidence.
+"""Losses in context: bigram tables, in-context scores, slopes along a text, phase changes.
 
 A curve is a quantity measured at increasing steps. Its *progress* is 0 at the first measurement and
 1 at the last; the *window* of a change is the time from a tenth to nine tenths of it.
+
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Bool, Float, Int, Num
 
 from circuitax.kernel.checks import check_range
+from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.model import Model
+
+
+def bigram_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
+    """Predictions of a zero-layer model after each token: row a is ``log P(. | a)``.
+
+    Source: S0 Remark 21.
+    """
+    if model.n_layers:
+        raise ValueError(f"model has n_layers={model.n_layers}, must have 0: layers read context")
+    every = jnp.arange(model.d_vocab)
+    return jax.nn.log_softmax(forward(model, every)[0], axis=-1)
+
+
+def direct_path_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
+    """Predictions of the direct path alone, for any attention-only model without norm.
+
+    Source: S0 Theorem 25; framework paper, "The Path Expansion Trick".
+    """
+    logits = model.W_E @ model.W_U
+    if model.b_U is not None:
+        logits = logits + model.b_U[None, :]
+    return jax.nn.log_softmax(logits, axis=-1)
+
+
+def in_context_score(
+    losses: Float[Array, "*batch n_losses"], early: int = 50, late: int = 500
+) -> Float[Array, "*batch"]:
+    """Loss at a late position minus loss at an early one, in nats; negative where context helps.
+
+    Source: induction-heads paper, "in-context learning score" (500th and 50th token).
+    Differs: the paper's text quotes the magnitude; this is the signed difference.
+    """
+    if not 1 <= early < late <= losses.shape[-1]:
+        raise ValueError(
+            f"early={early}, late={late} must satisfy 1 <= early < late <= {losses.shape[-1]}"
+        )
+    return losses[..., late - 1] - losses[..., early - 1]
+
+
+def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_ctx-1"]:
+    """Mask of positions whose pair of neighbours ``(x_t, x_{t+1})`` occurred earlier in the text."""
+    present, coming = tokens[..., :-1], tokens[..., 1:]
+    same = (present[..., :, None] == present[..., None, :]) & (
+        coming[..., :, None] == coming[..., None, :]
+    )
+    return jnp.tril(same, k=-1).any(axis=-1)
+
+
+def loss_slope(
+    losses: Float[Array, "*batch n_losses"], span: float = 2.0
+) -> Float[Array, "*batch n_losses"]:
+    """``d loss / d ln(index)`` at every index, nats; negative where longer contexts help.
+
+    Source: induction-heads paper, "derivative of loss with respect to log(token index)".
+    Differs: the paper states no smoothing.
+    """
+    n = losses.shape[-1]
+    if n < 2:
+        raise ValueError(f"losses has {n} positions, a slope needs at least 2")
+    if not span > 1:
+        raise ValueError(f"span={span} must be above 1")
+    return losses @ jnp.asarray(_lines(n, span), losses.dtype).T
+
+
+def _lines(n: int, span: float) -> np.ndarray:
+    """Row i holds the weights of the losses in the slope at index i + 1."""
+    index = np.arange(n)
+    x = np.log(index + 1.0)
+    near = np.abs(x[:, None] - x[None, :]) <= math.log(span) / 2
+    near |= np.abs(index[:, None] - index[None, :]) <= 1
+    middle = (near * x[None, :]).sum(1) / near.sum(1)
+    offset = near * (x[None, :] - middle[:, None])
+    lines: np.ndarray = offset / (offset**2).sum(1, keepdims=True)
+    return lines
 
 
 class Window(NamedTuple):

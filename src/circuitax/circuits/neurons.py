@@ -4,7 +4,7 @@ An MLP can be read as a memory: a unit's key is the pattern it fires on, its val
 tokens it raises. `token_tables.neuron_tables` lists both; this module compares them with a text. In
 an MLP of several hidden layers, "units" are those of the last one, which write to the stream.
 
-S2 is the attention chapter (docs/bibliography.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 from typing import NamedTuple

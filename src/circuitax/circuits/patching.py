@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.components import Components, components_of
+from circuitax.circuits.paths.expansion import all_paths, expand
 from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.checks import shortened
@@ -265,3 +266,51 @@ def _check_donor(donor: Trace, tokens: Int[Array, " n_ctx"]) -> None:
         raise ValueError(
             f"donor is of a text of {n_ctx} tokens, must have the {tokens.shape[0]} of the run"
         )
+
+
+def head_gradients(
+    run: Run,
+    token: int | Int[Array, ""],
+    minus: int | Int[Array, ""],
+    *,
+    position: int = -1,
+    frozen: bool = False,
+) -> Float[Array, "n_layers n_heads"]:
+    """``Σ_t y_h(t) · ∂m/∂y_h(t)`` of every head h, m the lead of one logit over another.
+
+    Source: Nanda 2023, attribution patching; here with zero for the other run.
+    """
+    model, trace = one_text(run).model, run.trace
+    held = Interventions()
+    if frozen:
+        held = held._replace(all_patterns=trace.patterns, scales=trace.scales)
+    if frozen and model.blocks.mlp is not None:
+        if trace.mlp_outputs is None:
+            raise ValueError("run.trace.mlp_outputs is None: make the run with outputs=True")
+        nothing = jnp.zeros((trace.mlp_outputs.shape[0], 1), trace.mlp_outputs.dtype)
+        held = held._replace(mlp_keep=nothing, mlp_add=trace.mlp_outputs)
+
+    def lead(ablated: Float[Array, "n_layers n_heads"]) -> Float[Array, ""]:
+        edit = held._replace(head_keep=ablate_heads(ablated).head_keep)
+        logits = forward(model, run.tokens, edit)[0][position]
+        return logits[token] - logits[minus]
+
+    return -jax.grad(lead)(jnp.zeros(trace.patterns.shape[:2], trace.patterns.dtype))
+
+
+def ablation_error(run: Run) -> Float[Array, "head n_ctx d_vocab"]:
+    """Logits with a head ablated, patterns frozen, minus logits less all paths through that head.
+
+    Source: framework paper, "freezing attention patterns" and "path expansion trick".
+    """
+    terms = expand(run).terms
+    n_layers, n_heads = run.trace.patterns.shape[:2]
+    paths = list(all_paths(n_layers, n_heads))
+    cells = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
+    if not cells:
+        return jnp.zeros((0, *run.logits.shape), run.logits.dtype)
+    through = jnp.array([[cell in path for path in paths] for cell in cells], run.logits.dtype)
+    without = run.logits[None] - jnp.einsum("cp,ptv->ctv", through, terms)
+    removed = each_component(run.model)
+    kept = ablate(run.model, run.tokens, removed, lambda logits: logits, preserved=run.trace)
+    return kept - without

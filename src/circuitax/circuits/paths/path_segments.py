@@ -1,4 +1,4 @@
-"""One stretch of a dressed path, opened: its value by MLP and by hidden unit.
+"""One segment of a dressed path, opened: its value by MLP and by hidden unit.
 
 Between two heads a path stays at one position, and all MLPs of that position act together, ``x ↦ x
 Π_l (I + M_l)``. Multiplied out this has 2^n terms that cancel; two splits have a term a layer, or a
@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from circuitax.circuits.paths.expansion import Path, check_path
 from circuitax.circuits.paths.frozen import FrozenModel, after_layer, mlp_units
-from circuitax.circuits.paths.paths import Path, check_path
 from circuitax.display.tables import NumberTable
 from circuitax.kernel.checks import check_index, counted_index
 from circuitax.kernel.shown import known, tabled

@@ -1,4 +1,4 @@
-"""A head's scores expanded by source: components that feed its queries and its keys.
+"""A head's scores expanded by source, and the loss with scores rebuilt from some of the terms.
 
 ``s_ts = scale · ⟨q_t, k_s⟩`` is bilinear, and with the norm scale frozen both sides are sums over
 whatever wrote to the stream. A second-layer head of a model with H heads per layer has
@@ -7,6 +7,10 @@ bound on scores (``score_cap``) comes after all this: terms sum to what it bound
 
 What MLPs wrote is a source of its own in `score_terms`. In the dressed stream, gates held, MLPs
 pass on what they read, and sources are earlier heads or tokens (`dressed_score_terms`).
+
+`order_terms` keeps the attention patterns of a run, so it sees V-composition alone. This module
+rebuilds the scores of one layer's heads from some of their terms (query source × key source) and
+applies the softmax to them again.
 """
 
 from typing import NamedTuple
@@ -25,8 +29,17 @@ from circuitax.circuits.paths.frozen import (
 )
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.circuits.weights.heads import position_vectors
-from circuitax.kernel.attention import attention_scores, smear_keys, spread_groups, turn
+from circuitax.kernel.attention import (
+    attention_pattern,
+    attention_scores,
+    causal_mask,
+    smear_keys,
+    spread_groups,
+    turn,
+)
 from circuitax.kernel.checks import check_index
+from circuitax.kernel.forward import forward, next_token_losses
+from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.norm import Norm, norm_scale
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.spec import TransformerSpec
@@ -277,3 +290,59 @@ def _check_head(run: Run, layer: int | Int[Array, ""], head: int | Int[Array, ""
 
 def _layer_of(name: str) -> int:
     return int(name.split(" ")[1].split(".")[0])
+
+
+SELECTIONS = ("all", "without Q", "without K", "without both")
+
+
+def composition_selections(
+    sources: tuple[str, ...],
+) -> Bool[Array, "n_selections n_sources n_sources"]:
+    """Selections of terms without Q-composition, without K-composition, and without both."""
+    direct = jnp.array([not name.startswith("head") for name in sources])
+    whole = jnp.ones((len(sources), len(sources)), bool)
+    no_q = jnp.broadcast_to(direct[:, None], whole.shape)
+    return jnp.stack([whole, no_q, no_q.T, no_q & no_q.T])
+
+
+def rebuilt_patterns(
+    terms: Float[Array, "n_heads n_sources n_sources dest src"],
+    selection: Bool[Array, "n_sources n_sources"] | Float[Array, "n_sources n_sources"],
+    causal: bool,
+) -> Float[Array, "n_heads dest src"]:
+    """``softmax over sources of Σ selected terms``; uniform attention for an empty selection."""
+    index = jnp.arange(terms.shape[-1])
+    scores = jnp.einsum("hqkts,qk->hts", terms, selection.astype(terms.dtype))
+    return attention_pattern(scores, causal_mask(index, index, causal))
+
+
+def score_selection_losses(
+    run: Run,
+    layer: int,
+    selections: Bool[Array, "n_selections n_sources n_sources"]
+    | Float[Array, "n_selections n_sources n_sources"],
+) -> Float[Array, "n_selections n_losses"]:
+    """Next-token losses in nats when one layer attends by selected terms of its scores only.
+
+    Source: framework paper, "term importance analysis", which mentions Q- and K-variants without
+        defining them; this is our definition.
+    """
+    model, tokens, patterns = run.model, run.tokens, run.trace.patterns
+    n_layers, n_heads = patterns.shape[:2]
+    n_sources = len(score_sources(run, layer))
+    if selections.shape[1:] != (n_sources, n_sources):
+        raise ValueError(
+            f"selections has shape {selections.shape}, must end in ({n_sources}, {n_sources})"
+        )
+    terms = jax.lax.map(
+        lambda head: score_terms(run, layer, head).terms,
+        jnp.arange(n_heads),
+    )
+    frozen = jnp.zeros((n_layers, n_heads), bool).at[layer].set(True)
+
+    def one(selection: Array) -> Array:
+        own = rebuilt_patterns(terms, selection, model.spec.causal)
+        edit = Interventions(patterns=patterns.at[layer].set(own), pattern_frozen=frozen)
+        return next_token_losses(forward(model, tokens, edit)[0], tokens)
+
+    return jax.lax.map(one, selections)
