@@ -238,8 +238,8 @@ def entries_are_thin(sources: Sources) -> Iterator[str]:
 def house_style(sources: Sources) -> Iterator[str]:
     for path, tree in sources.items():
         lines = max((node.end_lineno or 0 for node in tree.body), default=0)
-        if lines > 400:
-            yield f"{path} has {lines} lines; one idea a file, 400 at most"
+        if lines > 450:
+            yield f"{path} has {lines} lines; one idea a file, 450 at most"
         if path.name == "utils.py":
             yield f"{path}: name a file by its noun"
         if not ast.get_docstring(tree):
@@ -311,7 +311,7 @@ def test_the_house_keeps_the_rule(rule: Rule, sources: Sources) -> None:
         (experiments_stand_alone, "experiments/part/drafts/a.py", ""),
         (no_circles, "src/circuitax/kernel/b.py", "def f():\n    import circuitax.kernel.b"),
         (entries_are_thin, "experiments/run.py", "\n" * 40 + "x = 1"),
-        (house_style, "src/circuitax/kernel/a.py", '"""A."""\n' + "\n" * 400 + "x = 1"),
+        (house_style, "src/circuitax/kernel/a.py", '"""A."""\n' + "\n" * 450 + "x = 1"),
         (house_style, "src/circuitax/kernel/utils.py", '"""Useful."""'),
         (house_style, "src/circuitax/kernel/a.py", "x = 1"),
         (house_style, "src/circuitax/lab/a.py", '"""A."""\nimport pickle'),

@@ -28,7 +28,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.pretrained import load_pretrained
-from circuitax.models.smollm2 import has_smollm2, smollm2_file
+from circuitax.models.sources import has_smollm2, smollm2_file
 from circuitax.models.transformer import init_model
 from experiments.benchmarks import composition
 from experiments.benchmarks.case import Case

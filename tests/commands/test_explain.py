@@ -16,7 +16,7 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab import compilation
-from circuitax.models.smollm2 import has_smollm2
+from circuitax.models.sources import has_smollm2
 
 WORDS = ["<unk>", "one", "two", "three", "four", "</script>", "six"]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

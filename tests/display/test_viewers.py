@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circuitax.display.attention import MOST, attention_viewer
 from circuitax.display.viewers import (
+    MOST,
     SCRIPTS,
     Viewer,
+    attention_viewer,
     viewer_frame,
     viewer_page,
     viewer_script,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from circuitax.display.visible import visible
+from circuitax.display.viewers import visible
 
 
 @pytest.mark.parametrize(

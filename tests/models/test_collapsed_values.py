@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.forward import forward
+from circuitax.kernel.gauge import collapse_values, factor_values
 from circuitax.kernel.model import Model
 from circuitax.kernel.weights import HeadStack
-from circuitax.models.collapsed_values import collapse_values, factor_values
 
 
 def test_E31_both_forms_give_the_same_model_up_to_the_rank(

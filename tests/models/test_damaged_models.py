@@ -18,10 +18,9 @@ from safetensors.numpy import load_file
 
 from circuitax.models import pretrained
 from circuitax.models.hub_config import spec_from_hub
-from circuitax.models.lens_format import spec_from_config
-from circuitax.models.lens_weights import model_from_lens
+from circuitax.models.lens_format import model_from_lens, spec_from_config
 from circuitax.models.pretrained import load_pretrained
-from circuitax.models.tensors import tensors_of
+from circuitax.models.sources import tensors_of
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "transformer_lens" / "standard_None"
 FAMILY_FOLDER = Path(__file__).parent.parent / "fixtures" / "families"

@@ -4,8 +4,7 @@ import pytest
 
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.plain import from_plain, to_plain
+from circuitax.kernel.spec import TransformerSpec, from_plain, to_plain
 
 
 def test_round_trip_through_json() -> None:

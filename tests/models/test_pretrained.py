@@ -18,10 +18,9 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models import pretrained, sources
-from circuitax.models.lens_format import config_from_spec, spec_from_config
-from circuitax.models.lens_weights import model_from_lens
+from circuitax.models.lens_format import config_from_spec, model_from_lens, spec_from_config
 from circuitax.models.pretrained import load_pretrained, save_pretrained
-from circuitax.models.tensors import tensors_of
+from circuitax.models.sources import tensors_of
 from circuitax.models.transformer import init_model
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "transformer_lens"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.run import run
-from circuitax.models import smollm2
+from circuitax.models import sources
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.text_tokenizer import load_tokenizer
 
@@ -20,14 +20,14 @@ PARAGRAPH = (
 
 
 def test_a_missing_package_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
-    assert not smollm2.has_smollm2()
+    monkeypatch.setattr(sources, "PACKAGE", "no-such-package-of-weights")
+    assert not sources.has_smollm2()
     with pytest.raises(FileNotFoundError, match=r"make smollm2") as error:
         load_pretrained("smollm2")
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.skipif(not smollm2.has_smollm2(), reason=f"no weights: {smollm2.HOW}")
+@pytest.mark.skipif(not sources.has_smollm2(), reason=f"no weights: {sources.HOW}")
 def test_reference_numbers() -> None:
     model, tokenizer = load_pretrained("smollm2"), load_tokenizer("smollm2")
     assert sum(leaf.size for leaf in jax.tree.leaves(model)) - model.W_U.size == 134_515_008

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.models.sparse_codes import jump_gate, strongest
+from circuitax.models.autoencoder import jump_gate, strongest
 
 CODES = np.array([[0.3, 0.9, 0.1, 0.5], [0.0, 0.2, 0.8, 0.4]])
 

@@ -13,10 +13,11 @@ from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.extract_transformer import model_from_params, params_from_model
 from circuitax.models.parameters import (
     Parameter,
     draw_parameters,
+    model_from_params,
+    params_from_model,
     transformer_parameters,
 )
 from circuitax.models.transformer import Transformer, init_model

@@ -20,7 +20,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least, require_equal
 from circuitax.kit.real_model import RANDOM
 from circuitax.lab.lab import Lab
-from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
+from circuitax.models.sources import HOW, has_smollm2, smollm2_file
 from circuitax.projection.coherence import coherence
 from circuitax.projection.laws import overlap_tail
 from circuitax.projection.overlaps import mean_overlaps, overlap_shares

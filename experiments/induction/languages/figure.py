@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.display.visible import visible
+from circuitax.display.viewers import visible
 from circuitax.figures.marks import (
     interval_bars,
     mean_bars,

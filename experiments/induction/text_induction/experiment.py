@@ -19,7 +19,7 @@ from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.forward import behind_start, forward, next_token_losses
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec, to_plain
 from circuitax.kit.arms import file_name_of
 from circuitax.kit.checks import (
     require_at_least,
@@ -35,8 +35,7 @@ from circuitax.kit.members import each_member
 from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.plain import to_plain
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members

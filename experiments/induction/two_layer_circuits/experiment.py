@@ -22,7 +22,7 @@ from circuitax.kit.measured_training import measured_training
 from circuitax.kit.members import drawn_by_each, each_member, each_with_own
 from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members

@@ -37,7 +37,7 @@ from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import drawn_by_each, each_with_own, member_of
 from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.language import text_losses

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.display.visible import visible
+from circuitax.display.viewers import visible
 from circuitax.figures.marks import mean_curve, reference_line, seed_column, zero_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.spec import FigureSpec

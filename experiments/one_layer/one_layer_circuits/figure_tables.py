@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.display.visible import visible
+from circuitax.display.viewers import visible
 from circuitax.figures.marks import interval_bars, seed_dots, zero_line
 from circuitax.figures.palette import BLUE, GREY, ORANGE
 from circuitax.figures.style import headline, new_figure, sample_note

@@ -20,7 +20,7 @@ from circuitax.kit.checks import require_at_least, require_equal, require_in
 from circuitax.kit.measured_training import measured_training
 from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, module_losses

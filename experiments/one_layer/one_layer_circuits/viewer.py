@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from circuitax.display.viewers import Viewer
-from circuitax.display.visible import visible
+from circuitax.display.viewers import Viewer, visible
 from circuitax.records.record import Record
 
 

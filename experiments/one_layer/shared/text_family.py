@@ -17,7 +17,7 @@ from circuitax.kernel.forward import behind_start
 from circuitax.kernel.generate import Sampling
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec, to_plain
 from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import each_member
@@ -28,8 +28,7 @@ from circuitax.lab.language_model import (
     read_prompt,
 )
 from circuitax.lab.runs import TOKENIZER
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.plain import to_plain
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.language import text_losses

@@ -14,7 +14,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import crossed_members
 from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble
 from circuitax.training.language import NextToken, text_losses

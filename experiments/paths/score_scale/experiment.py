@@ -22,7 +22,7 @@ from circuitax.kit.members import each_member
 from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members

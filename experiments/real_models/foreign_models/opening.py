@@ -7,9 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from circuitax.kernel.model import Model
-from circuitax.models.lens_format import spec_from_config
-from circuitax.models.lens_weights import model_from_lens
-from circuitax.models.tensors import open_safetensors
+from circuitax.models.lens_format import model_from_lens, spec_from_config
+from circuitax.models.sources import open_safetensors
 
 
 def open_model(folder: Path, name: str) -> Model | None:

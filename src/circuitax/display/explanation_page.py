@@ -5,8 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from circuitax.display.viewers import Viewer, viewer_page
-from circuitax.display.visible import visible
+from circuitax.display.viewers import Viewer, viewer_page, visible
 
 DIGITS = 4
 LONGEST = 40  # characters of a token

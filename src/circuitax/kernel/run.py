@@ -6,8 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from circuitax.display.attention import attention_viewer
-from circuitax.display.viewers import viewer_frame
+from circuitax.display.viewers import attention_viewer, viewer_frame
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import Tokens, forward, next_token_losses, token_ids
 from circuitax.kernel.interventions import Interventions, NormScales, Trace, check_edit

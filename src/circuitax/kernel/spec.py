@@ -1,14 +1,13 @@
-"""Sizes and options of a transformer: all of it except arrays.
+"""Sizes and options of a transformer, all of it except arrays, also as plain values.
 
-Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures" and S2 the
-attention chapter. E12, E13 and E29 are errata of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import asdict, dataclass, fields
+from enum import Enum, StrEnum
 from typing import Any
 
 from circuitax.kernel.checks import choice, choose_fields, whole
@@ -311,3 +310,24 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
     read = {k: choice(k, _ENUMS[k], v) if k in _ENUMS else v for k, v in options.items()}
     # JSON has lists only, and a spec must be hashable.
     return {k: tuple(v) if isinstance(v, list) else v for k, v in read.items()}
+
+
+# Options that are younger than accepted records are written where they are set only, so that the
+# notes of a model without them stay as they were.
+_YOUNGER = {"post_ln": False}
+
+
+def to_plain(spec: TransformerSpec) -> dict[str, Any]:
+    """Every field as a JSON value; enums by their value."""
+    plain = {k: v.value if isinstance(v, Enum) else v for k, v in asdict(spec).items()}
+    return {k: v for k, v in plain.items() if k not in _YOUNGER or v != _YOUNGER[k]}
+
+
+def from_plain(values: Mapping[str, Any], **changes: Any) -> TransformerSpec:
+    """The spec of `to_plain`, with some fields changed."""
+    known = {field.name for field in fields(TransformerSpec)}
+    given = {**values, **changes}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"field {name!r} must be one of TransformerSpec: {sorted(known)}")
+    return TransformerSpec(**read_options(given))

@@ -15,11 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from circuitax.kernel.model import Model
-from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec, from_plain, to_plain
 from circuitax.lab.arrays import Damaged, load_tree
 from circuitax.lab.lab import Lab
 from circuitax.lab.runs import ARRAYS, PUBLISHED, WholeRun
-from circuitax.models.plain import from_plain, to_plain
 from circuitax.models.transformer import init_model
 from circuitax.names import nearest
 from circuitax.records.record import Record

@@ -21,7 +21,7 @@ from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.pretrained import load_pretrained
-from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
+from circuitax.models.sources import HOW, has_smollm2, smollm2_file
 from circuitax.models.text_tokenizer import load_tokenizer
 from circuitax.models.transformer import init_model
 

@@ -16,7 +16,7 @@ from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kit.kept_models import MODELS, KeptModels
 from circuitax.lab.runs import ARRAYS, TOKENIZER, WholeRun, shown
-from circuitax.models.extract_transformer import params_from_model
+from circuitax.models.parameters import params_from_model
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 

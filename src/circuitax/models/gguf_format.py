@@ -16,9 +16,8 @@ from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.memory import machine_bytes
 from circuitax.models.config_fields import DEEPEST, LARGEST, LONGEST, cut, integer, number
-from circuitax.models.hub_layouts import llama_layout
-from circuitax.models.hub_weights import model_from_layout
-from circuitax.models.tensors import Tensors
+from circuitax.models.hub_weights import llama_layout, model_from_layout
+from circuitax.models.sources import Tensors
 
 # Whether entries i and i + half of a head turn together, instead of neighbours.
 _HALVES = {"llama": False, "qwen2": True, "qwen3": True}

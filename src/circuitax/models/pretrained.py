@@ -23,10 +23,22 @@ from circuitax.models.config_fields import flag
 from circuitax.models.gguf_format import model_from_gguf
 from circuitax.models.hub_config import spec_from_hub
 from circuitax.models.hub_weights import model_from_hub
-from circuitax.models.lens_format import config_from_spec, pairs_halves, spec_from_config
-from circuitax.models.lens_weights import BUFFERS, lens_state, model_from_lens
-from circuitax.models.sources import check_path, find_source, require_sizes
-from circuitax.models.tensors import open_safetensors, safetensors_files, tensors_of
+from circuitax.models.lens_format import (
+    BUFFERS,
+    config_from_spec,
+    lens_state,
+    model_from_lens,
+    pairs_halves,
+    spec_from_config,
+)
+from circuitax.models.sources import (
+    check_path,
+    find_source,
+    open_safetensors,
+    require_sizes,
+    safetensors_files,
+    tensors_of,
+)
 
 _TIED = (
     "gpt2",

@@ -1,6 +1,6 @@
 """Toy models of superposition: their spec, Linen modules, and conversion of weights.
 
-E17 is an erratum of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import math

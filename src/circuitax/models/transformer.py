@@ -14,8 +14,7 @@ from circuitax.kernel.generate import Sampling, generate
 from circuitax.kernel.keys import check_key
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.parameters import draw_parameters, transformer_parameters
+from circuitax.models.parameters import draw_parameters, model_from_params, transformer_parameters
 
 
 class Transformer(nn.Module):

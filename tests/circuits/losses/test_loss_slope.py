@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.losses import loss_slope
+from circuitax.circuits import losses as loss_slope
 
 
 def test_exact_where_the_loss_is_a_logarithm(x64: None) -> None:

@@ -17,7 +17,7 @@ from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, run
 from circuitax.kernel.weights import NormWeights
-from circuitax.models.smollm2 import HOW, has_smollm2
+from circuitax.models.sources import HOW, has_smollm2
 
 TEXT = [3, 1, 4, 1, 5]
 L, H = 2, 2

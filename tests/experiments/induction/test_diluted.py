@@ -5,7 +5,7 @@ import pytest
 
 from circuitax.data.windows import WindowSource
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.language import text_losses
 from experiments.induction.induction_price.diluted import DilutedRepeats, diluted_texts

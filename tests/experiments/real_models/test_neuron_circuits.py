@@ -14,7 +14,7 @@ from circuitax.figures.spec import draw_all
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.real_model import open_weights
 from circuitax.lab.lab import Lab
-from circuitax.models.smollm2 import HOW, has_smollm2
+from circuitax.models.sources import HOW, has_smollm2
 from circuitax.models.text_tokenizer import load_tokenizer
 from circuitax.records.claims import FAILS, HOLDS, NOT_RUN, WOULD_HOLD, settle
 from circuitax.records.record import Record

@@ -8,7 +8,7 @@ import pytest
 from circuitax.config.catalogue import discover
 from circuitax.figures.spec import draw_all
 from circuitax.lab.lab import Lab
-from circuitax.models import smollm2
+from circuitax.models import sources
 from circuitax.records.claims import NOT_RUN, settle
 
 NAMES = [
@@ -26,7 +26,7 @@ def test_claims_and_figure_say_how_to_get_the_weights(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     entry = discover()[name]
-    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
+    monkeypatch.setattr(sources, "PACKAGE", "no-such-package-of-weights")
     module = entry.load("experiment")
     record = module.run(module.Spec(), jax.random.key(0), Lab(tmp_path / "work"))
     assert module.Spec().outside_inputs()["smollm2"] == "absent"
