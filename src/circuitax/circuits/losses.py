@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model
@@ -25,8 +24,6 @@ def bigram_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
 
     Source: S0 Remark 21.
     """
-    if model.n_layers:
-        raise ValueError(f"model has n_layers={model.n_layers}, must have 0: layers read context")
     every = jnp.arange(model.d_vocab)
     return jax.nn.log_softmax(forward(model, every)[0], axis=-1)
 
@@ -50,15 +47,11 @@ def in_context_score(
     Source: induction-heads paper, "in-context learning score" (500th and 50th token).
     Differs: the paper's text quotes the magnitude; this is the signed difference.
     """
-    if not 1 <= early < late <= losses.shape[-1]:
-        raise ValueError(
-            f"early={early}, late={late} must satisfy 1 <= early < late <= {losses.shape[-1]}"
-        )
     return losses[..., late - 1] - losses[..., early - 1]
 
 
 def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_ctx-1"]:
-    """Mask of positions whose pair of neighbours ``(x_t, x_{t+1})`` occurred earlier in the text."""
+    """Mask of positions whose pair ``(x_t, x_{t+1})`` occurred earlier in the text."""
     present, coming = tokens[..., :-1], tokens[..., 1:]
     same = (present[..., :, None] == present[..., None, :]) & (
         coming[..., :, None] == coming[..., None, :]
@@ -75,10 +68,6 @@ def loss_slope(
     Differs: the paper states no smoothing.
     """
     n = losses.shape[-1]
-    if n < 2:
-        raise ValueError(f"losses has {n} positions, a slope needs at least 2")
-    if not span > 1:
-        raise ValueError(f"span={span} must be above 1")
     return losses @ jnp.asarray(_lines(n, span), losses.dtype).T
 
 
@@ -112,8 +101,6 @@ def reached(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], share: float
 ) -> Float[Array, "*batch"]:
     """The first step, by linear interpolation, at which a given share of the change is complete."""
-    check_range("share", share, "(0, 1]")
-    _check_steps(steps, curve)
     done = progress(curve)
     t = steps.astype(curve.dtype)
     after = done >= share
@@ -133,8 +120,6 @@ def change_window(
 
     Source: induction-heads paper marks its windows by eye; this is a rule.
     """
-    if not 0 < margin < 0.5:
-        raise ValueError(f"margin={margin} must be in (0, 1/2)")
     return Window(*(reached(steps, curve, share) for share in (margin, 0.5, 1 - margin)))
 
 
@@ -173,9 +158,6 @@ def _falls(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
 ) -> tuple[Float[Array, " n_steps"], Float[Array, "*batch step"]]:
     """Starts of intervals, and falls in them; intervals past the end repeat the last one."""
-    _check_steps(steps, curve)
-    if not width > 0 or (_known(steps) and width > float(np.ptp(np.asarray(steps)))):
-        raise ValueError(f"width={width} must be positive and at most the range of the steps")
     t = steps.astype(curve.dtype)
     start = jnp.minimum(t, t[-1] - width)
     flat = curve.reshape(-1, t.shape[0])
@@ -183,17 +165,3 @@ def _falls(
     return start, falls.reshape(curve.shape)
 
 
-def _check_steps(steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"]) -> None:
-    n_steps = steps.shape[0]
-    if n_steps < 2:
-        raise ValueError(f"steps has {n_steps} entries, a change needs at least 2")
-    if curve.shape[-1] != n_steps:
-        raise ValueError(
-            f"curve has {curve.shape[-1]} measurements, must have one per step, {n_steps}"
-        )
-    if _known(steps) and not (np.diff(np.asarray(steps)) > 0).all():
-        raise ValueError("steps must increase")
-
-
-def _known(steps: Num[Array, " n_steps"]) -> bool:
-    return not isinstance(steps, jax.core.Tracer)

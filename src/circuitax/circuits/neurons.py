@@ -81,9 +81,6 @@ def values_come_true(
 
     Source: S2 and Geva et al. (2021): values are distributions over what follows their keys.
     """
-    n = coming.shape[0]
-    if not 1 <= n_firing <= n:
-        raise ValueError(f"n_firing={n_firing} must be from 1 to the number of positions, {n}")
 
     def of_unit(active: Array, raised: Array) -> tuple[Array, Array]:
         hits = raised[coming].astype(active.dtype)

@@ -21,7 +21,7 @@ from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward, next_token_losses, token_ids
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
-from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.shown import known, largest, tabled
 
@@ -122,7 +122,8 @@ def patch(
     Source: activation patching (causal tracing), every layer and position.
     """
     measure = _metric_of(one_text(run), metric)
-    values = patch_each(run.model, run.tokens, one_text(donor, "donor").trace, measure)
+    _check_donor(one_text(donor, "donor").trace, run.tokens)
+    values = patch_each(run.model, run.tokens, donor.trace, measure)
     return values - measure(run.logits)[None, None]
 
 
@@ -172,19 +173,6 @@ def ablate(
     preserved: Trace | None = None,
 ) -> Float[Array, "cell *metric"]:
     """A metric of the logits under every ablation of a stack, vmapped over blocks of cells."""
-    check_one_member(model)
-    n_layers, mlps = model.n_layers, ablation.mlps
-    if ablation.heads.shape[1:] != (n_layers, model.n_heads):
-        raise ValueError(
-            f"ablation.heads has shape {ablation.heads.shape}, must be one cell or more of "
-            f"({n_layers}, {model.n_heads})"
-        )
-    if mlps is not None and model.blocks.mlp is None:
-        raise ValueError("ablation.mlps must be None: the model has no MLPs")
-    if mlps is not None and mlps.shape != (ablation.heads.shape[0], n_layers):
-        raise ValueError(
-            f"ablation.mlps has shape {mlps.shape}, must be {(ablation.heads.shape[0], n_layers)}"
-        )
     ids = token_ids(tokens, model.d_vocab)
     return _ablate(model, ids, ablation, metric, replacement, preserved)
 
@@ -217,8 +205,6 @@ def patch_each(
 
     Source: activation patching (causal tracing), every layer and position.
     """
-    check_one_member(model)
-    _check_donor(donor, tokens)
     return _patch_each(model, token_ids(tokens, model.d_vocab), donor.streams, metric)
 
 

@@ -97,8 +97,6 @@ def patch_paths(
     """
     trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
     check_pre_ln(run.model, "patch_paths")
-    if change.shape != trace.streams.shape[1:]:
-        raise ValueError(f"change has shape {change.shape}, must be {trace.streams.shape[1:]}")
     for name in ("query", "key", "value"):
         shape, want = getattr(edges, name).shape, trace.patterns.shape[:2]
         if shape != want:

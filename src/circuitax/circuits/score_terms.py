@@ -37,11 +37,10 @@ from circuitax.kernel.attention import (
     spread_groups,
     turn,
 )
-from circuitax.kernel.checks import check_index
 from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.norm import Norm, norm_scale
-from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.run import Run
 from circuitax.kernel.spec import TransformerSpec
 
 
@@ -59,8 +58,6 @@ class ScoreTerms(NamedTuple):
 
 def score_sources(run: Run, layer: int) -> tuple[str, ...]:
     """Names of the sources that a layer's queries and keys can be built from."""
-    blocks = one_text(run).model.blocks
-    check_index("layer", layer, blocks.attention.W_Q.shape[0])
     names = [
         name
         for name in component_names(components_of(run))
@@ -85,7 +82,6 @@ def score_terms(run: Run, layer: int, head: int | Int[Array, ""]) -> ScoreTerms:
 
     Source: framework paper, "QK circuit of the second layer" (terms ``A_q ⊗ A_k ⊗ W``).
     """
-    _check_head(run, layer, head)
     sources = _sources(components_of(run), layer)
     q, k = _queries_and_keys(sources, run, layer, head)
     terms = run.model.spec.scale * jnp.einsum("atk,bsk->abts", q, k)
@@ -95,7 +91,6 @@ def score_terms(run: Run, layer: int, head: int | Int[Array, ""]) -> ScoreTerms:
 
 def dressed_score_sources(run: Run, layer: int, *, by: str = "head") -> tuple[str, ...]:
     """Names of the sources of `dressed_score_terms`."""
-    _check_dressed(run, layer, by)
     if by == "head":
         n_heads = run.model.blocks.attention.W_Q.shape[1]
         names = ["direct", *(f"head {l}.{h}" for l in range(layer) for h in range(n_heads))]
@@ -115,8 +110,6 @@ def dressed_score_terms(
 
     Source: ours; docs/methods/mlps.md.
     """
-    _check_head(run, layer, head)
-    _check_dressed(run, layer, by)
     frozen = frozen_model(run)
     parts = _by_last_head(run, frozen, layer) if by == "head" else _by_token(frozen, layer)
     q, k = _queries_and_keys(parts, run, layer, head)
@@ -152,15 +145,8 @@ def _by_token(frozen: FrozenModel, layer: int) -> Float[Array, "n_parts n_ctx d_
     return parts
 
 
-def _check_dressed(run: Run, layer: int, by: str) -> None:
-    check_index("layer", layer, one_text(run).model.blocks.attention.W_Q.shape[0])
-    if by not in ("head", "token"):
-        raise ValueError(f"by={by!r} must be 'head' or 'token'")
-
-
 def head_scores(run: Run, layer: int, head: int | Int[Array, ""]) -> Float[Array, "dest src"]:
     """The scores of one head before mask and softmax, undivided."""
-    _check_head(run, layer, head)
     q, k = _queries_and_keys(run.trace.streams[layer][None], run, layer, head)
     return attention_scores(q.sum(axis=0)[None], k.sum(axis=0)[None], run.model.spec.scale)[0]
 
@@ -194,8 +180,6 @@ def score_directions(
 
     Source: ours; framework paper, "QK circuit".
     """
-    _check_head(run, layer, head)
-    check_index("dest", dest, weights.shape[0])
     stream = run.trace.streams[layer]
 
     def value(x: Array, by_query: bool) -> Array:
@@ -282,12 +266,6 @@ def _is_local(spec: TransformerSpec, layer: int | Int[Array, ""]) -> bool | Bool
     return (layer == jnp.asarray(spec.local_layers, int)).any()
 
 
-def _check_head(run: Run, layer: int | Int[Array, ""], head: int | Int[Array, ""]) -> None:
-    n_layers, n_heads = one_text(run).model.blocks.attention.W_Q.shape[:2]
-    check_index("layer", layer, n_layers)
-    check_index("head", head, n_heads)
-
-
 def _layer_of(name: str) -> int:
     return int(name.split(" ")[1].split(".")[0])
 
@@ -329,11 +307,6 @@ def score_selection_losses(
     """
     model, tokens, patterns = run.model, run.tokens, run.trace.patterns
     n_layers, n_heads = patterns.shape[:2]
-    n_sources = len(score_sources(run, layer))
-    if selections.shape[1:] != (n_sources, n_sources):
-        raise ValueError(
-            f"selections has shape {selections.shape}, must end in ({n_sources}, {n_sources})"
-        )
     terms = jax.lax.map(
         lambda head: score_terms(run, layer, head).terms,
         jnp.arange(n_heads),

@@ -28,8 +28,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from circuitax.kernel.attention import attention_scores, causal_mask, per_head, project
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
-from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.norm import Norm
+from circuitax.kernel.model import Model
 from circuitax.kernel.positions import Positions
 
 
@@ -48,10 +47,7 @@ def counted(model: Model) -> AdditiveHeads:
     position i sees. Equal to the model where all scores are 0, and near it at an initialisation,
     where they are small.
     """
-    _check_sum(model)
     n_ctx, n_heads = model.spec.n_ctx, model.spec.n_heads
-    if n_ctx is None:
-        raise ValueError("spec.n_ctx=None must be set: each pair of positions has a factor")
     seen = _allowed(model, n_ctx).sum(axis=-1, keepdims=True)
     place = jnp.broadcast_to(-jnp.log(seen), (n_heads, n_ctx, n_ctx)).astype(model.W_E.dtype)
     return AdditiveHeads(model, jnp.zeros((n_heads, model.W_E.shape[0]), place.dtype), place)
@@ -86,25 +82,10 @@ def _log_gates(
 
 def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_heads n_ctx n_ctx"]:
     """Scores of the only layer, before the mask; each depends on two tokens and two positions."""
-    _check_sum(model)
     x = jnp.asarray(model.W_E)[tokens]
     if model.spec.positions == Positions.shortformer and model.W_pos is not None:
         x = x + model.W_pos[: tokens.shape[0]]
     return _scores(model, x)
-
-
-def _check_sum(model: Model) -> None:
-    """Refuse a model that is not additive over sources without its denominators."""
-    check_one_member(model)
-    spec = model.spec
-    if spec.qk_norm or spec.score_cap is not None or spec.window is not None:
-        raise ValueError("spec must have no qk_norm, score_cap or window: scores would be no sum")
-    if spec.n_layers != 1 or model.blocks.mlp is not None:
-        raise ValueError("model must have one layer and no MLP to be a sum over sources")
-    if spec.norm != Norm.none:
-        raise ValueError(f"spec.norm={spec.norm.value} must be none")
-    if spec.positions not in (Positions.none, Positions.shortformer):
-        raise ValueError(f"spec.positions={spec.positions.value} must be none or shortformer")
 
 
 def _scores(model: Model, x: Float[Array, "n d_model"]) -> Float[Array, "n_heads n n"]:
@@ -149,8 +130,6 @@ def init_additive(key: Key[Array, ""], d_vocab: int, n_heads: int) -> Additive:
 
 def init_full(d_vocab: int) -> FullTable:
     """Zero tables."""
-    if d_vocab > FULL_TABLE_LIMIT:
-        raise ValueError(f"d_vocab={d_vocab} must be at most {FULL_TABLE_LIMIT} for a full table")
     return FullTable(jnp.zeros((d_vocab, d_vocab)), jnp.zeros((d_vocab, d_vocab, d_vocab)))
 
 
@@ -199,7 +178,7 @@ def fit(
     n_steps: int = 200,
     decay: float = 1e-6,
 ) -> Fit:
-    """Minimise the mean loss plus ``decay/2 ‖θ‖²`` by full-batch L-BFGS; works under jit and vmap."""
+    """Minimise the mean loss plus ``decay/2 ‖θ‖²`` by full-batch L-BFGS."""
 
     def objective(model: Additive | FullTable) -> Array:
         return additive_loss(model, texts, at) + decay / 2 * optax.tree.norm(model, squared=True)

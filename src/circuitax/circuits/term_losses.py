@@ -66,8 +66,6 @@ def marginals(
 def shapley(values: Float[Array, "subset *rest"]) -> Float[Array, "n_players *rest"]:
     """``φ_l = Σ_{T ∌ l} |T|! (L - |T| - 1)! / L! (v(T ∪ l) - v(T))``, exact over all subsets."""
     count = values.shape[0]
-    if count & (count - 1) or count == 0:
-        raise ValueError(f"values has {count} subsets on its first axis, must be a power of two")
     n_players = count.bit_length() - 1
     sizes = np.array([mask.bit_count() for mask in range(count)])
     share = [0.0] * count
@@ -131,8 +129,6 @@ def term_losses(run: Run) -> TermLosses:
 
 def first_order_selections(n_layers: int) -> Bool[np.ndarray, "selection subset"]:
     """Layer subsets kept in each row of ``TermLosses.first_order``."""
-    if n_layers < 0:
-        raise ValueError(f"n_layers={n_layers} must not be negative")
     singles = [1 << layer for layer in range(n_layers)]
     rows = [[0], *([0, single] for single in singles), [0, *singles], range(1 << n_layers)]
     return np.array([[subset in row for subset in range(1 << n_layers)] for row in rows])

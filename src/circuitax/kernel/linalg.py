@@ -67,8 +67,6 @@ def cosines(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch n n"]:
 def coherence(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch"]:
     """``max_{i≠j} |cos(W_i, W_j)|`` over the columns, in [0, 1]; needs at least two columns."""
     n = W.shape[-1]
-    if n < 2:
-        raise ValueError(f"W has {n} columns; coherence needs at least 2")
     angles = jnp.abs(cosines(W))
     upper = angles[..., *jnp.triu_indices(n, k=1)]
     return jnp.max(upper, axis=-1)

@@ -306,7 +306,7 @@ _OF_SIMPLIFIED = {
 
 
 def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a `TransformerSpec` with names such as ``"rotary"`` read as members of their enum."""
+    """Fields of a `TransformerSpec`, names such as ``"rotary"`` read as members of their enum."""
     read = {k: choice(k, _ENUMS[k], v) if k in _ENUMS else v for k, v in options.items()}
     # JSON has lists only, and a spec must be hashable.
     return {k: tuple(v) if isinstance(v, list) else v for k, v in read.items()}

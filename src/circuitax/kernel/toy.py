@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import derive, uniforms
 from circuitax.kernel.mlp import Activation, activate
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
@@ -29,7 +28,6 @@ def feature_columns(
     Source: toy-models paper, "Demonstrating Superposition", and for ``signed`` "Computation in
         Superposition".
     """
-    check_range("density", density, "[0, 1]")
     p = density[:, None]
     value = u * (1 / jnp.where(p > 0, p, 1))
     return jnp.where(u < p, 2 * value - 1 if signed else value, 0)
@@ -43,7 +41,6 @@ def unit_columns(
     Source: Henighan et al. 2023, "Superposition, Memorization, and Double Descent".
     Differs: the source does not say what becomes of samples without a feature.
     """
-    check_range("density", density, "(0, 1]")
     x = feature_columns(u, density, signed=False)
     nearest = jnp.argmin(u / density[:, None], axis=0)
     alone = (jnp.arange(u.shape[0])[:, None] == nearest[None, :]).astype(x.dtype)
@@ -63,7 +60,6 @@ def copula_columns(
     Feature i is on where ``(L ε)_i < Φ^-1(p_i)`` for standard normal ε, so that its density is p_i
     whatever the correlation matrix ``L L^T`` is; where it is on, it has its own uniform value.
     """
-    check_range("density", density, "(0, 1)")
     threshold = jax.scipy.special.ndtri(density)
     return jnp.where(root @ normal < threshold[:, None], value, 0)
 
@@ -79,7 +75,6 @@ def sample_correlated(
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """
-    _check(density, batch, set_size)
     shape = (batch, density.shape[0])
     on = uniforms(derive(key, "sets"), shape, density.dtype) < density[None, :]
     value = uniforms(derive(key, "values"), (*shape, set_size), density.dtype)
@@ -97,7 +92,6 @@ def sample_anticorrelated(
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """
-    _check(density, batch, set_size)
     shape = (batch, density.shape[0])
     u, p = uniforms(derive(key, "sets"), shape, density.dtype), density[None, :]
     on = u < p
@@ -108,12 +102,6 @@ def sample_anticorrelated(
     members = jnp.arange(set_size, dtype=density.dtype)[None, None, :]
     value = uniforms(derive(key, "values"), shape, density.dtype)[:, :, None]
     return jnp.where(on[:, :, None] & (slot == members), value, 0).reshape(batch, -1)
-
-
-def _check(density: Float[Array, " n_sets"], batch: int, set_size: int) -> None:
-    check_range("density", density, "[0, 1]")
-    check_range("batch", batch, "[1, inf)")
-    check_range("set_size", set_size, "[1, inf)")
 
 
 def tied_forward(

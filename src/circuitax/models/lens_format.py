@@ -1,4 +1,4 @@
-"""TransformerLens's files and a `Model`: its ``config.json``, and weights in its names, both ways."""
+"""TransformerLens's files and a `Model`: ``config.json``, and weights in its names, both ways."""
 
 import json
 import re
@@ -131,7 +131,7 @@ def spec_from_config(config: Config) -> TransformerSpec:
 
 
 def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
-    """The ``config.json`` of a spec; options that most models lack are written where they are set."""
+    """The ``config.json`` of a spec; rare options are written where they are set."""
     if spec.positions not in _POSITIONS.values():
         known = ", ".join(sorted(positions.value for positions in _POSITIONS.values()))
         raise ValueError(f"positions={spec.positions.value} must be one of {known} to save")

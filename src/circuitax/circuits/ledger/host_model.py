@@ -75,7 +75,7 @@ def exponent_of(*arrays: np.ndarray) -> int:
 
 
 def require_finite(what: str, *arrays: np.ndarray) -> None:
-    """Refuse infinite and NaN: comparisons with NaN are false, and a search would drop such paths."""
+    """Refuse infinite and NaN: comparisons with NaN are false, and such paths would be dropped."""
     if not all(np.isfinite(x).all() for x in arrays):
         raise ValueError(f"{what} must be finite; a path ledger is no proof otherwise")
 

@@ -123,7 +123,7 @@ class Ledger(NamedTuple):
         return self.text(SHOWN)
 
     def text(self, n_rows: int | None = None) -> str:
-        """The paths, one a line, with their sum and what the others have; ``str`` has 15 of them."""
+        """The paths, one a line, with their sum and what the others have; ``str`` has 15."""
         names = self.names
         which = "the largest" if self.complete else "the budget or rounding ended the search"
         sums = {

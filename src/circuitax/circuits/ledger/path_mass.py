@@ -42,8 +42,6 @@ def head_path_values(
 ) -> Float[Array, " n_paths"]:
     """The values of chosen head paths, pure and differentiable."""
     position = counted_index("position", position, frozen.tokens.shape[0])
-    if not paths:
-        raise ValueError("paths must have at least one path, has none")
     scale = frozen.read_out.scale
     w = direction if scale is None else direction / scale[position]
     from_each = zip(paths, starts or (None,) * len(paths), strict=True)
@@ -60,8 +58,6 @@ def position_path_values(
 ) -> Float[Array, " n_paths"]:
     """The values of chosen position paths, pure and differentiable."""
     last = counted_index("position", position, frozen.tokens.shape[0])
-    if not paths:
-        raise ValueError("paths must have at least one path, has none")
     scale = frozen.read_out.scale
     w = direction if scale is None else direction / scale[last]
     values = []

@@ -32,7 +32,6 @@ from circuitax.circuits.paths.components import ReadOut, read_out_of
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
 from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import chain_of
-from circuitax.kernel.checks import check_index
 from circuitax.kernel.interventions import check_gates
 from circuitax.kernel.kron import Kron
 from circuitax.kernel.mlp import Gates
@@ -263,8 +262,6 @@ def _frozen_mlps(run: Run, mlp: MLPWeights, held: Gates, gates: str) -> FrozenML
 
 def with_source(frozen: FrozenModel, source: str) -> FrozenModel:
     """The model with one kind of source, the others set to 0; the sum over kinds is the whole."""
-    if source not in ("tokens", "positions", "biases", "mlps"):
-        raise ValueError(f"source={source!r} must be 'tokens', 'positions', 'biases' or 'mlps'")
     if source != "mlps":
         frozen = frozen._replace(mlps=None)
     if source != "biases":
@@ -293,7 +290,6 @@ def head_writes(
     Returns:
         ``[n_heads, *paths, n_ctx, d_model]``, or ``[*paths, n_ctx, d_model]`` when summed.
     """
-    check_index("layer", layer, frozen.A.shape[0])
     values = jnp.einsum("...sd,hdk->h...sk", streams, frozen.W_V[layer])
     mixed = jnp.einsum("hts,h...sk->h...tk", frozen.A[layer], values)
     target = "...td" if summed else "h...td"
@@ -304,7 +300,6 @@ def head_constants(
     frozen: FrozenModel, layer: int | Int[Array, ""]
 ) -> Float[Array, "n_heads n_ctx d_model"]:
     """Outputs of the heads of one layer due to their own biases, ``A 1 b_V W_O``."""
-    check_index("layer", layer, frozen.A.shape[0])
     if frozen.b_V is None:
         n_heads, d_model = frozen.W_O.shape[1], frozen.W_O.shape[3]
         return jnp.zeros((n_heads, frozen.tokens.shape[0], d_model), frozen.tokens.dtype)
@@ -315,7 +310,6 @@ def mlp_units(
     maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
 ) -> Float[Array, "*paths n_ctx d_mlp"]:
     """Values of a layer's hidden units, factors held, from any stack of streams, without biases."""
-    check_index("layer", layer, maps.W_out.shape[0])
     hidden = jnp.zeros((), streams.dtype)
     for W, g in zip(maps.W_in[layer], maps.factors[layer], strict=True):
         hidden = hidden + _times(streams @ W, g)

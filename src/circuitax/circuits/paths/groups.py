@@ -26,7 +26,6 @@ from circuitax.circuits.paths.frozen import (
     head_writes,
 )
 from circuitax.circuits.weights.folding import fold_read
-from circuitax.kernel.checks import check_index
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import Run
@@ -72,7 +71,6 @@ def path_groups(
     Source: ours; docs/methods/mlps.md.
     """
     n_layers, _, n_ctx, _ = frozen.A.shape
-    check_index("position", position, n_ctx)
     ends = carried_back(frozen, position, direction, through_heads=False)
     w, here = ends.entering[-1][position], jnp.arange(n_ctx)
     each = jnp.zeros((1 + n_ctx, n_ctx, w.shape[0]), w.dtype)
@@ -129,8 +127,7 @@ def carried_back(
 
     Source: ours. It is the gradient of the logit with patterns, scales and gates held.
     """
-    n_layers, n_ctx = frozen.A.shape[0], frozen.A.shape[2]
-    check_index("position", position, n_ctx)
+    n_layers = frozen.A.shape[0]
     scale = frozen.read_out.scale
     w = direction if scale is None else direction / scale[position]
     final = jnp.zeros_like(frozen.embedding).at[position].set(w)
@@ -168,8 +165,6 @@ def neuron_flows(
 
     Source: ours; gradient times activation of RelP, whose sum in one layer is exact here.
     """
-    if frozen.maps is None:
-        raise ValueError("frozen.maps is None: neurons need a model with MLPs, dressed")
     units = neuron_activations(run)
     after = run.trace.scales.mlp_post
     if after is not None:
@@ -186,11 +181,7 @@ def cut_before_gates(run: Run, frozen: FrozenModel, layer: int | Int[Array, ""])
 
     Source: ours; docs/methods/mlps.md.
     """
-    spec, blocks = run.model.spec, run.model.blocks
-    if blocks.mlp is None:
-        raise ValueError("run.model.blocks.mlp is None: the model has no gates")
-    n_layers = frozen.A.shape[0]
-    check_index("layer", layer, n_layers)
+    spec, n_layers = run.model.spec, frozen.A.shape[0]
     layers = jnp.arange(n_layers)
     # Later layers stay, without effect, so that the programs of all layers are one.
     heads = layers < layer if spec.parallel else layers <= layer
@@ -222,9 +213,6 @@ def cut_before_gates(run: Run, frozen: FrozenModel, layer: int | Int[Array, ""])
 def gate_read_out(run: Run, layer: int | Int[Array, ""]) -> ReadOut:
     """The read-out of one MLP's pre-activations from its stream, in the place of logits."""
     spec, blocks = run.model.spec, run.model.blocks
-    if blocks.mlp is None:
-        raise ValueError("run.model.blocks.mlp is None: the model has no gates")
-    check_index("layer", layer, spec.n_layers)
     mlp, norm = jax.tree.map(lambda leaf: leaf[layer], (blocks.mlp, blocks.mlp_norm))
     W, b = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, mlp.b_gate)
     W, b = fold_read(W, b, spec.read_norm, norm)
@@ -262,7 +250,6 @@ def opening(
     Source: ours; docs/methods/mlps.md.
     """
     cut = cut_before_gates(run, frozen, layer)
-    check_index("unit", unit, cut.read_out.W_U.shape[1])
     direction = cut.read_out.W_U[:, unit]
     whole = carried_back(cut, position, direction)
     ends = carried_back(cut, position, direction, through_heads=False)

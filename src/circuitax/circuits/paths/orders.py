@@ -18,9 +18,8 @@ from circuitax.circuits.paths.frozen import FrozenModel, after_layer, head_const
 from circuitax.circuits.weights.folding import check_pre_ln
 from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import Chain, chain_of
-from circuitax.kernel.checks import check_index
 from circuitax.kernel.linalg import norm
-from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.model import Model
 
 MAX_LAYERS = 8  # 2^L streams; for more layers, combine some or use `order_streams`
 
@@ -51,10 +50,6 @@ def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
 def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_model"]:
     """Contribution of the paths through exactly the layers of each subset to the final stream."""
     n_layers = frozen.A.shape[0]
-    if n_layers > MAX_LAYERS:
-        raise ValueError(
-            f"n_layers={n_layers} must be at most {MAX_LAYERS}: subsets are 2^n_layers"
-        )
     streams = frozen.embedding[None]
     for layer in range(n_layers):
         written = head_writes(frozen, layer, streams, summed=True)
@@ -67,8 +62,6 @@ def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_mo
 def over_subsets(terms: Float[Array, "subset *rest"]) -> Float[Array, "subset *rest"]:
     """``Σ_{S ⊆ T} terms_S`` for every set T of layers: the frozen model with the others removed."""
     count = terms.shape[0]
-    if count & (count - 1) or count == 0:
-        raise ValueError(f"terms has {count} subsets on its first axis, must be a power of two")
     rest, step = terms.shape[1:], 1
     while step < count:
         pairs = terms.reshape(count // (2 * step), 2, step, *rest)
@@ -81,16 +74,13 @@ def virtual_patterns(
     frozen: FrozenModel, first: int, second: int
 ) -> Float[Array, "n_heads n_heads dest src"]:
     """``A² A¹`` of all pairs, ``[head of the first layer, head of the second, dest, src]``."""
-    _check_layers(first, second, frozen.A.shape[0])
     return jnp.einsum("bts,asr->abtr", frozen.A[second], frozen.A[first])
 
 
 def virtual_ov(model: Model, first: int, second: int) -> Chain:
     """``W_OV¹ W_OV²`` of all pairs, a chain batched over ``[head of first, head of second]``."""
-    check_one_member(model)
     check_pre_ln(model, "virtual_ov")
     heads = per_head(model)
-    _check_layers(first, second, heads.W_V.shape[0])
     return chain_of(
         heads.W_V[first][:, None],
         heads.W_O[first][:, None],
@@ -103,16 +93,6 @@ def virtual_sizes(
     frozen: FrozenModel, first: int, second: int
 ) -> Float[Array, "n_heads n_heads n_ctx"]:
     """Euclidean norms of the logits that each virtual head adds at each position."""
-    _check_layers(first, second, frozen.A.shape[0])
-    if frozen.norms is not None:
-        raise ValueError("frozen.norms must be None: in post-LN take path_stream(frozen, path)")
     brought = head_writes(frozen, first, frozen.embedding)
     written = jnp.swapaxes(head_writes(frozen, second, brought), 0, 1)
     return norm(logits_of(written, frozen.read_out))
-
-
-def _check_layers(first: int, second: int, n_layers: int) -> None:
-    check_index("first", first, n_layers)
-    check_index("second", second, n_layers)
-    if not first < second:
-        raise ValueError(f"first={first} must be a layer before second={second}")

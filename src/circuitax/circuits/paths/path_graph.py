@@ -33,7 +33,6 @@ from circuitax.circuits.paths.frozen import (
 from circuitax.circuits.paths.groups import carried_back
 from circuitax.circuits.paths.source_rows import SourceRows, of_blocks, source_rows
 from circuitax.documented import documented
-from circuitax.kernel.checks import check_index
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.shown import shapes
 
@@ -96,7 +95,6 @@ class ChosenNodes(NamedTuple):
 
 def chosen_nodes(frozen: FrozenModel, nodes: Sequence[Node]) -> ChosenNodes:
     """The nodes in slots by layer: as many in each as there are nodes, in whole blocks."""
-    _check(frozen, nodes)
     n_layers, _, n_ctx, _ = frozen.A.shape
     layers = np.array([node.layer for node in nodes], int)
     most = int(np.bincount(layers, minlength=1).max())
@@ -128,32 +126,6 @@ def without_nodes(frozen: FrozenModel, chosen: ChosenNodes) -> FrozenModel:
             last = maps.hidden_factors.at[:, -1].multiply(opened)
             maps = maps._replace(hidden_factors=last)
     return frozen._replace(A=frozen.A * kept, b_V=None if b_V is None else b_V * kept, maps=maps)
-
-
-def _check(frozen: FrozenModel, nodes: Sequence[Node]) -> None:
-    n_layers, n_heads, n_ctx, _ = frozen.A.shape
-    sizes = {"head": n_heads, "mlp": 1}
-    if frozen.maps is not None:
-        sizes["unit"] = frozen.maps.W_out.shape[1]
-    for node in nodes:
-        if node.kind not in ("head", "unit", "mlp"):
-            raise ValueError(f"nodes has kind={node.kind!r}, must be 'head', 'unit' or 'mlp'")
-        if node.kind != "head" and frozen.maps is None:
-            raise ValueError(f"frozen.maps is None: {node.name} needs a model with MLPs, dressed")
-        for name, value, size in (
-            ("layer", node.layer, n_layers),
-            ("which", node.which, sizes[node.kind]),
-            ("position", node.position, n_ctx),
-        ):
-            if not 0 <= value < size:
-                raise ValueError(f"nodes has {node} with {name}={value}, must lie in [0, {size})")
-    if len(set(nodes)) < len(nodes):
-        twice = next(node for node in nodes if list(nodes).count(node) > 1)
-        raise ValueError(f"nodes names {twice} more than once")
-    mlps = {(node.layer, node.position) for node in nodes if node.kind == "mlp"}
-    for node in nodes:
-        if node.kind == "unit" and (node.layer, node.position) in mlps:
-            raise ValueError(f"nodes has {node} and its MLP: choose the unit or the whole")
 
 
 class Questions(NamedTuple):
@@ -214,7 +186,6 @@ def path_graph(
     Source: ours; docs/methods/mlps.md.
     """
     n_ctx = frozen.A.shape[2]
-    check_index("position", position, n_ctx)
     chosen = chosen_nodes(frozen, nodes)
     if questions is None:
         none = jnp.zeros((0, n_ctx, frozen.tokens.shape[1]), frozen.tokens.dtype)

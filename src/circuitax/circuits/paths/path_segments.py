@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from circuitax.circuits.paths.expansion import Path, check_path
+from circuitax.circuits.paths.expansion import Path
 from circuitax.circuits.paths.frozen import FrozenModel, after_layer, mlp_units
 from circuitax.display.tables import NumberTable
-from circuitax.kernel.checks import check_index, counted_index
+from circuitax.kernel.checks import counted_index
 from circuitax.kernel.shown import known, tabled
 
 
@@ -92,20 +92,8 @@ def opened_stretch(
     Source: ours; docs/methods/mlps.md.
     """
     maps = frozen.maps
-    if maps is None:
-        raise ValueError("frozen.maps is None: only paths in the dressed stream pass MLPs")
-    if frozen.norms is not None:
-        raise ValueError("frozen.norms must be None: in post-LN a stretch is not opened")
-    n_layers, n_heads, n_ctx = frozen.A.shape[:3]
+    n_ctx = frozen.A.shape[2]
     last = counted_index("position", position, n_ctx)
-    check_path(path, n_layers, n_heads)
-    if len(sources) != len(path) or None in sources[1:]:
-        raise ValueError(f"sources={sources} must be a position for each head of {path}")
-    check_index("stretch", stretch, len(path) + 1)
-    if stretch == 0 and sources[:1] == (None,):
-        raise ValueError("stretch=0 must be at least 1: the path starts from the bias of its head")
-    for source in sources:
-        check_index("sources", source or 0, n_ctx)
     places = [*sources, last]
     walk = _Walk(frozen, path, places, direction)
     row = walk.rest(walk.start(), walk.first, stretch)

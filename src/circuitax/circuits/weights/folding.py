@@ -161,9 +161,6 @@ def norm_price(model: Model, texts: Int[Array, "*batch n_ctx"]) -> NormPrice:
 
     Source: S0 section 2.3, assumption 3.
     """
-    check_one_member(model)
-    if texts.ndim != 2:
-        raise ValueError(f"texts has shape {texts.shape}, must be a batch of texts [batch, n_ctx]")
 
     def losses(text: Array, scales: NormScales) -> Array:
         logits, _ = forward(model, text, Interventions(scales=scales))

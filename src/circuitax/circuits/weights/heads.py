@@ -19,7 +19,7 @@ from jaxtyping import Array, DTypeLike, Float, Int
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
 from circuitax.kernel.attention import per_head, rotary_frequencies, spread_groups, turn
 from circuitax.kernel.chain import Chain, chain_of
-from circuitax.kernel.checks import check_range, whole
+from circuitax.kernel.checks import whole
 from circuitax.kernel.gauge import (
     centre_sources,
     centre_vocabulary,
@@ -131,12 +131,7 @@ def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
 
     Source: framework paper, positional heads; the score is bilinear in the two streams.
     """
-    check_one_member(model)
     spec = model.spec
-    if not (spec.positions.in_stream or spec.positions.in_queries_and_keys):
-        raise ValueError(f"spec.positions={spec.positions.value} has no position vectors")
-    if spec.positions.in_stream and spec.norm != Norm.none:
-        raise ValueError(f"spec.norm={spec.norm.value} must be none: it mixes token and position")
     heads = per_head(model)
     tokens, W_Q, W_K = _query_key_maps(model, 0)
     positions = position_vectors(model, n_ctx)
@@ -162,7 +157,6 @@ def positional_share(blocks: PositionBlocks) -> Float[Array, "n_layers n_heads"]
 def position_vectors(model: Model, n_ctx: int) -> Float[Array, "n_ctx d_model"]:
     """The vectors of the first positions, learned or sinusoidal."""
     W_E, W_pos = model.W_E, model.W_pos
-    check_range("n_ctx", n_ctx, "[1, inf)")
     if model.spec.positions.needs_table and W_pos is not None:
         if n_ctx > W_pos.shape[0]:
             raise ValueError(f"n_ctx={n_ctx} must be at most the {W_pos.shape[0]} rows of W_pos")
@@ -260,8 +254,6 @@ def offset_scores(
     Source: ours. The rotation: RoFormer; S2, the attention chapter (docs/bibliography.md),
         "Positional encodings".
     """
-    if model.spec.qk_norm:
-        raise ValueError("spec.qk_norm must be False: divisors of queries depend on the content")
     spec = model.spec
     W_Q, W_K = _maps(model)
     dest, src = (jnp.broadcast_to(x, (spec.n_layers, *x.shape[-2:])) for x in (dest, src))
@@ -289,9 +281,6 @@ def best_offset(
 
 def _maps(model: Model) -> tuple[Array, Array]:
     """``W_Q`` and ``W_K`` of every head, with the gain of the norm before them."""
-    check_one_member(model)
-    if model.spec.positions != Positions.rotary:
-        raise ValueError(f"spec.positions={model.spec.positions.value} must be rotary")
     heads, norm = per_head(model), over_heads(model.blocks.attention_norm)
     kind = model.spec.read_norm
     return fold_read(heads.W_Q, None, kind, norm)[0], fold_read(heads.W_K, None, kind, norm)[0]

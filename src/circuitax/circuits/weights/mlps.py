@@ -87,8 +87,6 @@ def mlp_composition(model: Model, *, offset: int = 0) -> MLPComposition:
     Source: ours; docs/methods/composition.md. For heads: framework paper, "composition scores".
     """
     heads, mlp = head_maps(model, offset), model.blocks.mlp
-    if mlp is None or mlp.W_hidden is not None:
-        raise ValueError("model.blocks.mlp must be MLPs of one hidden layer")
     read, written = jax.lax.map(_grams, mlp)
     read = jnp.moveaxis(read, 1, 0)  # [mlp kind, n_layers, d, d]
     near = [scaled_to_one(W)[0] for W in (heads.W_O, heads.W_Q, heads.W_K, heads.W_V)]
@@ -176,7 +174,7 @@ def _beside_null(squared: Array, f_write: Array, f_read: Array, may: Array, d: i
 
 
 def bilinear_mlps(model: Model) -> MLPWeights:
-    """The MLPs of a model with bilinear ones, ``[n_layers, ...]``, gains of their norms folded in."""
+    """A model's bilinear MLPs, ``[n_layers, ...]``, gains of their norms folded in."""
     check_one_member(model)
     mlp, spec = model.blocks.mlp, model.spec
     if mlp is None or mlp.W_gate is None:
@@ -269,8 +267,6 @@ def kept_eigenvectors(whole: MLPWeights, places: Int[Array, "d_model kept"]) -> 
     Source: Pearce et al. 2024, section 4, truncation to the top eigenvectors.
     """
     d_model = whole.W_out.shape[-1]
-    if len(places) != d_model:
-        raise ValueError(f"places has {len(places)} rows, must have d_model={d_model}")
     units = (jnp.arange(d_model)[:, None] * d_model + places).ravel()
     reads = whole.W_in[:, units]
     return whole._replace(W_in=reads, W_gate=reads, W_out=whole.W_out[units])

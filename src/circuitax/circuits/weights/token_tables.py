@@ -33,11 +33,6 @@ def copying_accuracy(
     Source: ARENA 1.2, "top-1 accuracy of the full OV circuit" (30.79 %, top-5 47.73 % for its
         head 1.4).
     """
-    n, d_vocab = ov.shape[-2:]
-    if n != d_vocab:
-        raise ValueError(f"ov has shape {ov.shape}, must end in [d_vocab, d_vocab]")
-    if not 1 <= k <= d_vocab:
-        raise ValueError(f"k={k} must be from 1 to {d_vocab=}")
     return jnp.mean(diagonal_rank(ov, block_entries=block_entries) < k, axis=-1)
 
 
@@ -64,25 +59,12 @@ def skip_trigrams(
     Source: S0 Table 1 and section 5 ("large entries in the joint matrices"); framework paper.
     Differs: the entries are the largest by this rule, not chosen by hand.
     """
-    _check_one_head(qk, ov)
-    d_vocab = qk.shape[-1]
-    for name, value in (("k", k), ("n_sources", n_sources)):
-        if not 1 <= value <= d_vocab:
-            raise ValueError(f"{name}={value} must be from 1 to d_vocab={d_vocab}")
     attended = top_k_columns(qk.T, 1, block_entries=block_entries).values[:, 0]
     raised = top_k_columns(ov, 1, block_entries=block_entries).values[:, 0]
     weight, sources = jax.lax.top_k(jax.nn.relu(attended) * jax.nn.relu(raised), n_sources)
     scores, destinations = top_k_columns(rows(qk.T, sources), k, block_entries=block_entries)
     raises, outs = top_k_columns(rows(ov, sources), k, block_entries=block_entries)
     return SkipTrigrams(sources, weight, destinations, scores, outs, raises)
-
-
-def _check_one_head(qk: Chain, ov: Chain) -> None:
-    for name, chain in (("qk", qk), ("ov", ov)):
-        if len(chain.shape) != 2:
-            raise ValueError(
-                f"{name} has shape {chain.shape}, must be one head's, [d_vocab, d_vocab]"
-            )
 
 
 class Triples(NamedTuple):
@@ -132,15 +114,6 @@ def neuron_tables(
 
     Source: S1 section 5 ("expand, activate, compress"); S2, feed-forward layers.
     """
-    if mlp.W_hidden is not None:
-        raise ValueError(
-            f"mlp.W_hidden has shape {mlp.W_hidden.shape}, must be None (mlp_depth=1): units of "
-            "the first hidden layer have keys, units of the last have values"
-        )
-    if mlp.W_in.ndim != 2:
-        raise ValueError(
-            f"mlp.W_in has shape {mlp.W_in.shape}, must be one layer's, [d_model, d_mlp]"
-        )
     reads = mlp.W_in if mlp.W_gate is None else mlp.W_gate
     return NeuronTable(
         top_k_columns(chain_of(reads.T, W_E.T), k, block_entries=block_entries),
