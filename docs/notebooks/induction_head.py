@@ -75,8 +75,8 @@ print(found)
 
 # %%
 lead = lambda logits: logits[-1, guess] - jnp.delete(logits[-1], guess).max()  # noqa: E731
-reacting = cx.ablate_each(run, lead).heads
-frozen = cx.ablate_each(run, lead, preserve_patterns=True).heads
+reacting = cx.ablation_effects(run, lead).heads
+frozen = cx.ablation_effects(run, lead, preserve_patterns=True).heads
 print("change of the lead without each head, later heads react:\n", rounded(reacting))
 print("with patterns held:\n", rounded(frozen))
 

@@ -161,7 +161,7 @@ def patching() -> Figure:
     ]
     losses = [
         0.0,
-        *(float(cx.ablate_each(run, preserve_patterns=h).heads[0, 0]) for h in (False, True)),
+        *(float(cx.ablation_effects(run, preserve_patterns=h).heads[0, 0]) for h in (False, True)),
     ]
     figure, axes = new_figure(1, 3, height=2.75)
     for ax, (one, title), loss in zip(axes[0], panels, losses, strict=True):

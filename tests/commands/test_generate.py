@@ -22,7 +22,7 @@ from circuitax.lab import compilation
 from circuitax.lab.arrays import load_tree, write_arrays
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import open_language_model
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.manifest import damage, write_manifest
 from circuitax.records.record import Record
 
@@ -38,7 +38,7 @@ def a_run(folder: Path, *, weights: bool = True, models: bool = True) -> Path:
     if weights:
         for name, spec in specs.items():
             keys = member_keys(derive(jax.random.key(0), name), 2)
-            members = jax.vmap(lambda key, spec=spec: init_model(key, spec))(keys)
+            members = jax.vmap(lambda key, spec=spec: init(key, spec))(keys)
             for step in (0, 20):
                 keep_model(lab, name, step, members)
             publish_model(lab, name, members[PUBLISHED[name]])

@@ -17,7 +17,7 @@ import pytest
 
 from circuitax.circuits.paths.expansion import path_streams
 from circuitax.kernel.forward import forward
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.projection.stream import Stream, Summary
 from experiments.benchmarks import case as case_module
 from experiments.benchmarks import (
@@ -358,7 +358,7 @@ def test_operations_of_a_training_step_are_three_forward_passes(
 ) -> None:
     spec = language_training.training_problem(size).module.spec
     assert (spec.norm, spec.final_norm, spec.d_mlp, spec.biases) == ("none", False, None, False)
-    model = jax.eval_shape(lambda: init_model(jax.random.key(0), spec))
+    model = jax.eval_shape(lambda: init(jax.random.key(0), spec))
     tokens = jax.ShapeDtypeStruct((size.context,), jnp.int32)
     traced = jax.make_jaxpr(lambda model, tokens: forward(model, tokens)[0])(model, tokens)
     assert 3 * product_flops(traced.jaxpr) == size.context * size.flops_a_token

@@ -10,7 +10,7 @@ import pytest
 
 from circuitax.kernel.model import Model
 from circuitax.kit.real_model import SMALL
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from experiments.benchmarks.dressed_paths import model_cases, pairs_case
 from experiments.benchmarks.export_llama import hub_folder, smollm2_spec
 from experiments.benchmarks.peer import PYTHON, Peer
@@ -18,7 +18,7 @@ from experiments.benchmarks.real_model import random_model
 
 
 def test_a_certificate_stands_beside_its_time() -> None:
-    model: Model = init_model(jax.random.key(0), SMALL, jnp.float32)
+    model: Model = init(jax.random.key(0), SMALL, jnp.float32)
     groups, certified = model_cases(model, 5)
     assert groups.ours() > 0 and certified.ours() > 0
     assert certified.note.startswith("proven, proven after") and certified.wanted == "120 s"
@@ -55,7 +55,7 @@ class Edges:
 
 
 def test_edges_that_differ_are_refused(tmp_path: Path) -> None:
-    model: Model = init_model(jax.random.key(0), SMALL, jnp.float32)
+    model: Model = init(jax.random.key(0), SMALL, jnp.float32)
     case = pairs_case(model, 5, 6, tmp_path, cast(Peer, Edges()))
     assert case.theirs is not None
     with pytest.raises(RuntimeError, match="differ by"):

@@ -98,7 +98,7 @@ def test_tables_hold_what_is_printed() -> None:
         cx.projection.stream.summarise(found),
         optimum,
         cx.composition(make()),
-        cx.ablate_each(run),
+        cx.ablation_effects(run),
         cx.term_losses(run),
         cx.induction_scores(make(), jnp.array([[1, 2, 1, 2]])),
     ):

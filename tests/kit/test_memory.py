@@ -14,7 +14,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit import memory
 from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.memory import askable_bytes, machine_bytes
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 # Counts that pass at 2^30 - 1 on a machine of 64 GiB: one of them takes 64 bytes at most, which
 # `config.build` asks for anyway; or how much is there is known once a text, a model or a run that
@@ -124,7 +124,7 @@ class Shapes:
 
 
 def abstract_model() -> Any:
-    return jax.eval_shape(lambda key: init_model(key, TransformerSpec()), jax.random.key(0))
+    return jax.eval_shape(lambda key: init(key, TransformerSpec()), jax.random.key(0))
 
 
 @pytest.mark.parametrize(

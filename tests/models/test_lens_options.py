@@ -13,7 +13,7 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.pretrained import load_pretrained, save_pretrained
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "lens_options"
 
@@ -66,7 +66,7 @@ def test_the_window_and_the_caps_matter(x64: None) -> None:
 def test_options_go_there_and_back(tmp_path: Path, options: dict) -> None:
     sizes = {"d_vocab": 7, "n_ctx": 6, "d_model": 8, "d_head": 4, "n_heads": 4, "biases": True}
     spec = TransformerSpec(**(sizes | {"positions": Positions.learned} | options))
-    model = init_model(jax.random.key(0), spec)
+    model = init(jax.random.key(0), spec)
     save_pretrained(model, tmp_path)
     again = load_pretrained(tmp_path)
     jax.tree.map(np.testing.assert_array_equal, again.named(), model.named())
@@ -76,7 +76,7 @@ def test_options_go_there_and_back(tmp_path: Path, options: dict) -> None:
 
 
 def test_shared_keys_may_be_as_many_as_heads(tmp_path: Path) -> None:
-    model = init_model(jax.random.key(0), TransformerSpec(positions=Positions.learned, biases=True))
+    model = init(jax.random.key(0), TransformerSpec(positions=Positions.learned, biases=True))
     save_pretrained(model, tmp_path)
     state = load_file(tmp_path / "model.safetensors")
     shared = {

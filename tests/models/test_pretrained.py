@@ -21,7 +21,7 @@ from circuitax.models import pretrained, sources
 from circuitax.models.lens_format import config_from_spec, model_from_lens, spec_from_config
 from circuitax.models.pretrained import load_pretrained, save_pretrained
 from circuitax.models.sources import tensors_of
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "transformer_lens"
 NAMES = sorted(folder.name for folder in FIXTURES.iterdir())
@@ -86,7 +86,7 @@ def test_models_with_mlp_go_there_and_back(tmp_path: Path) -> None:
         norm=Norm.layernorm,
         biases=True,
     )
-    model = jax.jit(init_model, static_argnums=1)(jax.random.key(0), spec)
+    model = jax.jit(init, static_argnums=1)(jax.random.key(0), spec)
     save_pretrained(model, tmp_path)
     again = load_pretrained(tmp_path)
     assert again.spec.activation == Activation.relu
@@ -98,7 +98,7 @@ def test_models_without_layers_go_there_and_back(tmp_path: Path, d_mlp: int | No
     spec = TransformerSpec(
         d_vocab=7, n_ctx=4, n_layers=0, d_head=8, d_mlp=d_mlp, norm=Norm.layernorm, biases=True
     )
-    model = jax.jit(init_model, static_argnums=1)(jax.random.key(0), spec)
+    model = jax.jit(init, static_argnums=1)(jax.random.key(0), spec)
     save_pretrained(model, tmp_path)
     again = load_pretrained(tmp_path)
     assert again.spec == spec
@@ -108,7 +108,7 @@ def test_models_without_layers_go_there_and_back(tmp_path: Path, d_mlp: int | No
 def test_an_ensemble_is_not_one_model(tmp_path: Path) -> None:
     spec = TransformerSpec()
     keys = jax.random.split(jax.random.key(0), 2)
-    members = jax.jit(jax.vmap(lambda key: init_model(key, spec)))(keys)
+    members = jax.jit(jax.vmap(lambda key: init(key, spec)))(keys)
     with pytest.raises(ValueError, match=r"leading axis of members, \(2,\)"):
         save_pretrained(members, tmp_path)
 

@@ -20,7 +20,8 @@ from circuitax.models.parameters import (
     params_from_model,
     transformer_parameters,
 )
-from circuitax.models.transformer import Transformer, init_model
+from circuitax.models.transformer import Transformer
+from circuitax.models.transformer import init as init_model
 
 init = jax.jit(init_model, static_argnums=(1, 2))
 

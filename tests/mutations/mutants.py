@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "kron_of_A_and_W_untransposed",
-        "kernel/kron_matrix.py",
+        "kernel/kron.py",
         '"...ij,...ab->...ibja"',
         '"...ij,...ab->...iajb"',
         ("tests/kernel/test_kron_sources.py::test_S0_example_15_and_S3_example_4_printed_matrix",),
@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "norm_of_a_sum_without_cross_terms",
-        "kernel/kron_matrix.py",
+        "kernel/kron.py",
         "        for s in terms(x)\n        for t in terms(y)\n",
         "        for s, t in zip(terms(x), terms(y), strict=False)\n",
         ("tests/kernel/test_kron.py::test_sums_act_compose_and_measure_with_their_cross_terms",),
@@ -108,7 +108,7 @@ MUTANTS = (
     ),
     Mutant(
         "mask_after_softmax",  # E22: the future leaks through the denominator
-        "kernel/softmax.py",
+        "kernel/attention.py",
         "total = jnp.sum(exponentials, axis=-1)",
         "total = jnp.sum(jnp.exp(scores - jnp.max(scores, axis=-1, keepdims=True)), axis=-1)",
         ("tests/kernel/test_attention.py::test_E22_gradients_tell_mask_before_from_mask_after",),
@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "softmax_over_destinations",  # E21
-        "kernel/softmax.py",
+        "kernel/attention.py",
         "jnp.sum(exponentials, axis=-1)",
         "jnp.sum(exponentials, axis=-2)",
         ("tests/kernel/test_attention.py::test_E21_softmax_runs_over_sources",),
@@ -177,7 +177,7 @@ MUTANTS = (
     ),
     Mutant(
         "feature_values_not_rescaled",  # u instead of u / p
-        "kernel/features.py",
+        "kernel/toy.py",
         "value = u * (1 / jnp.where(p > 0, p, 1))",
         "value = u",
         ("tests/kernel/test_features.py::test_moments_are_p_over_2_and_p_over_3",),
@@ -214,7 +214,7 @@ MUTANTS = (
     ),
     Mutant(
         "bias_fold_hands_the_constant_on_in_a_residual_block",  # E25: it doubles at every layer
-        "kernel/bias.py",
+        "kernel/gauge.py",
         "0 if residual else 1",
         "1",
         (
@@ -231,7 +231,7 @@ MUTANTS = (
     ),
     Mutant(
         "gelu_by_tanh",  # E26
-        "kernel/activations.py",
+        "kernel/mlp.py",
         "approximate=False",
         "approximate=True",
         ("tests/kernel/test_mlp.py::test_E26_gelu_is_exact_and_need_not_increase",),
@@ -266,14 +266,14 @@ MUTANTS = (
     ),
     Mutant(
         "in_context_score_with_the_other_sign",
-        "circuits/losses/in_context.py",
+        "circuits/losses.py",
         "losses[..., late - 1] - losses[..., early - 1]",
         "losses[..., early - 1] - losses[..., late - 1]",
         ("tests/circuits/losses/test_in_context.py::test_in_context_score_is_late_minus_early",),
     ),
     Mutant(
         "loss_slope_by_the_index_from_0",
-        "circuits/losses/loss_slope.py",
+        "circuits/losses.py",
         "np.log(index + 1.0)",
         "np.log(index + 2.0)",
         ("tests/circuits/losses/test_loss_slope.py::test_exact_where_the_loss_is_a_logarithm",),
@@ -318,7 +318,7 @@ MUTANTS = (
     ),
     Mutant(
         "the_token_before_is_predicted",
-        "kernel/losses.py",
+        "kernel/forward.py",
         "targets = jnp.roll(tokens, -1, axis=-1)",
         "targets = jnp.roll(tokens, 1, axis=-1)",
         ("tests/kernel/test_losses.py::test_token_losses_by_hand_and_at_large_logits",),
@@ -390,7 +390,7 @@ MUTANTS = (
     ),
     Mutant(
         "shapley_with_the_wrong_shares",
-        "circuits/losses/importance.py",
+        "circuits/term_losses.py",
         "math.factorial(n_players - size - 1)",
         "math.factorial(n_players - size)",
         (
@@ -436,7 +436,7 @@ MUTANTS = (
     ),
     Mutant(
         "a_fixed_repeat_period",
-        "circuits/attention/detectors.py",
+        "circuits/detectors.py",
         "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
         "jnp.eye(tokens.shape[0], k=-4, dtype=bool)",
         (
@@ -446,14 +446,14 @@ MUTANTS = (
     ),
     Mutant(
         "prefix_matching_preceded_by",
-        "circuits/attention/detectors.py",
+        "circuits/detectors.py",
         "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
         "jnp.pad(duplicate_mask(tokens)[:, 1:], ((0, 0), (0, 1)))",
         ("tests/circuits/attention/test_detectors.py::test_prefix_matching_means_followed_by",),
     ),
     Mutant(
         "a_head_that_looks_at_itself_looks_at_a_duplicate",
-        "circuits/attention/detectors.py",
+        "circuits/detectors.py",
         "return jnp.tril(_same(tokens), k=-1)",
         "return jnp.tril(_same(tokens))",
         (
@@ -473,7 +473,7 @@ MUTANTS = (
     ),
     Mutant(
         "position_paths_mixed_by_A",
-        "circuits/ledger/second_moments.py",
+        "circuits/ledger/path_bounds.py",
         "P, norms = model.A**2, norms_of(model)",
         "P, norms = model.A, norms_of(model)",
         (
@@ -539,7 +539,7 @@ MUTANTS = (
     ),
     Mutant(
         "neurons_reach_less_than_precedes",
-        "circuits/ledger/neuron_steps.py",
+        "circuits/ledger/dressed_steps.py",
         "reach = np.sqrt(squares) * (1 + lost(0))",
         "reach = 0.2 * np.sqrt(squares) * (1 + lost(0))",
         (
@@ -566,7 +566,7 @@ MUTANTS = (
     ),
     Mutant(
         "units_of_an_mlp_weigh_as_they_are_scaled",
-        "circuits/weights/mlp_composition.py",
+        "circuits/weights/mlps.py",
         "W_out * safe_sqrt(reads)[:, None]",
         "W_out * safe_sqrt(reads)[:, None] ** 0",
         (
@@ -576,7 +576,7 @@ MUTANTS = (
     ),
     Mutant(
         "dressed_scores_past_no_mlp",
-        "circuits/attention/score_terms.py",
+        "circuits/score_terms.py",
         "parts, written = after_layer(frozen, before, parts, outputs[before])",
         "parts, written = parts, outputs[before]",
         (
@@ -586,7 +586,7 @@ MUTANTS = (
     ),
     Mutant(
         "ledger_sums_lose_nothing",
-        "circuits/ledger/rounding.py",
+        "circuits/ledger/host_model.py",
         "return (n + 8) * 2.0**-52",
         "return 0.0 * n",
         (
@@ -596,7 +596,7 @@ MUTANTS = (
     ),
     Mutant(
         "order_terms_one_order_too_low",
-        "circuits/paths/order_terms.py",
+        "circuits/paths/orders.py",
         "streams.at[1:].add(written)",
         "streams.at[:-1].add(written)",
         ("tests/circuits/paths/test_order_terms.py::test_orders_are_sums_of_paths",),
@@ -620,7 +620,7 @@ MUTANTS = (
     ),
     Mutant(
         "overlap_null_of_half_the_variance",
-        "circuits/weights/subspaces.py",
+        "circuits/weights/spectra.py",
         "variance = 2 * a * (d - a)",
         "variance = a * (d - a)",
         ("tests/circuits/weights/test_subspaces.py::test_overlap_spreads_as_stated[4-2]",),
@@ -637,14 +637,14 @@ MUTANTS = (
     ),
     Mutant(
         "overlap_of_dependent_columns",
-        "circuits/weights/subspaces.py",
+        "circuits/weights/spectra.py",
         "jnp.finfo(sizes.dtype).eps * sizes[..., 0]",
         "jnp.finfo(sizes.dtype).tiny * sizes[..., 0]",
         ("tests/circuits/weights/test_subspaces.py::test_maps_of_lower_rank_are_refused[1.0]",),
     ),
     Mutant(
         "a_gated_bias_stays_before_the_product",
-        "models/lens_weights.py",
+        "models/lens_format.py",
         "late = jnp.asarray(b_out + np.einsum(",
         "late = jnp.asarray(b_out + 0 * np.einsum(",
         (
@@ -654,7 +654,7 @@ MUTANTS = (
     ),
     Mutant(
         "frozen_gradients_through_norms",
-        "circuits/interventions/head_gradients.py",
+        "circuits/patching.py",
         "held._replace(all_patterns=trace.patterns, scales=trace.scales)",
         "held._replace(all_patterns=trace.patterns)",
         (
@@ -681,7 +681,7 @@ MUTANTS = (
     ),
     Mutant(
         "words_of_a_double_in_the_other_order",  # as uniform, but other numbers than JAX draws
-        "kernel/uniforms.py",
+        "kernel/keys.py",
         "high.astype(jnp.uint64) << 32 | low.astype(jnp.uint64)",
         "low.astype(jnp.uint64) << 32 | high.astype(jnp.uint64)",
         ("tests/kernel/test_uniforms.py::test_numbers_are_those_of_jax[shape2-True]",),
@@ -735,7 +735,7 @@ MUTANTS = (
     ),
     Mutant(
         "cells_all_at_once_whatever_they_hold",
-        "circuits/interventions/patching.py",
+        "circuits/patching.py",
         "size = max(1, BLOCK_ENTRIES // held)",
         "size = max(n_cells, BLOCK_ENTRIES // held)",
         (
@@ -745,7 +745,7 @@ MUTANTS = (
     ),
     Mutant(
         "planted_heads_share_their_noise",
-        "circuits/known/planted_heads.py",
+        "circuits/known.py",
         "jax.random.normal(key, (c.shape[0], rows, columns))",
         "jax.random.normal(key, (1, rows, columns))",
         (
@@ -774,7 +774,7 @@ MUTANTS = (
     ),
     Mutant(
         "sources_counted_are_those_that_see",
-        "circuits/skip_trigrams/additive_heads.py",
+        "circuits/skip_trigrams.py",
         "_allowed(model, n_ctx).sum(axis=-1, keepdims=True)",
         "_allowed(model, n_ctx).sum(axis=-2)[..., None]",
         (
@@ -816,7 +816,7 @@ MUTANTS = (
     ),
     Mutant(
         "twins_see_the_circuits_floor",  # noise of planted heads a little too strong
-        "circuits/known/planted_heads.py",
+        "circuits/known.py",
         "c * planted[None] + jnp.sqrt(1 - c**2) * noise",
         "c * planted[None] + jnp.sqrt(1 - 0.99 * c**2) * noise",
         (
@@ -846,7 +846,7 @@ MUTANTS = (
     ),
     Mutant(
         "edges_past_chosen_heads",  # what flows through a chosen head counts again behind it
-        "circuits/paths/chosen_nodes.py",
+        "circuits/paths/path_graph.py",
         "frozen._replace(A=frozen.A * kept,",
         "frozen._replace(A=frozen.A,",
         (

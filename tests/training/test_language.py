@@ -11,7 +11,8 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.parameters import model_from_params, params_from_model
-from circuitax.models.transformer import Transformer, init_model
+from circuitax.models.transformer import Transformer
+from circuitax.models.transformer import init as init_model
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, StreamedNextToken, stream, text_losses
 from circuitax.training.optim import Optimizer, OptimSpec

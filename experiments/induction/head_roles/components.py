@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.circuits.detectors import detect, previous_mask
-from circuitax.circuits.patching import ablate, each_component
+from circuitax.circuits.patching import ablated_metrics, each_component
 from circuitax.circuits.paths.components import (
     Components,
     attribute,
@@ -50,7 +50,9 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
 
         def without(replacement: Components | None, preserved: Trace | None = None) -> Array:
             cells = each_component(model)
-            return ablate(model, text, cells, loss, replacement=replacement, preserved=preserved)
+            return ablated_metrics(
+                model, text, cells, loss, replacement=replacement, preserved=preserved
+            )
 
         lost = [without(None), without(mean), without(other), without(None, seen.trace)]
         centred = over_mean_token(seen)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.patching import ablate, each_component, patch_each
+from circuitax.circuits.patching import ablated_metrics, each_component, patched_metrics
 from circuitax.circuits.path_patching import Edges, patch_paths
 from circuitax.circuits.paths.components import (
     attribute,
@@ -85,12 +85,12 @@ def of_pairs(model: Model, pairs: Pairs, places: tuple[int, int]) -> dict[str, A
         clean = run(model, pair.clean, outputs=True)
         corrupted = run(model, pair.corrupted, outputs=True)
         other = components_of(corrupted)
-        resampled = ablate(model, pair.clean, cells, lead, replacement=other)
+        resampled = ablated_metrics(model, pair.clean, cells, lead, replacement=other)
         single, routes = path_leads(clean, corrupted, pair)
         return {
             "clean": lead(clean.logits),
             "corrupted": lead(corrupted.logits),
-            "stream": patch_each(model, pair.corrupted, clean.trace, lead),
+            "stream": patched_metrics(model, pair.corrupted, clean.trace, lead),
             "edges": single,
             "routes": routes,
             "resampled": resampled.reshape(cells.heads.shape[1:]),

@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 from circuitax.circuits.detectors import head_copying, induction_scores
 from circuitax.circuits.losses import steepest_stretch
-from circuitax.circuits.patching import ablate, each_component
+from circuitax.circuits.patching import ablated_metrics, each_component
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.data.repeated import RepeatedSource
@@ -205,7 +205,7 @@ def read_heads(model: Model, token_change: Array, texts: Array) -> dict[str, Arr
 
     def one(text: Array) -> Array:
         pattern = forward(model, text)[1]
-        return ablate(
+        return ablated_metrics(
             model, text, cells, lambda logits: next_token_losses(logits, text), preserved=pattern
         )
 

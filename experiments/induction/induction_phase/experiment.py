@@ -14,7 +14,7 @@ from jaxtyping import Array
 from circuitax.circuits import losses as loss_slope
 from circuitax.circuits.detectors import duplicate_mask, induction_scores
 from circuitax.circuits.losses import change_window, speed_up, steepest_stretch
-from circuitax.circuits.patching import Ablation, ablate, each_component
+from circuitax.circuits.patching import Ablation, ablated_metrics, each_component
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.data.repeated import RepeatedSource
@@ -178,7 +178,7 @@ def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str,
     def one(text: Array) -> Array:
         trace = forward(model, text)[1]
         found = [
-            ablate(
+            ablated_metrics(
                 model,
                 text,
                 cells,

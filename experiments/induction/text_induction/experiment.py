@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from circuitax.circuits.detectors import induction_scores
 from circuitax.circuits.losses import repeated_pairs
-from circuitax.circuits.patching import ablate, each_component
+from circuitax.circuits.patching import ablated_metrics, each_component
 from circuitax.data.repeated import RepeatedSource
 from circuitax.data.repeated_windows import RepeatedWindowSource
 from circuitax.data.text import TextSpec, open_text
@@ -206,7 +206,9 @@ def ablated(model: Model, windows: Array) -> dict[str, Array]:
 
     def one(text: Array) -> Array:
         _, trace = forward(model, text)
-        return ablate(model, text, cells, lambda z: next_token_losses(z, text), preserved=trace)
+        return ablated_metrics(
+            model, text, cells, lambda z: next_token_losses(z, text), preserved=trace
+        )
 
     losses = jnp.moveaxis(jax.lax.map(one, windows), 1, 0)
     each = jax.vmap(partial(_losses, seen=repeated_pairs(windows)))(losses)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from circuitax.circuits.detectors import induction_scores, shares_at_repeats, sums_at_repeats
-from circuitax.circuits.patching import ablate, ablation_error, each_component
+from circuitax.circuits.patching import ablated_metrics, ablation_error, each_component
 from circuitax.circuits.term_losses import score_losses, term_losses
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.model import Model
@@ -49,8 +49,8 @@ def text_readings(model: Model, texts: Int[Array, "batch n_ctx"], late: int) -> 
 
         cells = each_component(model)
         shape = cells.heads.shape[1:]
-        reacting = ablate(model, text, cells, loss)
-        preserving = ablate(model, text, cells, loss, preserved=seen.trace)
+        reacting = ablated_metrics(model, text, cells, loss)
+        preserving = ablated_metrics(model, text, cells, loss, preserved=seen.trace)
         return {
             "order_loss": terms.order[:, late - 1 :].mean(axis=1),
             "first_order_loss": terms.first_order[:, late - 1 :].mean(axis=1),

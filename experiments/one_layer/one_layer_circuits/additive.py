@@ -25,7 +25,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.checks import require_at_least, require_divides, require_positive
 from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init as init_model
 from circuitax.training.language import module_losses
 from circuitax.training.optim import OptimSpec
 from circuitax.training.text import train_on_text

@@ -27,7 +27,7 @@ from circuitax.kit.checks import require_at_least, require_equal, require_in
 from circuitax.kit.members import one_by_one
 from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.record import Record
 from experiments.paths.circuit_identities.readings import (
     of_paths,
@@ -91,7 +91,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     single = _over_seeds(of_single_precision, two, derive(key, "float32"), spec.seeds, jnp.float32)
     deepest = named[f"{spec.max_depth} layers"]
     for seed in member_keys(derive(key, "spectra"), spec.seeds):
-        found = of_spectra(init_model(seed, deepest, double))
+        found = of_spectra(init(seed, deepest, double))
         spectral.append([found[check] for check in SPECTRAL])
     scores = {}
     for positions in (Positions.none, Positions.shortformer):
@@ -152,7 +152,7 @@ def _over_seeds(
     n_ctx = model.n_ctx or 0
 
     def one(key: jax.Array) -> dict[str, Array]:
-        drawn = init_model(derive(key, "weights"), model, dtype)
+        drawn = init(derive(key, "weights"), model, dtype)
         tokens = jax.random.randint(derive(key, "text"), (n_ctx,), 0, model.d_vocab)
         return measure(run_model(drawn, tokens, outputs=True))
 
@@ -165,7 +165,7 @@ def _random_models(spec: Spec, key: jax.Array) -> dict[str, np.ndarray]:
 
     @jax.jit
     def one(key: jax.Array) -> dict[str, Array]:
-        model = init_model(key, spec.random, jnp.float32)
+        model = init(key, spec.random, jnp.float32)
         found = composition_scores(model)[:, 0, :, 1, :]
         copying = copying_score(token_ov(model))
         return {"composition": found, "copying": copying.ravel()}

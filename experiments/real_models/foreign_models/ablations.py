@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from circuitax.circuits.patching import Ablation, ablate
+from circuitax.circuits.patching import Ablation, ablated_metrics
 from circuitax.circuits.paths.components import Components
 from circuitax.circuits.weights.folding import fold_read, over_heads
 from circuitax.kernel.forward import forward
@@ -76,7 +76,9 @@ def ablated(
         other = Components(replacement[0, 0], None, replacement, None, None)
 
     def one(text: Array, label: Any) -> Array:
-        return ablate(model, text, cells, partial(_scored, score, label), replacement=other)
+        return ablated_metrics(
+            model, text, cells, partial(_scored, score, label), replacement=other
+        )
 
     return np.asarray(on_each(one, texts, labels).mean(axis=0))
 

@@ -24,7 +24,7 @@ from circuitax.kernel.positions import Positions, sinusoidal
 from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import HeadStack
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 _SHARP = 60.0  # a score difference whose softmax is one-hot in float32
 
@@ -241,6 +241,6 @@ def frozen_unequal(
     key: Key[Array, ""], strength_key: Key[Array, ""], sizes: TransformerSpec, tail: float
 ) -> FrozenModel:
     """A freshly initialised model with `unequal_heads`, frozen on a random text of its length."""
-    model = unequal_heads(strength_key, init_model(derive(key, "weights"), sizes), tail)
+    model = unequal_heads(strength_key, init(derive(key, "weights"), sizes), tail)
     text = jax.random.randint(derive(key, "text"), (sizes.n_ctx,), 0, sizes.d_vocab)
     return frozen_model(run(model, text))

@@ -163,5 +163,3 @@ def _falls(
     flat = curve.reshape(-1, t.shape[0])
     falls = jax.vmap(lambda c: jnp.interp(start, t, c) - jnp.interp(start + width, t, c))(flat)
     return start, falls.reshape(curve.shape)
-
-

@@ -1,8 +1,8 @@
 """Ablation and patching: many edited runs of the one forward pass, vmapped over blocks of edits.
 
 What is removed is replaced by zero, by a mean over data, or by another run's value; patterns (and
-norm scales) either react or are held as they were. `ablate_each` and `patch` are the short forms:
-the first removes every head and MLP in turn, the second replaces every entry of the stream in turn.
+norm scales) either react or are held as they were. `ablation_effects`
+removes every head and MLP in turn, `patch_effects` replaces every entry of the stream in turn.
 """
 
 from collections.abc import Callable
@@ -62,7 +62,7 @@ class Effects(NamedTuple):
 
 
 @compiled("metric", "preserve_patterns")
-def ablate_each(
+def ablation_effects(
     run: Run,
     metric: Metric | None = None,
     *,
@@ -89,7 +89,7 @@ def ablate_each(
     n_layers, n_heads = run.trace.patterns.shape[:2]
     if donor is not None:
         _check_donor(one_text(donor, "donor").trace, run.tokens)
-    values = ablate(
+    values = ablated_metrics(
         run.model,
         run.tokens,
         each_component(run.model),
@@ -104,7 +104,7 @@ def ablate_each(
 
 
 @compiled("metric")
-def patch(
+def patch_effects(
     run: Run, donor: Run, metric: Metric | None = None
 ) -> Float[Array, "place n_ctx *metric"]:
     """The change of a metric when the stream at one layer and position is the donor run's.
@@ -123,7 +123,7 @@ def patch(
     """
     measure = _metric_of(one_text(run), metric)
     _check_donor(one_text(donor, "donor").trace, run.tokens)
-    values = patch_each(run.model, run.tokens, donor.trace, measure)
+    values = patched_metrics(run.model, run.tokens, donor.trace, measure)
     return values - measure(run.logits)[None, None]
 
 
@@ -163,7 +163,7 @@ def ablation_edit(
     return edit._replace(mlp_keep=1 - mlps, mlp_add=added)
 
 
-def ablate(
+def ablated_metrics(
     model: Model,
     tokens: Int[Array, " n_ctx"],
     ablation: Ablation,
@@ -174,11 +174,11 @@ def ablate(
 ) -> Float[Array, "cell *metric"]:
     """A metric of the logits under every ablation of a stack, vmapped over blocks of cells."""
     ids = token_ids(tokens, model.d_vocab)
-    return _ablate(model, ids, ablation, metric, replacement, preserved)
+    return _ablated_metrics(model, ids, ablation, metric, replacement, preserved)
 
 
 @compiled("metric")
-def _ablate(
+def _ablated_metrics(
     model: Model,
     tokens: Int[Array, " n_ctx"],
     ablation: Ablation,
@@ -195,7 +195,7 @@ def _ablate(
     return _by_blocks(one, ablation, held)
 
 
-def patch_each(
+def patched_metrics(
     model: Model,
     tokens: Int[Array, " n_ctx"],
     donor: Trace,
@@ -205,11 +205,11 @@ def patch_each(
 
     Source: activation patching (causal tracing), every layer and position.
     """
-    return _patch_each(model, token_ids(tokens, model.d_vocab), donor.streams, metric)
+    return _patched_metrics(model, token_ids(tokens, model.d_vocab), donor.streams, metric)
 
 
 @compiled("metric")
-def _patch_each(
+def _patched_metrics(
     model: Model,
     tokens: Int[Array, " n_ctx"],
     streams: Float[Array, "place n_ctx d_model"],
@@ -298,5 +298,7 @@ def ablation_error(run: Run) -> Float[Array, "head n_ctx d_vocab"]:
     through = jnp.array([[cell in path for path in paths] for cell in cells], run.logits.dtype)
     without = run.logits[None] - jnp.einsum("cp,ptv->ctv", through, terms)
     removed = each_component(run.model)
-    kept = ablate(run.model, run.tokens, removed, lambda logits: logits, preserved=run.trace)
+    kept = ablated_metrics(
+        run.model, run.tokens, removed, lambda logits: logits, preserved=run.trace
+    )
     return kept - without

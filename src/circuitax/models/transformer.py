@@ -70,7 +70,7 @@ class Transformer(nn.Module):
         return generate(self.model(), prompt, n_new, key=key, sampling=sampling)
 
 
-def init_model(key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLike = float) -> Model:
+def init(key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLike = float) -> Model:
     """Fresh weights of a `Transformer`; vmap over keys for an ensemble, jit to draw all at once.
 
     Args:

@@ -7,14 +7,14 @@ from circuitax.circuits.detectors import induction_scores
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 SPEC = TransformerSpec(d_vocab=12, n_ctx=14, n_layers=2, n_heads=2, d_model=8)
 TEXTS = RepeatedSource(6, 14, 12, min_period=3, max_period=6, distinct=True)(jax.random.key(1))
 
 
 def test_against_sums_over_every_pair_of_positions() -> None:
-    model = init_model(jax.random.key(0), SPEC)
+    model = init(jax.random.key(0), SPEC)
     scores = induction_scores(model, TEXTS)
     prefix, previous, n_prefix, uniform = np.zeros((2, 2)), np.zeros((2, 2)), 0, 0.0
     losses = np.zeros(13)
@@ -39,7 +39,7 @@ def test_against_sums_over_every_pair_of_positions() -> None:
 
 def test_without_layers_there_are_no_heads() -> None:
     spec = TransformerSpec(d_vocab=12, n_ctx=14, n_layers=0, n_heads=2, d_model=8)
-    model = init_model(jax.random.key(0), spec)
+    model = init(jax.random.key(0), spec)
     scores = induction_scores(model, TEXTS)
     assert scores.prefix.shape == (0, 2)
     # What is left is a table of pairs of tokens; spec.positions adds none to the stream.
@@ -50,7 +50,7 @@ def test_without_layers_there_are_no_heads() -> None:
 
 
 def test_one_text_and_an_ensemble_are_refused() -> None:
-    model = init_model(jax.random.key(0), SPEC)
+    model = init(jax.random.key(0), SPEC)
     with pytest.raises(ValueError, match=r"texts has shape \(14,\), must be \[batch, n_ctx\]"):
         induction_scores(model, TEXTS[0])
     members = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), model)

@@ -33,7 +33,7 @@ def test_pattern_preserving_ablation_of_all_heads_at_once(make_run, x64):
     run = make_run(2, **FULL)
     cells = patching.each_component(run.model)
     step = jax.jit(
-        lambda: patching.ablate(
+        lambda: patching.ablated_metrics(
             run.model, run.tokens, cells, lambda logits: logits, preserved=run.trace
         )
     )
@@ -53,7 +53,9 @@ def test_replacements_by_hand(kind, make_run, x64):
     mean = jax.tree.map(lambda x, y: (x + y) / 2, parts, other)
     replacement = {"zero": None, "mean": mean, "resample": other}[kind]
     cells = patching.each_component(run.model)
-    found = patching.ablate(run.model, run.tokens, cells, lambda z: z, replacement=replacement)
+    found = patching.ablated_metrics(
+        run.model, run.tokens, cells, lambda z: z, replacement=replacement
+    )
     new = 0 if replacement is None else np.asarray(replacement.heads[0, 1])
     x = np.asarray(run.trace.streams[1]) - np.asarray(parts.heads[0, 1]) + new
     heads = run.model.blocks.attention
@@ -70,12 +72,14 @@ def test_mlps_are_ablated_too(make_run, x64):
     run = make_run(2, mlp=True, norm=Norm.rmsnorm)
     cells = patching.each_component(run.model)
     assert cells.heads.shape == (6, 2, 2) and cells.mlps.shape == (6, 2)
-    streams = patching.ablate(run.model, run.tokens, cells, lambda z: z)
+    streams = patching.ablated_metrics(run.model, run.tokens, cells, lambda z: z)
     silent = run.model.blocks.mlp._replace(W_out=run.model.blocks.mlp.W_out.at[1].set(0))
     model = run.model.replace(blocks=run.model.blocks._replace(mlp=silent))
     np.testing.assert_allclose(streams[5], forward(model, run.tokens)[0], atol=1e-12)
     # replacing a component by what it was changes nothing
-    same = patching.ablate(run.model, run.tokens, cells, lambda z: z, replacement=_parts(run))
+    same = patching.ablated_metrics(
+        run.model, run.tokens, cells, lambda z: z, replacement=_parts(run)
+    )
     np.testing.assert_allclose(same, np.broadcast_to(run.logits, same.shape), atol=1e-11)
 
 
@@ -115,7 +119,9 @@ def test_stream_patches_hand_over_the_donors_future(make_run, x64):
     """The donor's final stream at a position gives the donor's logits there; layer 0 likewise."""
     run = make_run(2)
     donor = _other(run)
-    found = jax.jit(lambda: patching.patch_each(run.model, run.tokens, donor.trace, lambda z: z))()
+    found = jax.jit(
+        lambda: patching.patched_metrics(run.model, run.tokens, donor.trace, lambda z: z)
+    )()
     assert found.shape == (3, 5, 5, 7)
     for position in range(5):
         np.testing.assert_allclose(found[2, position, position], donor.logits[position], atol=1e-12)
@@ -242,15 +248,15 @@ def test_bad_arguments_are_named(make_run):
         path_patching.patch_paths(run, run.trace.streams[0][:4], edges)
     with pytest.raises(ValueError, match=r"ablation\.mlps must be None: the model has no MLPs"):
         cells = patching.Ablation(jnp.zeros((3, 1, 2)), jnp.zeros((3, 1)))
-        patching.ablate(bare.model, bare.tokens, cells, lambda z: z)
+        patching.ablated_metrics(bare.model, bare.tokens, cells, lambda z: z)
     with pytest.raises(
         ValueError, match=r"ablation\.heads has shape \(3, 2, 2\), must be one cell"
     ):
         cells = patching.Ablation(jnp.zeros((3, 2, 2)))
-        patching.ablate(bare.model, bare.tokens, cells, lambda z: z)
+        patching.ablated_metrics(bare.model, bare.tokens, cells, lambda z: z)
     short = run_model(bare.model, bare.tokens[:3], outputs=True)
     message = "donor is of a text of 3 tokens, must have the 5 of the run"
-    for face in (patching.ablate_each, patching.patch):
+    for face in (patching.ablation_effects, patching.patch_effects):
         with pytest.raises(ValueError, match=message):
             face(bare, donor=short)
         batch = run_model(bare.model, jnp.stack([bare.tokens, bare.tokens]), outputs=True)
@@ -270,8 +276,8 @@ def test_the_effect_of_each_component_by_single_edited_runs(mlp, make_run, x64):
         z, text = np.asarray(logits)[:-1], np.asarray(run.tokens)[1:]
         return np.mean(np.log(np.exp(z).sum(-1)) - z[np.arange(4), text])
 
-    effects = jax.jit(patching.ablate_each)(run)
-    resampled = patching.ablate_each(run, donor=other, preserve_patterns=True)
+    effects = jax.jit(patching.ablation_effects)(run)
+    resampled = patching.ablation_effects(run, donor=other, preserve_patterns=True)
     assert (effects.mlps is None) == (not mlp)
     for layer, head in np.ndindex(2, 2):
         keep = jnp.ones((2, 2, 1)).at[layer, head].set(0)
@@ -299,8 +305,8 @@ def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, mon
 
     def both():
         return (
-            patching.ablate(run.model, run.tokens, cells, lambda z: z),
-            patching.patch_each(run.model, run.tokens, donor, lambda z: z),
+            patching.ablated_metrics(run.model, run.tokens, cells, lambda z: z),
+            patching.patched_metrics(run.model, run.tokens, donor, lambda z: z),
         )
 
     at_once = jax.jit(both)()
@@ -309,7 +315,9 @@ def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, mon
     monkeypatch.setattr(patching, "BLOCK_ENTRIES", 3 * 5 * (4 * 6 + 7))
     for found, expected in zip(jax.jit(lambda: both())(), at_once, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
-    steps = jax.make_jaxpr(lambda: patching.patch_each(run.model, run.tokens, donor, lambda z: z))()
+    steps = jax.make_jaxpr(
+        lambda: patching.patched_metrics(run.model, run.tokens, donor, lambda z: z)
+    )()
     loops = [step.params["length"] for step in steps.eqns if step.primitive.name == "scan"]
     assert loops == [5]
 
@@ -321,13 +329,13 @@ def test_patches_are_changes_of_the_metric(make_run, x64):
     def lead(logits):
         return logits[-1, 3] - logits[-1, 1]
 
-    found = jax.jit(patching.patch, static_argnums=2)(run, donor, lead)
+    found = jax.jit(patching.patch_effects, static_argnums=2)(run, donor, lead)
     assert found.shape == (3, 5)
     np.testing.assert_allclose(found[2, 4], lead(donor.logits) - lead(run.logits), atol=1e-12)
     np.testing.assert_allclose(found[2, :4], 0, atol=1e-12)
     assert np.abs(found[0]).min() > 1e-4
-    np.testing.assert_allclose(patching.patch(run, run), 0, atol=1e-12)
-    own = patching.patch(run, donor)
+    np.testing.assert_allclose(patching.patch_effects(run, run), 0, atol=1e-12)
+    own = patching.patch_effects(run, donor)
     want = (
         next_token_losses(donor.logits, run.tokens)[3]
         - next_token_losses(run.logits, run.tokens)[3]
@@ -340,10 +348,10 @@ def test_a_metric_may_close_over_what_is_differentiated_and_mapped(make_run, x64
     donor = _other(run)
 
     def total(weight):
-        return patching.patch(run, donor, lambda logits: logits[-1] @ weight).sum()
+        return patching.patch_effects(run, donor, lambda logits: logits[-1] @ weight).sum()
 
     weights = jnp.linspace(-1, 1, 14).reshape(2, 7)
-    want = patching.patch(run, donor, lambda logits: logits[-1]).sum(axis=(0, 1))
+    want = patching.patch_effects(run, donor, lambda logits: logits[-1]).sum(axis=(0, 1))
     for mapped in (jax.vmap, lambda f: jax.jit(jax.vmap(f))):
         np.testing.assert_allclose(mapped(total)(weights), weights @ want, atol=1e-12)
         np.testing.assert_allclose(

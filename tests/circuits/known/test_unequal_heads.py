@@ -9,7 +9,7 @@ from circuitax.circuits import known
 from circuitax.circuits.known import frozen_unequal
 from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 
 def test_each_head_writes_its_own_multiple(make_run) -> None:
@@ -46,7 +46,7 @@ def test_it_is_frozen_on_a_text_of_its_length() -> None:
     key, strength = jax.random.key(2), jax.random.key(3)
     sizes = TransformerSpec(d_vocab=5, n_ctx=7, n_layers=2, n_heads=3, d_model=12)
     found = frozen_unequal(key, strength, sizes, 1.0)
-    whole = known(strength, init_model(derive(key, "weights"), sizes), 1.0)
+    whole = known(strength, init(derive(key, "weights"), sizes), 1.0)
     np.testing.assert_allclose(found.W_O, whole.blocks.attention.W_O, rtol=1e-6)
     assert found.A.shape == (2, 3, 7, 7)
     unbounded = sizes.replace(n_ctx=None, positions="rotary")

@@ -9,7 +9,7 @@ from circuitax.circuits import neurons
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 SIZES = {"d_vocab": 7, "n_ctx": 5, "n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 6}
 
@@ -19,7 +19,7 @@ SIZES = {"d_vocab": 7, "n_ctx": 5, "n_layers": 2, "n_heads": 2, "d_model": 8, "d
 )
 def test_activations_times_W_out_are_what_the_mlps_wrote(mlp, x64):
     spec = TransformerSpec(**SIZES, norm=Norm.layernorm, **mlp)
-    model = init_model(jax.random.key(1), spec, jnp.float64)
+    model = init(jax.random.key(1), spec, jnp.float64)
     run = run_model(model, [1, 4, 4, 0, 6], outputs=True)
     active = jax.jit(neurons.neuron_activations)(run)
     mlp = model.blocks.mlp
@@ -30,10 +30,10 @@ def test_activations_times_W_out_are_what_the_mlps_wrote(mlp, x64):
 
 
 def test_models_without_neurons_and_runs_without_outputs_are_refused():
-    bare = init_model(jax.random.key(0), TransformerSpec(**SIZES | {"d_mlp": None}))
+    bare = init(jax.random.key(0), TransformerSpec(**SIZES | {"d_mlp": None}))
     with pytest.raises(ValueError, match="the model has no neurons"):
         neurons.neuron_activations(run_model(bare, [1, 2], outputs=True))
-    model = init_model(jax.random.key(0), TransformerSpec(**SIZES))
+    model = init(jax.random.key(0), TransformerSpec(**SIZES))
     with pytest.raises(ValueError, match="call forward with outputs=True"):
         neurons.neuron_activations(run_model(model, [1, 2]))
     with pytest.raises(ValueError, match="run has 1 texts, must have one: vmap over the batch"):

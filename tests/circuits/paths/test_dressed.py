@@ -365,7 +365,7 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
     direction = linear.read_out.W_U[:, 7] - linear.read_out.W_U[:, 2]
     if seen.model.spec.post_ln:
         with pytest.raises(ValueError, match="in post-LN a stretch is not opened"):
-            path_segments.opened_stretch(linear, ((0, 1),), (s,), 1, t, direction)
+            path_segments.opened_segment(linear, ((0, 1),), (s,), 1, t, direction)
         return
     scale = linear.read_out.scale
     w = np.asarray(direction if scale is None else direction / scale[t])
@@ -375,7 +375,7 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
     y = written.A[0, 1, t, s] * (written.start[s] @ maps[s]) * np.broadcast_to(after, (5, 8))[t]
     parallel, (M0, M1) = seen.model.spec.parallel, (written.M[0][t], written.M[1][t])
     first = np.zeros_like(M0) if parallel else M0
-    found = path_segments.opened_stretch(linear, ((0, 1),), (s,), 1, t, direction)
+    found = path_segments.opened_segment(linear, ((0, 1),), (s,), 1, t, direction)
     np.testing.assert_allclose(found.whole, every[((0, 1),), (s,)], rtol=1e-10)
     last = [y @ first @ w, y @ (eye + first) @ M1 @ w]
     through = [y @ first @ (eye + M1) @ w, last[1]]
@@ -392,7 +392,7 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
         ((((0, 1),), (s,)), 1, acting, t),
         ((((1, 0),), (2,)), 0, 0, 2),
     ):
-        found = path_segments.opened_stretch(linear, path, sources, stretch, t, direction)
+        found = path_segments.opened_segment(linear, path, sources, stretch, t, direction)
         np.testing.assert_allclose(found.whole, every[path, sources], rtol=1e-10)
         at = linear.maps
         if at.hidden_factors is None:
@@ -409,9 +409,9 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
     end = maps[2] @ (behind * ((eye if parallel else eye + M1) @ w))
     np.testing.assert_allclose(found.last, [x @ written.M[0][2] @ end], rtol=1e-9)
     with pytest.raises(ValueError, match="stretch=0 must be at least 1"):
-        path_segments.opened_stretch(linear, ((1, 0),), (None,), 0, t, direction)
+        path_segments.opened_segment(linear, ((1, 0),), (None,), 0, t, direction)
     with pytest.raises(ValueError, match="must be a position for each head"):
-        path_segments.opened_stretch(linear, ((1, 0),), (), 0, t, direction)
+        path_segments.opened_segment(linear, ((1, 0),), (), 0, t, direction)
 
 
 def test_opened_stretches_under_jit_vmap_and_grad(x64: None) -> None:
@@ -421,7 +421,7 @@ def test_opened_stretches_under_jit_vmap_and_grad(x64: None) -> None:
 
     @jax.jit
     def units(linear, w):
-        return path_segments.opened_stretch(linear, path, sources, 1, 3, w).units
+        return path_segments.opened_segment(linear, path, sources, 1, 3, w).units
 
     both = jax.vmap(units, in_axes=(None, 0))(linear, jnp.stack([w, -2 * w]))
     close(both[1], -2 * both[0])
@@ -482,7 +482,7 @@ def test_a_pre_activation_splits_by_source_and_last_head(seen: Run, layer: int) 
     b = 0 if cut.read_out.b_U is None else cut.read_out.b_U[None]
     single = logits_of(expansion.path_streams(cut), cut.read_out)
     close(single.sum(axis=0) + b, want)
-    found = groups.opening(seen, linear, layer, unit, position)
+    found = groups.gate_attribution(seen, linear, layer, unit, position)
     np.testing.assert_allclose(found.by_source.sum() + found.bias, want[position, unit], atol=1e-12)
     total = found.by_last.sum() + found.direct + found.bias
     np.testing.assert_allclose(total, want[position, unit], atol=1e-12)

@@ -9,7 +9,7 @@ from circuitax.circuits import skip_trigrams
 from circuitax.kernel.forward import forward
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 SPEC = TransformerSpec(
     d_vocab=7, n_ctx=5, n_layers=1, n_heads=2, d_model=8, positions=Positions.shortformer
@@ -18,7 +18,7 @@ SPEC = TransformerSpec(
 
 @pytest.fixture
 def model(x64):
-    found = init_model(jax.random.key(3), SPEC, jnp.float32)
+    found = init(jax.random.key(3), SPEC, jnp.float32)
     return jax.tree.map(lambda leaf: leaf.astype(jnp.float64), found)
 
 
@@ -144,7 +144,7 @@ def test_biases_of_queries_and_keys_are_in_the_scores(model, rng):
     ],
 )
 def test_models_that_are_no_sum_are_refused(change, message):
-    model = init_model(jax.random.key(0), SPEC.replace(**change))
+    model = init(jax.random.key(0), SPEC.replace(**change))
     with pytest.raises(ValueError, match=message):
         skip_trigrams.pair_scores(model, jnp.zeros(5, int))
     with pytest.raises(ValueError, match=message):
@@ -152,6 +152,6 @@ def test_models_that_are_no_sum_are_refused(change, message):
 
 
 def test_factors_of_positions_need_a_length():
-    model = init_model(jax.random.key(0), SPEC.replace(positions=Positions.none, n_ctx=None))
+    model = init(jax.random.key(0), SPEC.replace(positions=Positions.none, n_ctx=None))
     with pytest.raises(ValueError, match=r"spec\.n_ctx=None must be set"):
         skip_trigrams.counted(model)

@@ -22,7 +22,7 @@ from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.streaming import top_k
 from circuitax.kernel.weights import MLPWeights
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 D, M = 5, 7
 BILINEAR = TransformerSpec(11, 6, 1, 2, 4, d_mlp=3, gated=True, activation=Activation.linear)
@@ -139,7 +139,7 @@ def test_derivatives_are_those_of_differences(mlp, rng) -> None:
 @pytest.mark.parametrize("norm", ["none", "rmsnorm"])
 def test_a_model_is_read_with_its_gains_and_stays_itself_when_frozen(norm, x64) -> None:
     spec = BILINEAR.replace(n_layers=2, norm=norm, init_embed=2.0)
-    model = init_model(jax.random.key(0), spec)
+    model = init(jax.random.key(0), spec)
     if norm == "rmsnorm":
         gain = 1 + jnp.arange(8.0).reshape(2, 4) / 8
         blocks = model.blocks._replace(mlp_norm=model.blocks.mlp_norm._replace(gain=gain))
@@ -158,7 +158,7 @@ def test_a_model_is_read_with_its_gains_and_stays_itself_when_frozen(norm, x64) 
 
 def test_what_is_not_bilinear_is_refused(mlp) -> None:
     def refused(match: str, **changes) -> None:
-        model = init_model(jax.random.key(0), BILINEAR.replace(**changes))
+        model = init(jax.random.key(0), BILINEAR.replace(**changes))
         with pytest.raises(ValueError, match=match):
             bilinear_mlps(model)
 

@@ -13,7 +13,7 @@ from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.spectrum import singular_values
 from circuitax.kernel.weights import HeadStack, NormWeights
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 
 def _arrays(rng, L=2, H=2, d=8, k=3, v=2):
@@ -211,7 +211,7 @@ def test_grouped_rotary_heads_compose_at_an_offset_as_dense_maps_do(rng, x64):
         positions=Positions.rotary,
         norm=Norm.rmsnorm,
     )
-    plain = init_model(jax.random.key(0), spec, float)
+    plain = init(jax.random.key(0), spec, float)
     gain = rng.uniform(0.5, 2.0, size=(L, d))
     blocks = plain.blocks._replace(attention_norm=NormWeights(jnp.asarray(gain), None))
     model = folding.fold_norms(plain.replace(blocks=blocks))

@@ -9,7 +9,7 @@ from circuitax.circuits.weights.token_tables import rejoining, row_percentile
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 
 def tables(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -20,7 +20,7 @@ def tables(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 def model() -> Model:
     spec = TransformerSpec(d_vocab=13, n_ctx=6, n_layers=1, n_heads=2, d_model=8)
-    return init_model(jax.random.key(3), spec)
+    return init(jax.random.key(3), spec)
 
 
 def test_a_row_stands_as_high_as_its_words_do(x64: None) -> None:

@@ -16,7 +16,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kit.real_model import SMALL
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.projection.laws import overlap_tail
 from circuitax.records.claims import FAILS, HOLDS, settle
 from circuitax.records.record import Record
@@ -53,7 +53,7 @@ def test_a_spec_refuses() -> None:
 
 def test_what_a_neuron_reads_has_the_norm_folded_in() -> None:
     spec = SMALL.__class__(**{**vars(SMALL), "norm": Norm.layernorm})
-    model = init_model(jax.random.key(0), spec, jnp.zeros(()).dtype)
+    model = init(jax.random.key(0), spec, jnp.zeros(()).dtype)
     norm, mlp = model.blocks.mlp_norm, model.blocks.mlp
     assert norm is not None and mlp is not None
     gain = 1 + jnp.arange(norm.gain.size, dtype=float).reshape(norm.gain.shape) / 10
@@ -201,7 +201,7 @@ def test_features_are_drawn_beside_tokens() -> None:
 def planted_stream(n_tokens: int, n_long: int) -> Model:
     """A model whose layers write nothing before its middle, where the stream is the embedding."""
     spec = SMALL.replace(d_vocab=n_tokens, n_layers=4, norm=Norm.none)
-    model = init_model(jax.random.key(1), spec, jnp.zeros(()).dtype)
+    model = init(jax.random.key(1), spec, jnp.zeros(()).dtype)
     rows = jax.random.normal(jax.random.key(2), model.W_E.shape, float)
     rows = rows / jnp.linalg.norm(rows, axis=1, keepdims=True)
     quiet = jnp.array([0.0, 0.0, 1.0, 1.0])[:, None, None]
@@ -226,7 +226,7 @@ def test_vectors_are_of_the_middle_and_none_is_far_longer_than_others(tmp_path: 
 
 
 def test_what_enters_a_layer_ends_the_layers_before_it() -> None:
-    model = init_model(jax.random.key(1), SMALL.replace(n_layers=6), jnp.zeros(()).dtype)
+    model = init(jax.random.key(1), SMALL.replace(n_layers=6), jnp.zeros(()).dtype)
     text = jnp.arange(9)
     streams = forward(model, text)[1].streams
     for layer in (0, 3, 6):
@@ -254,7 +254,7 @@ def test_smollm2_reads_held_out_python_in_its_own_tokens(monkeypatch: pytest.Mon
     place = "experiments.directions.text_superposition.stream_vectors.load_tokenizer"
     monkeypatch.setattr(place, tokenizers.__getitem__)
     spec = SMALL.replace(d_vocab=ours.get_vocab_size(), n_ctx=8192)
-    windows = text_windows("smollm2", init_model(jax.random.key(0), spec), 1024)
+    windows = text_windows("smollm2", init(jax.random.key(0), spec), 1024)
     assert windows.shape == (8, 128)
     held_out = open_text(own_text()).tokens.validation
     np.testing.assert_array_equal(windows, spaced_windows(held_out, 8, 128))

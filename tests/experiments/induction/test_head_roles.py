@@ -18,7 +18,7 @@ from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.record import Record
 from experiments.induction.head_roles.claims import CLAIMS, FULL
 from experiments.induction.head_roles.components import REPLACED, alignments, of_windows
@@ -149,7 +149,7 @@ def full() -> Model:
         positions=Positions.rotary,
         biases=True,
     )
-    model = init_model(jax.random.key(0), spec)
+    model = init(jax.random.key(0), spec)
     noise = jax.random.normal(jax.random.key(1), model.blocks.attention.b_O.shape)
     attention = model.blocks.attention._replace(b_O=noise)
     return model.replace(blocks=model.blocks._replace(attention=attention))

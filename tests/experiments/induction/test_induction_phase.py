@@ -18,7 +18,7 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.null_samples import exchanged, regrouped
@@ -66,7 +66,7 @@ def test_in_context_is_late_minus_early() -> None:
 
 
 def test_looking_back_is_told_apart_where_tokens_are_new() -> None:
-    model, texts = init_model(jax.random.key(1), SIZES), np.asarray(TASK(jax.random.key(2)))
+    model, texts = init(jax.random.key(1), SIZES), np.asarray(TASK(jax.random.key(2)))
     weights: dict[bool, list[np.ndarray]] = {False: [], True: []}
     for text in texts:
         patterns = np.asarray(forward(model, jax.numpy.asarray(text))[1].patterns)
@@ -83,7 +83,7 @@ def test_looking_back_is_told_apart_where_tokens_are_new() -> None:
 
 
 def test_heads_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, texts = init_model(jax.random.key(1), SIZES), TASK(jax.random.key(2))
+    model, texts = init(jax.random.key(1), SIZES), TASK(jax.random.key(2))
     prefix = induction_scores(model, texts).prefix
     # Random heads: call the one that matches prefixes best the induction head.
     monkeypatch.setattr(induction_phase, "PREFIX_SCORE", float(prefix.max()))

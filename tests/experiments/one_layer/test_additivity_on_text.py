@@ -16,7 +16,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
@@ -53,7 +53,7 @@ def test_both_families_begin_as_one_model_and_learn(tmp_path: Path) -> None:
     found = text_gap(TASK, SPEC, tokens, texts[:50], texts, KEY, Lab(tmp_path))
     curves = {name: found[f"{name}_curve"] for name in ("softmax", "sum")}
     for i, key in enumerate(member_keys(derive(KEY, "init"), 2)):
-        model = init_model(key, SPEC)
+        model = init(key, SPEC)
         plain = float(text_losses(model, texts[:50]).mean())
         assert curves["softmax"][0, i] == pytest.approx(plain, rel=1e-5)
         assert curves["sum"][0, i] == pytest.approx(

@@ -18,7 +18,7 @@ from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.memory import weights_of
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.claims import ABSENT, FAILS, HOLDS, WOULD_HOLD, settle
 from circuitax.records.record import Record
 from circuitax.training.language import text_losses
@@ -46,7 +46,7 @@ ONE = jnp.asarray([4, 0, 7])
 
 @pytest.fixture
 def given(x64, rng):
-    model = init_model(jax.random.key(1), SIZES)
+    model = init(jax.random.key(1), SIZES)
     return model, jnp.asarray(rng.integers(0, 9, size=(3, 8)))
 
 

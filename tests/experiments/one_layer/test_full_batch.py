@@ -7,7 +7,8 @@ from circuitax.circuits.losses import bigram_log_probs
 from circuitax.data.bigrams import bigram_counts, cross_entropy
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.parameters import model_from_params, params_from_model
-from circuitax.models.transformer import Transformer, init_model
+from circuitax.models.transformer import Transformer
+from circuitax.models.transformer import init as init_model
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import text_losses
 from circuitax.training.optim import Optimizer, OptimSpec

@@ -10,7 +10,7 @@ import xarray as xr
 
 from circuitax.data.text import TextSpec
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.claims import FAILS, HOLDS, settle
 from circuitax.records.record import Record
 from experiments.one_layer.neuron_tables import experiment as neuron_tables
@@ -90,7 +90,7 @@ def test_neuron_tables(change: dict[str, float], message: str) -> None:
 
 def test_a_model_without_mlps_has_no_neuron_tables() -> None:
     bare = TransformerSpec(d_vocab=7, n_ctx=4, n_layers=1, n_heads=1, d_model=8)
-    model, windows = init_model(jax.random.key(0), bare), jnp.zeros((2, 4), int)
+    model, windows = init(jax.random.key(0), bare), jnp.zeros((2, 4), int)
     with pytest.raises(ValueError, match="d_mlp=None of text_models"):
         neuron_tables.of_member(model, windows, neuron_tables.Spec())
 
@@ -99,7 +99,7 @@ def test_a_model_with_deeper_mlps_has_no_neuron_tables() -> None:
     deeper = TransformerSpec(
         d_vocab=7, n_ctx=4, n_layers=1, n_heads=1, d_model=8, d_mlp=5, mlp_depth=2
     )
-    model, windows = init_model(jax.random.key(0), deeper), jnp.zeros((2, 4), int)
+    model, windows = init(jax.random.key(0), deeper), jnp.zeros((2, 4), int)
     with pytest.raises(ValueError, match=r"W_hidden .* must be None \(mlp_depth=1\)"):
         neuron_tables.of_member(model, windows, neuron_tables.Spec())
 

@@ -8,12 +8,12 @@ from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 
 def test_tables_are_the_largest_entries_among_some_tokens() -> None:
     spec = TransformerSpec(d_vocab=12, n_ctx=8, n_layers=1, n_heads=2, d_model=6)
-    model = init_model(jax.random.key(3), spec)
+    model = init(jax.random.key(3), spec)
     chosen = np.array([7, 2, 11, 4, 0])
     found = head_tables(model, jnp.asarray(chosen), 2, 3)
     for head in range(2):

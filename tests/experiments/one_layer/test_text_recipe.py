@@ -19,7 +19,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.parameters import draw_parameters, transformer_parameters
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init as init_model
 from circuitax.records.record import Record
 from circuitax.training.optim import Optimizer, OptimSpec
 from experiments.one_layer.text_recipe.best import best_index, best_rate, nearest

@@ -10,7 +10,7 @@ from circuitax.circuits.paths import expansion
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.record import Record
 from experiments.paths.circuit_identities import experiment as circuit_identities
 from experiments.paths.circuit_identities import readings
@@ -40,7 +40,7 @@ def test_refusals(change: dict[str, object], message: str) -> None:
 
 def test_a_wrong_term_shows_in_every_sum(x64: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """One head's values doubled in the frozen model, but not in the forward pass."""
-    seen = run_model(init_model(jax.random.key(0), MODEL, jnp.float64), [1, 4, 2, 4, 8])
+    seen = run_model(init(jax.random.key(0), MODEL, jnp.float64), [1, 4, 2, 4, 8])
     errors = jax.jit(readings.of_paths)(seen)
     assert set(errors) == set(circuit_identities.CHECKS)
     assert max(float(error) for error in errors.values()) < 1e-14

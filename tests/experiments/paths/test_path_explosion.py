@@ -11,7 +11,7 @@ from circuitax.data.chained_maps import ChainedMapSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.members import drawn_by_each
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.record import Record
 from circuitax.training.optim import OptimSpec
 from experiments.paths.path_explosion.experiment import Spec, measure
@@ -23,7 +23,7 @@ from experiments.paths.path_explosion.path_ledger import rank, ranks
 def test_ledgers_agree_with_all_paths_and_skip_the_dead():
     source = ChainedMapSource(batch=2, n_symbols=4, n_steps=2, n_questions=2)
     spec = TransformerSpec(d_vocab=28, n_ctx=8, n_layers=3, n_heads=2, d_model=8)
-    models = jax.vmap(lambda key: init_model(key, spec))(jax.random.split(jax.random.key(0), 3))
+    models = jax.vmap(lambda key: init(key, spec))(jax.random.split(jax.random.key(0), 3))
     models = jax.tree.map(lambda x: x.at[1].set(jnp.nan), models)
     texts = drawn_by_each(source, jax.random.key(1), 3)
     found = rank(models, jnp.array([True, False, True]), texts)
@@ -44,7 +44,7 @@ def test_losses_are_those_on_the_answers_of_each_kind_of_question(x64):
     task = ChainedMapSource(batch=6, n_symbols=3, n_steps=3, n_questions=4)
     sizes = TransformerSpec(d_vocab=21, n_ctx=11, n_layers=2, n_heads=2, d_model=6)
     spec = Spec(model=sizes, task=task, optim=OptimSpec(steps=40), chunk=20)
-    model, exam = init_model(jax.random.key(2), sizes, float), task.sample(jax.random.key(4))
+    model, exam = init(jax.random.key(2), sizes, float), task.sample(jax.random.key(4))
     found = jax.jit(partial(measure, spec))(model, exam)
     direct = np.asarray(model.W_E @ model.W_U)
     every = {1: [], 2: [], 3: []}

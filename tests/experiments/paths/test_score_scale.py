@@ -10,7 +10,7 @@ import xarray as xr
 
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
 from circuitax.records.null_samples import regrouped
 from circuitax.records.record import Record
@@ -22,7 +22,7 @@ from experiments.paths.score_scale.experiment import measure
 @pytest.mark.parametrize("options", [{}, {"norm": Norm.layernorm, "biases": True}])
 def test_variance_counts_positions_norms_and_what_the_mask_leaves(options: dict) -> None:
     spec = TransformerSpec(d_vocab=7, n_ctx=6, n_layers=2, n_heads=2, d_model=8, **options)
-    model = init_model(jax.random.key(0), spec)
+    model = init(jax.random.key(0), spec)
     texts = np.random.default_rng(0).integers(0, 7, (3, 6))
     found = measure(model, jnp.asarray(texts))["variance"]
     heads = jax.tree.map(lambda leaf: np.asarray(leaf[0], float), model.blocks.attention)

@@ -11,7 +11,7 @@ import xarray as xr
 from circuitax.circuits.known import copying_model
 from circuitax.kit.real_model import SMALL
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.record import Record
 from experiments.real_models.stream_use import experiment
 from experiments.real_models.stream_use.experiment import (
@@ -25,7 +25,7 @@ from experiments.real_models.stream_use.measures import _least_cosines, measure,
 
 def test_weights_are_read_as_numpy_reads_them() -> None:
     with jax.enable_x64(True):
-        model = init_model(jax.random.key(0), SMALL, jnp.zeros(()).dtype)
+        model = init(jax.random.key(0), SMALL, jnp.zeros(()).dtype)
         W = {name: np.asarray(value) for name, value in model.named().items()}
         E = W["W_E"] - W["W_E"].mean(axis=0)
         sizes = np.linalg.svd(E, compute_uv=False) ** 2

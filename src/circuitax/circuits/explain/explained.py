@@ -27,7 +27,7 @@ class Neuron(NamedTuple):
         raises: The next tokens that what it writes raises most, directly, over the mean token.
         gate: The pre-activation of its gate; of the unit itself in an MLP without gate.
         opened_by: What that comes from, largest first: source tokens by all paths, and all biases;
-            and, with them summed otherwise, the last heads of these paths (`openings.opening`).
+            and, with them summed otherwise, the last heads of these paths.
     """
 
     layer: int

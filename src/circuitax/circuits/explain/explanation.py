@@ -30,7 +30,7 @@ from circuitax.circuits.paths.components import (
 )
 from circuitax.circuits.paths.expansion import Head
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.groups import PathGroups, neuron_flows, opening, path_groups
+from circuitax.circuits.paths.groups import PathGroups, gate_attribution, neuron_flows, path_groups
 from circuitax.circuits.paths.orders import order_streams
 from circuitax.kernel.checks import check_index, counted_index, shortened, whole
 from circuitax.kernel.run import Run, one_text
@@ -214,7 +214,7 @@ def _neurons(
         written = jnp.asarray(active[layer, at, unit] * W_out[layer, unit])
         ids = _largest(np.asarray(logits_of(written[None], read_out)), RAISED)[0]
         words = tuple(name(int(i)) for i in ids)
-        opened = opening(run, frozen, layer, unit, at)
+        opened = gate_attribution(run, frozen, layer, unit, at)
         sources = np.array(opened.by_source, np.float64)
         sources[-1] += float(opened.bias)
         heads = np.append(np.asarray(opened.by_last, np.float64), float(opened.direct))

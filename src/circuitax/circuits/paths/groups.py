@@ -221,7 +221,7 @@ def gate_read_out(run: Run, layer: int | Int[Array, ""]) -> ReadOut:
     return ReadOut(scale, W, b)
 
 
-class Opening(NamedTuple):
+class GateAttribution(NamedTuple):
     """A pre-activation split two ways; each with ``bias`` sums to it.
 
     Attributes:
@@ -238,13 +238,13 @@ class Opening(NamedTuple):
 
 
 @compiled()
-def opening(
+def gate_attribution(
     run: Run,
     frozen: FrozenModel,
     layer: int | Int[Array, ""],
     unit: int | Int[Array, ""],
     position: int | Int[Array, ""],
-) -> Opening:
+) -> GateAttribution:
     """The pre-activation of one hidden unit at one position, split over the dressed stream.
 
     Source: ours; docs/methods/mlps.md.
@@ -263,7 +263,7 @@ def opening(
     by_last = _where(acting, by_last)
     bias = jnp.zeros_like(total) if cut.read_out.b_U is None else cut.read_out.b_U[unit]
     by_source = jnp.append(sources, total - sources.sum())
-    return Opening(by_source, by_last, total - by_last.sum(), bias)
+    return GateAttribution(by_source, by_last, total - by_last.sum(), bias)
 
 
 def _where(kept: Bool[Array, " n_layers"], x: Float[Array, "n_layers *rest"]) -> Array:

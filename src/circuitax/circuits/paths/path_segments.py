@@ -25,12 +25,12 @@ from circuitax.kernel.shown import known, tabled
 
 
 @tabled
-class OpenedStretch(NamedTuple):
-    """The value of a path by what it passes in one stretch.
+class OpenedSegment(NamedTuple):
+    """The value of a path by what it passes in one segment.
 
     Attributes:
         whole: The value of the path.
-        past: Ways past all MLPs of the stretch; constants that enter on it belong here.
+        past: Ways past all MLPs of the segment; constants that enter on it belong here.
         last: Ways by the last MLP that they pass; with ``past`` they sum to ``whole``.
         units: All ways through each hidden unit of each MLP.
         layers: The layers of these MLPs.
@@ -74,20 +74,20 @@ class OpenedStretch(NamedTuple):
             )
         ]
         rows.append(("past all MLPs", [float(self.past), np.nan, np.nan]))
-        title = f"One stretch of a path: {self.whole:+.4f}, absolute sum {self.absolute:.4f}"
+        title = f"One segment of a path: {self.whole:+.4f}, absolute sum {self.absolute:.4f}"
         columns = ("last MLP", "through it", "its units' absolute sum")
         return NumberTable(title, columns, rows)
 
 
-def opened_stretch(
+def opened_segment(
     frozen: FrozenModel,
     path: Path,
     sources: tuple[int | None, ...],
-    stretch: int,
+    segment: int,
     position: SupportsIndex,
     direction: Float[Array, " d_model"],
-) -> OpenedStretch:
-    """One stretch of a position path by MLP and hidden unit; pure and differentiable.
+) -> OpenedSegment:
+    """One segment of a position path by MLP and hidden unit; pure and differentiable.
 
     Source: ours; docs/methods/mlps.md.
     """
@@ -96,32 +96,32 @@ def opened_stretch(
     last = counted_index("position", position, n_ctx)
     places = [*sources, last]
     walk = _Walk(frozen, path, places, direction)
-    row = walk.rest(walk.start(), walk.first, stretch)
-    end = jax.grad(lambda row: walk.value(row, stretch))(row)
-    layers = walk.layers(stretch)
-    at = _at(frozen, places[stretch])
-    # The direction behind each MLP of the stretch, from the last one back.
+    row = walk.rest(walk.start(), walk.first, segment)
+    end = jax.grad(lambda row: walk.value(row, segment))(row)
+    layers = walk.layers(segment)
+    at = _at(frozen, places[segment])
+    # The direction behind each MLP of the segment, from the last one back.
     behind, w = [], end
     for layer in reversed(layers):
         behind.append(w)
-        _, back = jax.vjp(lambda x, layer=layer: walk.past(at, layer, x, stretch, False), row)
+        _, back = jax.vjp(lambda x, layer=layer: walk.past(at, layer, x, segment, False), row)
         w = back(w)[0]
     units, ending, held = [], [], at.maps or maps
-    whole = walk.value(walk.through(row, stretch), stretch)
+    whole = walk.value(walk.through(row, segment), segment)
     for layer, after in zip(layers, reversed(behind), strict=True):
         read = row
-        if stretch == 0 and frozen.b_O is not None:
+        if segment == 0 and frozen.b_O is not None:
             read = row + maps.after_heads * frozen.b_O[layer]
         opened = mlp_units(held, layer, read[None])[0]
-        if walk.is_first(stretch, layer):
+        if walk.is_first(segment, layer):
             opened = maps.after_heads * opened
         units.append(opened * (maps.W_out[layer] @ after))
         ending.append((opened @ maps.W_out[layer]) @ end)
-        row = walk.past(at, layer, row, stretch, stretch == 0)
+        row = walk.past(at, layer, row, segment, segment == 0)
     by_last = jnp.stack(ending) if ending else jnp.zeros(0, row.dtype)
     none = jnp.zeros((0, maps.W_out.shape[1]), row.dtype)
     of_units = jnp.stack(units) if units else none
-    return OpenedStretch(whole, whole - by_last.sum(), by_last, of_units, np.asarray(layers))
+    return OpenedSegment(whole, whole - by_last.sum(), by_last, of_units, np.asarray(layers))
 
 
 class _Walk:
@@ -136,7 +136,7 @@ class _Walk:
         self.w = direction if scale is None else direction / scale[places[-1]]
 
     def start(self) -> Array:
-        """The row that enters the first stretch."""
+        """The row that enters the first segment."""
         if not self.first:
             return self.frozen.embedding[self.places[0]]
         (layer, head), dest = self.path[0], self.places[1]
@@ -144,26 +144,26 @@ class _Walk:
             return jnp.zeros_like(self.frozen.embedding[0])
         return self.frozen.b_V[layer, head, dest] @ self.frozen.W_O[layer, head]
 
-    def layers(self, stretch: int) -> list[int]:
-        """MLPs that a stretch passes; that of its head's layer too, which is 0 where parallel."""
-        n_layers, begin = self.frozen.A.shape[0], self.path[stretch - 1][0] if stretch else 0
-        end = self.path[stretch][0] if stretch < len(self.path) else n_layers
+    def layers(self, segment: int) -> list[int]:
+        """MLPs that a segment passes; that of its head's layer too, which is 0 where parallel."""
+        n_layers, begin = self.frozen.A.shape[0], self.path[segment - 1][0] if segment else 0
+        end = self.path[segment][0] if segment < len(self.path) else n_layers
         return list(range(begin, end))
 
-    def past(self, at: FrozenModel, layer: int, row: Array, stretch: int, constants: bool) -> Array:
+    def past(self, at: FrozenModel, layer: int, row: Array, segment: int, constants: bool) -> Array:
         """The row behind the MLP of one layer; in that of its head, it is what the head wrote."""
         passing, written = after_layer(at, layer, row[None], row[None], constants)
-        return (written if self.is_first(stretch, layer) else passing)[0]
+        return (written if self.is_first(segment, layer) else passing)[0]
 
-    def is_first(self, stretch: int, layer: int) -> bool:
-        """Whether the head before a stretch is in this layer."""
-        return stretch > 0 and self.path[stretch - 1][0] == layer
+    def is_first(self, segment: int, layer: int) -> bool:
+        """Whether the head before a segment is in this layer."""
+        return segment > 0 and self.path[segment - 1][0] == layer
 
-    def through(self, row: Array, stretch: int) -> Array:
-        """The row at the end of a stretch."""
-        at = _at(self.frozen, self.places[stretch])
-        for layer in self.layers(stretch):
-            row = self.past(at, layer, row, stretch, stretch == 0)
+    def through(self, row: Array, segment: int) -> Array:
+        """The row at the end of a segment."""
+        at = _at(self.frozen, self.places[segment])
+        for layer in self.layers(segment):
+            row = self.past(at, layer, row, segment, segment == 0)
         return row
 
     def past_head(self, row: Array, hop: int) -> Array:
@@ -173,15 +173,15 @@ class _Walk:
         return weight * (row @ self.frozen.W_V[layer, head] @ self.frozen.W_O[layer, head])
 
     def rest(self, row: Array, begin: int, end: int) -> Array:
-        """The row at the beginning of a later stretch."""
-        for stretch in range(begin, end):
-            row = self.past_head(self.through(row, stretch), stretch)
+        """The row at the beginning of a later segment."""
+        for segment in range(begin, end):
+            row = self.past_head(self.through(row, segment), segment)
         return row
 
-    def value(self, row: Array, stretch: int) -> Array:
-        """The value of the path from the row at the end of a stretch."""
-        if stretch < len(self.path):
-            row = self.rest(self.past_head(row, stretch), stretch + 1, len(self.path))
+    def value(self, row: Array, segment: int) -> Array:
+        """The value of the path from the row at the end of a segment."""
+        if segment < len(self.path):
+            row = self.rest(self.past_head(row, segment), segment + 1, len(self.path))
             row = self.through(row, len(self.path))
         return row @ self.w
 
