@@ -7,17 +7,7 @@ _BLOCK = 1 << 22
 
 
 def bigram_counts(tokens: Integer[np.ndarray, " n_tokens"], d_vocab: int) -> Int[np.ndarray, "v v"]:
-    """Bigram counts ``counts[a, b]`` of token b after token a, over the whole text.
-
-    Memory maps are read in blocks.
-
-    Args:
-        tokens: Token ids in [0, d_vocab), at least two.
-        d_vocab: Number of tokens.
-
-    Raises:
-        ValueError: If there are fewer than two tokens, or one is outside the vocabulary.
-    """
+    """Bigram counts ``counts[a, b]`` of token b after token a, over the whole text."""
     n = len(tokens)
     if n < 2:
         raise ValueError(f"tokens has {n} entries, must have at least 2")
@@ -37,13 +27,6 @@ def smoothed_bigrams(
 
     The mean under a Dirichlet prior of strength k around the unigram, ``u_b = (n_b + 1)/(N + V)``:
     a row that was never seen is the unigram, and every entry is positive.
-
-    Args:
-        counts: From `bigram_counts`.
-        strength: k, in pseudo-counts per row, positive.
-
-    Raises:
-        ValueError: If ``strength`` is not positive.
     """
     if not strength > 0:
         raise ValueError(f"strength={strength} must be positive")
@@ -64,12 +47,6 @@ def mean_divergence(
     log_model: Float[np.ndarray, "v v"],
     weight: Float[np.ndarray, " v"],
 ) -> float:
-    """``Σ_a w_a KL(P(. | a) || Q(. | a)) / Σ_a w_a``, nats.
-
-    Args:
-        probs: P, positive, rows sum to 1.
-        log_model: log Q.
-        weight: How often each token is the current one, not all 0.
-    """
+    """``Σ_a w_a KL(P(. | a) || Q(. | a)) / Σ_a w_a``, nats."""
     rows = (probs * (np.log(probs) - log_model)).sum(axis=1)
     return float(rows @ weight / weight.sum())

@@ -8,15 +8,7 @@ _UNREADABLE = "\ufffd"
 
 
 def token_text(tokenizer: Tokenizer, token: int) -> str:
-    r"""The decoded text of a token, or its bytes where those are no whole characters.
-
-    In a byte-level vocabulary a token may be a part of a character, and all of these decode to the
-    same sign. Here the first byte of an arrow is ``\xe2``.
-
-    Args:
-        tokenizer: Any tokenizer; one that is not byte-level has names for such tokens already.
-        token: Its id.
-    """
+    r"""The decoded text of a token, or its bytes where those are no whole characters."""
     text = str(tokenizer.decode([token], skip_special_tokens=False))
     if _UNREADABLE not in text:
         return text

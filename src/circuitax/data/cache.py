@@ -28,23 +28,7 @@ def cache_folder() -> Path:
 
 
 def write_once(target: Path, write: Callable[[Path], None]) -> Path:
-    """Create the folder ``target`` atomically unless it is already complete.
-
-    ``write`` fills a fresh folder beside the target, which is then renamed. Threads and processes
-    may do so at once: each writes its own copy, the first rename wins, and the copies are equal
-    since contents are named by their hash. A checksum goes with the folder, so that a file that was
-    cut or changed is noticed, said and made again.
-
-    Args:
-        target: Where the result goes; its parents are made.
-        write: Called with a new, empty folder.
-
-    Returns:
-        ``target``.
-
-    Raises:
-        CacheError: If nothing can be written beside the target, or not all of it.
-    """
+    """Create the folder ``target`` atomically unless it is already complete."""
     if _whole(target):
         return target
     try:

@@ -40,9 +40,6 @@ class ChainedMapSource:
         n_symbols: n, at least 2.
         n_steps: Most steps that are asked for, at least 1.
         n_questions: Questions of a text, all different, in [1, n_symbols n_steps].
-
-    Raises:
-        ValueError: If a size is out of its range.
     """
 
     batch: int = 32

@@ -36,11 +36,7 @@ class Document(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """Documents in name order, divided into training and validation.
-
-    ``digest`` is the SHA-256 of names, texts and division; ``title`` never holds a machine path.
-    ``skipped`` names the binary files that were left out of a folder.
-    """
+    """Documents in name order, divided into training and validation."""
 
     title: str
     train: tuple[Document, ...]
@@ -51,12 +47,7 @@ class Corpus(NamedTuple):
 
 
 def python_corpus(validation_fraction: float = 0.1) -> Corpus:
-    """The standard library of the running interpreter, without tests, and the `pydoc` topics.
-
-    Raises:
-        TextError: If the interpreter has no library source beside it (a frozen build).
-        ValueError: If ``validation_fraction`` is not in (0, 1).
-    """
+    """The standard library of the running interpreter, without tests, and the `pydoc` topics."""
     root = Path(sysconfig.get_path("stdlib"))
     files = {f"lib/{path.relative_to(root).as_posix()}": path for path in _library_files(root)}
     if not files:
@@ -80,15 +71,7 @@ def _library_files(root: Path) -> Iterator[Path]:
 
 
 def path_corpus(path: str | Path, validation_fraction: float = 0.1) -> Corpus:
-    """A text file, or every text file under a folder, in UTF-8.
-
-    In a folder hidden files and files with a zero byte (binary) are left out; every other file is a
-    document. A single file is cut at line ends into about 64 documents, so that it can be split.
-
-    Raises:
-        TextError: If there is no such path, nothing but binary or empty files, a file that is not
-            UTF-8 (named, with the byte), or too little text to split.
-    """
+    """A text file, or every text file under a folder, in UTF-8."""
     path = Path(path).expanduser()
     if path.is_file():
         if _is_binary(path):
@@ -127,15 +110,7 @@ def build_corpus(
     skipped: list[str] | tuple[str, ...] = (),
     validation_fraction: float = 0.1,
 ) -> Corpus:
-    """Read every document once, drop the empty ones, hash, and split by document.
-
-    Validation takes the ``round(validation_fraction * n)`` documents (at least 1, at most n - 1)
-    with the lowest hashes of their names: the same on every machine, and unrelated to their order.
-
-    Raises:
-        TextError: If fewer than two documents hold text.
-        ValueError: If ``validation_fraction`` is not in (0, 1).
-    """
+    """Read every document once, drop the empty ones, hash, and split by document."""
     if not 0 < validation_fraction < 1:
         raise ValueError(f"validation_fraction={validation_fraction} must lie between 0 and 1")
     kept, marks, n_bytes = [], [], 0

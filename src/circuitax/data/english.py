@@ -21,15 +21,7 @@ _FILE = "plain_text_readers_bible.py"
 
 
 def english_corpus(validation_fraction: float = 0.1) -> Corpus:
-    """Every chapter of the text as a document.
-
-    Args:
-        validation_fraction: Share of the chapters that is held out, in (0, 1).
-
-    Raises:
-        TextError: If the package is not installed, or its file has another form than expected.
-        ValueError: If ``validation_fraction`` is not in (0, 1).
-    """
+    """Every chapter of the text as a document."""
     file = _file()
     if file is None:
         raise TextError(

@@ -13,14 +13,7 @@ def checksum(path: Path) -> str:
 
 
 def fingerprint(path: str | Path) -> str:
-    """SHA-256 of the content of a file, or of the names and contents of all files of a folder.
-
-    Hidden files and folders do not count. A path that does not exist, or that cannot be read, has
-    the fingerprint ``"absent"``.
-
-    Args:
-        path: A file or a folder; ``~`` is the user's home.
-    """
+    """SHA-256 of the content of a file, or of the names and contents of all files of a folder."""
     place = Path(path).expanduser()
     try:
         if place.is_file():

@@ -13,21 +13,7 @@ from circuitax.data.fingerprint import fingerprint
 def dataset_corpus(
     name: str, column: str = "text", validation_fraction: float = 0.1, cache: str | None = None
 ) -> Corpus:
-    """The ``train`` split of a cached dataset; every row is a document, read lazily.
-
-    The dataset's own validation split is not used: rows are divided by hash, as in any corpus.
-
-    Args:
-        name: As in the cache, ``"roneneldan/TinyStories"``; or a folder written by
-            ``Dataset.save_to_disk``.
-        column: The column of strings.
-        validation_fraction: Share of rows held out, in (0, 1).
-        cache: Cache folder; ``None`` for the library's own.
-
-    Raises:
-        TextError: If ``datasets`` is not installed, the dataset is not in the cache, or it has no
-            such column of text or no ``train`` split.
-    """
+    """The ``train`` split of a cached dataset; every row is a document, read lazily."""
     _require_library(name)
     rows = _load(name, cache)
     if column not in rows.column_names:
@@ -41,11 +27,7 @@ def dataset_corpus(
 
 
 def dataset_fingerprint(name: str) -> str:
-    """The checksum of a cached dataset, or of a folder with one.
-
-    Raises:
-        TextError: If there is none, or the library that reads it is not installed.
-    """
+    """The checksum of a cached dataset, or of a folder with one."""
     if Path(name).expanduser().is_dir():
         return fingerprint(name)
     _require_library(name)

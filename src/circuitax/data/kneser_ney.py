@@ -36,13 +36,6 @@ def kneser_ney(tokens: Integer[np.ndarray, " n_tokens"], d_vocab: int) -> Trigra
     contexts bc was seen, in place of n(abc), and ends in a discounted N(··c) over a uniform floor.
     The discount of an order is ``n_1 / (n_1 + 2 n_2)``, from how many of its counts are 1 and 2.
 
-    Args:
-        tokens: Token ids in [0, d_vocab), at least three.
-        d_vocab: Number of tokens; a dense table of its square is made.
-
-    Raises:
-        ValueError: If there are fewer than three tokens, or one is outside the vocabulary.
-
     Source: Kneser and Ney (1995); Chen and Goodman (1998), section 2.7, interpolated.
     """
     ids = np.asarray(tokens, np.int64)
@@ -66,9 +59,6 @@ def kneser_ney_bigrams(counts: Integer[np.ndarray, "v v"]) -> Float[np.ndarray, 
 
     ``P(b | a) = max(n(ab) - D, 0) / n(a·) + D N(a·) / n(a·) P(b)``, where ``P(b)`` is from N(·b),
     after how many different tokens b was seen. Every entry is positive.
-
-    Args:
-        counts: ``n(ab)``, at least one pair, from `bigrams.bigram_counts`.
     """
     whole = np.asarray(counts, np.int64)
     return _interpolated(whole, _unigram(whole))
@@ -78,12 +68,6 @@ def trigram_losses(
     table: Trigrams, windows: Integer[np.ndarray, "window n_ctx"]
 ) -> Float[np.ndarray, "window n_ctx-1"]:
     """``-log P`` of every token but the first of each window, nats; entry t is that of token t + 1.
-
-    A window is read alone, as a model reads it: its second token is predicted from one before it.
-
-    Args:
-        table: From `kneser_ney`.
-        windows: Token ids below the table's vocabulary, at least two in a window.
     """
     ids, d_vocab = np.asarray(windows, np.int64), len(table.lower)
     probs = table.lower[ids[:, :-1], ids[:, 1:]]

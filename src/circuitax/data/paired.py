@@ -17,15 +17,6 @@ def paired_features(
     ``P(both) = p * together``; so ``together`` is 0 for features that exclude each other, p for
     independent ones, and 1 for features that are always on together. Values are uniform on [0, 1).
 
-    Args:
-        pair: Uniforms on [0, 1), one for each pair.
-        value: Uniforms on [0, 1); the last pair may have one feature only.
-        density: p in [0, 1]; ``p (2 - together)`` must not exceed 1.
-        together: P(a feature is on, given that its partner is on), in [0, 1].
-
-    Raises:
-        ValueError: If ``density`` or ``together`` is out of range.
-
     Source: the distribution of two correlated features in Chanin et al. 2025, arXiv 2505.11756.
     """
     check_range("density", density, "[0, 1]")

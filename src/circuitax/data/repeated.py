@@ -68,19 +68,6 @@ def sample_repeated(
 ) -> Repeated:
     """Repeated random sequences, each with its own period, uniform on ``[min, max]``.
 
-    Args:
-        key: Random key, not to be used again.
-        batch: Number of sequences, at least 1.
-        length: Tokens in a sequence.
-        d_vocab: Number of symbols; tokens are ``0 ... d_vocab - 1``, uniform and independent.
-        min_period: At least 1.
-        max_period: At least ``min_period`` and below ``length``; equal to it fixes the period.
-        distinct: Whether no symbol occurs twice in a period, so that what followed it before is
-            unambiguous (the evaluators of the induction-heads paper); ``max_period <= d_vocab``.
-
-    Raises:
-        ValueError: If a size is out of its range.
-
     Source: induction-heads paper, "repeated random sequences"; the random periods are ours.
     """
     _check(batch, length, d_vocab, min_period, max_period, distinct)
@@ -99,18 +86,6 @@ def repeated_tokens(
     key: Key[Array, ""], batch: int, length: int, d_vocab: int
 ) -> Int[Array, "batch length"]:
     """Random texts that repeat themselves, for `induction_scores`: `sample_repeated` with defaults.
-
-    Each text has a period of its own, from a quarter to half of the length, and no token twice in
-    it where the vocabulary has so many.
-
-    Args:
-        key: Random key, not to be used again.
-        batch: Number of texts, at least 1.
-        length: Tokens of each, at least 2.
-        d_vocab: Number of tokens, at least 2.
-
-    Raises:
-        ValueError: If a size is out of its range.
     """
     length, d_vocab = whole("length", length, 2), whole("d_vocab", d_vocab, 2)
     check_key(key, one=True)

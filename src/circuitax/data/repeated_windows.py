@@ -53,11 +53,6 @@ class RepeatedWindowSource:
 def repeat_beginnings(
     rows: Int[Array, "batch length"], period: Int[Array, " batch"]
 ) -> Int[Array, "batch length"]:
-    """Every row repeated with its period, ``rows[i mod period]``.
-
-    Args:
-        rows: Windows of a text.
-        period: At least 1 each; a period of the whole length leaves a row as it is.
-    """
+    """Every row repeated with its period, ``rows[i mod period]``."""
     source = jnp.arange(rows.shape[1])[None, :] % period[:, None]
     return jnp.take_along_axis(rows, source, axis=1)

@@ -24,9 +24,6 @@ class SparseTask:
         importance_base: Feature i has the weight ``base ** i`` in the loss, i from 0; 1 is uniform.
         batch_size: Fresh samples for each step, at least 1.
 
-    Raises:
-        ValueError: If a field is out of its range.
-
     Source: toy-models paper, "Demonstrating Superposition".
     """
 

@@ -11,12 +11,6 @@ def table_losses(
     counts: Integer[np.ndarray, "v v"], windows: Integer[np.ndarray, "window n_ctx"]
 ) -> dict[str, float]:
     """``unigram_loss`` and ``bigram_loss``: mean over all tokens of a window but the first, nats.
-
-    The bigram table is that of Kneser and Ney, as `trigram_loss`'s is.
-
-    Args:
-        counts: Pairs of neighbours in the training part, from `bigram_counts`.
-        windows: Held-out token ids below v, at least two in a window.
     """
     train, ids = np.asarray(counts).astype(np.int64), np.asarray(windows)
     pairs = np.zeros(train.shape, np.int64)
@@ -34,11 +28,5 @@ def trigram_loss(
     d_vocab: int,
     windows: Integer[np.ndarray, "window n_ctx"],
 ) -> float:
-    """The mean loss of the Kneser-Ney table of a training part, nats.
-
-    Args:
-        tokens: Token ids below ``d_vocab``, at least three.
-        d_vocab: Number of tokens.
-        windows: As in `table_losses`.
-    """
+    """The mean loss of the Kneser-Ney table of a training part, nats."""
     return float(trigram_losses(kneser_ney(tokens, d_vocab), np.asarray(windows)).mean())

@@ -20,15 +20,7 @@ SMALLEST_VOCABULARY = 257  # the bytes and the boundary
 
 
 def corpus_tokenizer(corpus: Corpus, d_vocab: int, folder: Path | None = None) -> Tokenizer:
-    """The corpus's own tokenizer with ``d_vocab`` tokens, trained on its training documents.
-
-    It is kept in ``folder`` (the user's cache by default) under the corpus hash and the size. A
-    file there that is no longer what was written is made again.
-
-    Raises:
-        ValueError: If ``d_vocab`` is below 257.
-        TextError: If it is more than the corpus can fill.
-    """
+    """The corpus's own tokenizer with ``d_vocab`` tokens, trained on its training documents."""
     if d_vocab < SMALLEST_VOCABULARY:
         raise ValueError(
             f"d_vocab={d_vocab} must be at least {SMALLEST_VOCABULARY}: 256 bytes and the boundary"
@@ -65,11 +57,7 @@ def train_tokenizer(corpus: Corpus, d_vocab: int) -> Tokenizer:
 
 
 def tokenizer_from_file(file: str | Path) -> Tokenizer:
-    """A tokenizer from a ``tokenizer.json`` of the `tokenizers` library.
-
-    Raises:
-        TextError: If the file is missing, unreadable, or has no boundary token ``<|endoftext|>``.
-    """
+    """A tokenizer from a ``tokenizer.json`` of the `tokenizers` library."""
     file = Path(file).expanduser()
     check_tokenizer_file(file)
     tokenizer = read_tokenizer(file, f"tokenizer={str(file)!r} must be a tokenizer.json")
@@ -81,17 +69,7 @@ def tokenizer_from_file(file: str | Path) -> Tokenizer:
 
 
 def read_tokenizer(file: Path, must: str) -> Tokenizer:
-    """A tokenizer without truncation, padding or randomness.
-
-    What else its file asks for is left out: truncation, padding, and merges dropped at random.
-
-    Args:
-        file: A ``tokenizer.json`` of the `tokenizers` library.
-        must: How the message begins.
-
-    Raises:
-        TextError: If the library cannot read it.
-    """
+    """A tokenizer without truncation, padding or randomness."""
     with refused_as(must), silent():
         tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_truncation()
@@ -102,26 +80,13 @@ def read_tokenizer(file: Path, must: str) -> Tokenizer:
 
 
 def encode_prompt(tokenizer: Tokenizer, text: str, *, special: bool) -> Encoding:
-    """A short text as tokens.
-
-    Args:
-        tokenizer: From a file.
-        text: The text.
-        special: Whether the tokens come that the tokenizer's own file puts around a text.
-
-    Raises:
-        TextError: If the library cannot, such as for a letter that has no token.
-    """
+    """A short text as tokens."""
     with refused_as(f"{text[:60]!r} has no tokens in this vocabulary"), silent():
         return tokenizer.encode(text, add_special_tokens=special)
 
 
 def check_tokenizer_file(file: str | Path) -> None:
-    """Refuse a path without a file, or with a file that is no JSON object, at little cost.
-
-    Raises:
-        TextError: If it is neither; a file that passes may still hold no tokenizer.
-    """
+    """Refuse a path without a file, or with a file that is no JSON object, at little cost."""
     file = Path(file).expanduser()
     try:
         with file.open("rb") as opened:
@@ -135,11 +100,7 @@ def check_tokenizer_file(file: str | Path) -> None:
 
 
 def boundary_id(tokenizer: Tokenizer) -> int:
-    """The id of the token set before each document.
-
-    Raises:
-        ValueError: If the tokenizer has none.
-    """
+    """The id of the token set before each document."""
     token: int | None = tokenizer.token_to_id(BOUNDARY)
     if token is None:
         raise ValueError(f"a tokenizer must hold the boundary token {BOUNDARY!r}")

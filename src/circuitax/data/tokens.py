@@ -32,12 +32,7 @@ class TokenArrays(NamedTuple):
 
 
 def corpus_tokens(corpus: Corpus, tokenizer: Tokenizer, folder: Path | None = None) -> TokenArrays:
-    """Tokenise once, then map the files; memory is independent of the size of the corpus.
-
-    The arrays are uint16, or uint32 when the vocabulary is larger than that. They are kept in
-    ``folder`` (the user's cache by default) under the hashes of corpus and tokenizer; files there
-    that are no longer what was written are made again.
-    """
+    """Tokenise once, then map the files; memory is independent of the size of the corpus."""
     folder = folder or cache_folder() / "tokens"
     n_tokens = size(tokenizer)
     dtype = np.dtype("<u2" if n_tokens <= 1 << 16 else "<u4")

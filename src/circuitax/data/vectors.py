@@ -14,16 +14,10 @@ from circuitax.kernel.checks import check_range
 class VectorSource:
     """Random rows of an array on the device: called with a key it returns a batch.
 
-    Equality and hash use a hash of the rows instead of the rows: equal sources share a compiled
-    step, which holds the rows as a constant.
-
     Attributes:
         batch: Rows in a batch, at least 1; a row may occur twice in one.
         rows: The vectors, at least one.
         digest: SHA-256 of the rows.
-
-    Raises:
-        ValueError: If ``batch`` is less than 1, or ``rows`` is no table or has no row.
     """
 
     batch: int

@@ -27,9 +27,6 @@ DEVICE_BYTES = 1 << 27
 class WindowSource:
     """Windows of a text on the device, for training: called with a key it returns a batch.
 
-    Equality and hash use a hash of the tokens instead of the tokens: equal sources share a compiled
-    step, which holds the tokens as a constant.
-
     Attributes:
         batch: Windows in a batch, at least 1.
         length: Tokens in a window, at least 2.
@@ -58,17 +55,7 @@ class WindowSource:
 def draw_windows(
     key: Key[Array, ""], tokens: Integer[Array, " n_tokens"], batch: int, length: int
 ) -> Int[Array, "batch length"]:
-    """``batch`` windows at independent uniform starts, from an array on the device.
-
-    Args:
-        key: Random key, not to be used again.
-        tokens: The corpus, any integer type; the windows come as int32.
-        batch: Number of windows, at least 1.
-        length: Tokens in a window: the context and, to predict the next token at each, one more.
-
-    Raises:
-        ValueError: If the corpus is shorter than a window.
-    """
+    """``batch`` windows at independent uniform starts, from an array on the device."""
     starts = _starts(key, tokens.shape[0], batch, length)
     rows = jax.vmap(lambda s: jax.lax.dynamic_slice_in_dim(tokens, s, length))(starts)
     return rows.astype(jnp.int32)
@@ -77,14 +64,7 @@ def draw_windows(
 def read_windows(
     key: Key[Array, ""], tokens: np.ndarray, batch: int, length: int, steps: range
 ) -> Int[np.ndarray, "step batch length"]:
-    """The same windows for a range of steps, read from a memory map on disk.
-
-    Step ``i`` is ``draw_windows(at_index(key, i), ...)`` exactly; arrays of 2^31 tokens and more,
-    which no int32 index reaches, draw 64-bit starts instead.
-
-    Raises:
-        ValueError: If the corpus is shorter than a window.
-    """
+    """The same windows for a range of steps, read from a memory map on disk."""
     n_tokens = len(tokens)
     _check(n_tokens, batch, length)
     if n_tokens <= _MOST_ON_DEVICE:
@@ -100,13 +80,7 @@ def read_windows(
 
 
 def spaced_windows(tokens: np.ndarray, n_windows: int, length: int) -> Int[np.ndarray, "n length"]:
-    """``n_windows`` disjoint windows, evenly spaced over the whole array.
-
-    Two models that are measured on them see the same text; no key is involved.
-
-    Raises:
-        TextError: If the array cannot hold that many windows.
-    """
+    """``n_windows`` disjoint windows, evenly spaced over the whole array."""
     most = len(tokens) // length
     if most < 1:
         raise TextError(
@@ -128,11 +102,7 @@ def fits_on_device(tokens: np.ndarray, limit_bytes: int = DEVICE_BYTES) -> bool:
 
 
 def device_tokens(tokens: np.ndarray) -> Integer[Array, " n_tokens"]:
-    """The whole array on the device.
-
-    Raises:
-        TextError: If it does not fit there (`fits_on_device`).
-    """
+    """The whole array on the device."""
     if not fits_on_device(tokens):
         raise TextError(
             f"a text of {len(tokens)} tokens ({tokens.nbytes / 1e6:.0f} MB) must have at most "

@@ -18,21 +18,7 @@ FRACTIONS = (0.4, 0.55, 0.7, 0.85)  # sizes that the optimiser tries, in units o
 def random_counts(
     key: Key[Array, ""], dims: tuple[int, ...], epsilon: float, n_trials: int
 ) -> Int[Array, "n_dims {n_trials}"]:
-    """Length of a sequence of random directions before its first pair that overlaps more than ε.
-
-    A sequence is cut off at three times the median length in the largest dimension, which fewer
-    than one in five hundred exceed. `laws.random_capacity` is the median that the birthday law
-    gives.
-
-    Args:
-        key: Consumed.
-        dims: d, increasing, each at least 2.
-        epsilon: Largest overlap allowed, in (0, 1).
-        n_trials: Independent sequences in each dimension, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
+    """Length of a sequence of random directions before its first pair that overlaps more than ε."""
     _check(dims, epsilon, n_trials=n_trials)
     capacity = 3 * int(random_capacity(dims[-1], epsilon)) + 8
 
@@ -56,19 +42,7 @@ def greedy_counts(
     *,
     capacity: int = 500,
 ) -> Int[Array, "n_dims {n_seeds}"]:
-    """Sizes of greedy packings (`packings.greedy_packing`), at most ``capacity``.
-
-    Args:
-        key: Consumed.
-        dims: d, increasing, each at least 2.
-        epsilon: Largest overlap allowed, in (0, 1).
-        n_seeds: Independent packings in each dimension, at least 1.
-        n_candidates: Directions tried for each packing, at least 1.
-        capacity: Most directions kept, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
+    """Sizes of greedy packings (`packings.greedy_packing`), at most ``capacity``."""
     _check(dims, epsilon, n_seeds=n_seeds, n_candidates=n_candidates, capacity=capacity)
 
     def one(key: Key[Array, ""], n_dims: Int[Array, ""]) -> Int[Array, ""]:
@@ -90,17 +64,6 @@ def optimised_counts(
     Sizes tried are `FRACTIONS` of `packing_bounds.capacity_bound`, each from its own start. Where
     all starts fail, the set of the next smaller dimension with the new axes beside it is larger,
     and counts: ``N(d) ≥ N(d') + d - d'``, from d axes on.
-
-    Args:
-        key: Consumed.
-        dims: d, increasing, each at least 2 and with a finite bound at ε.
-        epsilon: Largest overlap allowed, in (0, 1).
-        n_seeds: Independent repetitions, at least 1.
-        n_steps: Steps of the optimiser, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range or the bound of the largest dimension is
-            infinite.
     """
     _check(dims, epsilon, n_seeds=n_seeds, n_steps=n_steps)
     bounds = [capacity_bound(d, epsilon) for d in dims]

@@ -20,15 +20,7 @@ class Coherence(NamedTuple):
 
 @functools.partial(jax.jit, static_argnames="block")
 def coherence(vectors: Float[Array, "n_vectors dim"], *, block: int = 512) -> Coherence:
-    """Coherence of the rows after normalisation; a zero row overlaps nothing.
-
-    Args:
-        vectors: At least two rows, as `packings` writes them; ``W.T`` for a toy model.
-        block: Side of a tile, at least 1.
-
-    Raises:
-        ValueError: If there are fewer than two rows or ``block`` is below 1.
-    """
+    """Coherence of the rows after normalisation; a zero row overlaps nothing."""
     n = vectors.shape[0]
     block = min(block, n)
     tiles = upper_tiles(n, block)
@@ -49,11 +41,7 @@ def coherence(vectors: Float[Array, "n_vectors dim"], *, block: int = 512) -> Co
 
 
 def coherence_by_count(vectors: Float[Array, "n_vectors dim"]) -> Float[Array, " n_vectors"]:
-    """The coherence of the first N rows, for every N, from one Gram matrix; 0 at N = 1.
-
-    Args:
-        vectors: Few enough rows for an N×N matrix.
-    """
+    """The coherence of the first N rows, for every N, from one Gram matrix; 0 at N = 1."""
     unit = unit_rows(vectors)
     g = jnp.abs(jnp.tril(gram(unit, unit), -1))
     return jax.lax.cummax(g.max(1))

@@ -32,11 +32,7 @@ class Counterexample(NamedTuple):
 
 
 def without_origin() -> Counterexample:
-    """Z = {x, y} is orthonormal and does not hold 0: f keeps ``x − y`` and sends ``x + y`` to 0.
-
-    Every distance of Z is kept with distortion 0, yet ``cos θ`` goes from 0 to −1 and the inner
-    product from 0 to −1/2: nothing about norms follows from distances in Z (E10).
-    """
+    """Z = {x, y} is orthonormal and does not hold 0: f keeps ``x − y`` and sends ``x + y`` to 0."""
     x, y = np.eye(2)
     along = (x - y) / np.sqrt(2)
     return Counterexample(np.stack([x, y]), np.outer(along, along), x, y)
@@ -47,13 +43,6 @@ def unequal_norms(norm_ratio: float = 15.0, epsilon: float = 0.1) -> Counterexam
 
     With ``‖f(x)‖ = r``, ``‖f(y)‖ = 1`` and ``‖f(x) − f(y)‖² = (1 − ε)(r² + 1)`` the cosine moves by
     ``ε (r² + 1) / (2 r)``: 0.753 at r = 15, ε = 0.1, where the printed bound is 0.444 (E10).
-
-    Args:
-        norm_ratio: r, at least 1, with ``ε (r² + 1) ≤ 2 r``, so that such a map exists.
-        epsilon: In (0, 1).
-
-    Raises:
-        ValueError: If no such map exists.
     """
     check_epsilon(epsilon)
     r = norm_ratio
@@ -74,9 +63,6 @@ def proof_map_products(epsilon: float = 0.1) -> Counterexample:
     ``‖f(x)‖ = ‖f(y)‖ = 1``, ``f(y) = −f(x)`` and ``‖x − y‖ = 2/(1 + ε)``: the inner product moves
     by ``2 − 2/(1+ε)²``, which exceeds 3ε for ε below ``(√28 − 4)/6 ≈ 0.215`` (0.347 against 0.3 at
     ε = 0.1). After division by ``√(1 + ε)`` the map keeps ``1 ± ε`` and the bound holds.
-
-    Raises:
-        ValueError: If ``epsilon`` is not in (0, 0.215), where the example breaks nothing.
     """
     if not 0 < epsilon < (np.sqrt(28) - 4) / 6:
         raise ValueError(f"epsilon={epsilon} must be in (0, 0.215)")

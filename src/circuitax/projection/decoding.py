@@ -35,14 +35,6 @@ def decode(
     If every |⟨v_i, v_j⟩| ≤ μ, the read-out of k features is right whenever ``k μ < 1/2`` at τ = 1/2
     (signal at least ``1 − (k − 1) μ``, crosstalk at most ``k μ``).
 
-    Args:
-        vectors: Unit rows, one for each feature: the columns of a toy model's W.
-        active: Which features are on, at magnitude 1.
-        threshold: τ in (0, 1).
-
-    Raises:
-        ValueError: If ``threshold`` is outside (0, 1).
-
     Source: S0 Example 26: recovery "via the transpose operation", with the ReLU's threshold.
     """
     check_range("threshold", threshold, "(0, 1)")
@@ -58,19 +50,7 @@ def recovery(
     n_trials: int,
     threshold: float = 0.5,
 ) -> Recovery:
-    """Threshold decoding of random k-sparse features, counted over trials.
-
-    Args:
-        key: Consumed.
-        vectors: Rows, normalised here.
-        n_active: k, in [1, n_features]. It may be traced, so that a sweep over k is a vmap; a
-            traced k out of range is taken as the nearest end.
-        n_trials: At least 1.
-        threshold: τ in (0, 1).
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
+    """Threshold decoding of random k-sparse features, counted over trials."""
     check_range("n_active", n_active, f"[1, {vectors.shape[0]}]")
     check_range("n_trials", n_trials, "[1, inf)")
     check_range("threshold", threshold, "(0, 1)")
@@ -97,11 +77,7 @@ def _recovery(
 
 
 def guaranteed_sparsity(coherence: float) -> int:
-    """The largest k with ``k μ < 1/2``: always decoded by threshold 1/2 at coherence μ.
-
-    Raises:
-        ValueError: If ``coherence`` is outside (0, 1].
-    """
+    """The largest k with ``k μ < 1/2``: always decoded by threshold 1/2 at coherence μ."""
     check_range("coherence", coherence, "(0, 1]")
     return int(np.ceil(0.5 / coherence)) - 1
 
@@ -112,15 +88,6 @@ def crosstalk_failure(n_features: int, dim: int, n_active: int, threshold: float
     The crosstalk on one read-out is close to N(0, k'/m), with k' = k for an inactive and k − 1 for
     an active feature; errors are treated as independent. So k may grow like ``m / (8 ln N)``, which
     is far more than the ``√m`` that worst-case coherence guarantees.
-
-    Args:
-        n_features: N, at least 1.
-        dim: m, at least 1.
-        n_active: k, in [1, N].
-        threshold: τ in (0, 1).
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
     check_range("n_features", n_features, "[1, inf)")
     check_range("dim", dim, "[1, inf)")

@@ -41,27 +41,6 @@ def distortion(
 
     By default that of squared distances, ``‖f(x) − f(y)‖² / ‖x − y‖² − 1``, as in the lemma;
     ``measure="distance"`` is that of distances.
-
-    For many maps, use ``jax.vmap`` over ``images``: the shared ``points`` have their distances
-    computed once. Pairs that are too close for the Gram form (see `measures.tile_values`) are
-    computed again by direct differences, up to ``near_capacity`` in each tile; ``n_unresolved``
-    counts the rest. ``n_zero`` counts the pairs at distance zero, which enter nothing else. Under
-    jit, NaN is counted here and refused by `summarise`.
-
-    Args:
-        points: At least two, finite, centred by the caller if their mean is far from 0.
-        images: Under the map, one for each point, finite.
-        bounds: Rows ``(lower, upper)`` on the measure; failures are counted on each side.
-        limits: Range of the histogram, increasing.
-        measure: What is compared; a `Measure` or its name.
-        block: Side of a tile, at least 1.
-        n_bins: Cells of the histogram, whose width is the resolution of quantiles; 0 for none.
-        near_capacity: Nearly equal pairs resolved in each tile, at least 0; 0 is for clouds known
-            to have none, and compiles three times faster.
-
-    Raises:
-        ValueError: If there are fewer than two points, points and images differ in number or are
-            not finite, or an argument is out of range.
     """
     check_range("bounds", bounds, "[-inf, inf]")
     points, images = _as_array(points), _as_array(images)
@@ -142,12 +121,6 @@ def sampled_distortion(
     n_bins: int = 512,
 ) -> Stream:
     """The distortion of a random subset: ``n_pairs`` independent uniform pairs of distinct indices.
-
-    A pair may be drawn twice. The function takes direct differences, so nothing is lost to
-    cancellation. Its other arguments are those of `distortion`.
-
-    Raises:
-        ValueError: If ``n_pairs`` or ``block`` is below 1, or as in `distortion`.
     """
     n_points = points.shape[0]
     check_points(points, images)
@@ -221,21 +194,14 @@ def _resolve(
 
 
 def _not_folded(points: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """The points, where they are a constant of a user's jit as what the compiler cannot know.
-
-    XLA would work out the distances of a single tile while it compiles, in a minute or two.
-    """
+    """The points, where they are a constant of a user's jit as what the compiler cannot know."""
     traced = isinstance(jnp.zeros(()), jax.core.Tracer)
     constant = not isinstance(points, jax.core.Tracer)
     return jax.lax.optimization_barrier(jnp.asarray(points)) if traced and constant else points
 
 
 def check_points(points: Float[Array, "n d"], images: Float[Array, "k m"]) -> None:
-    """Refuse images without one row for each point, and NaN, for which extremes look valid.
-
-    Raises:
-        ValueError: If points and images differ in number, or one of them is not finite.
-    """
+    """Refuse images without one row for each point, and NaN, for which extremes look valid."""
     if points.shape[0] != images.shape[0]:
         raise ValueError(
             f"points has {points.shape[0]} rows and images {images.shape[0]}; a map gives each "

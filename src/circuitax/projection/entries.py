@@ -33,15 +33,6 @@ def draw_column(
     ``gaussian`` N(0, 1); ``rademacher`` ±1; the sparse laws are ``±√s`` with probability 1/(2s)
     each and 0 otherwise, with s = 3 (``achlioptas``) and s = √dim_in (``li``).
 
-    Args:
-        key: Consumed.
-        law: An `EntryLaw` or its name.
-        dim_in: Length of the column, at least 1.
-        dtype: Floating type of the entries.
-
-    Raises:
-        ValueError: If ``dim_in`` is below 1.
-
     Source: Achlioptas 2003, Theorem 1.1; Li, Hastie and Church 2006, section 1.
     """
     law = choice("law", EntryLaw, law)
@@ -65,11 +56,7 @@ def draw_columns(
 
 
 def inverse_density(law: EntryLaw | str, dim_in: int) -> float:
-    """The s of a law whose entries are non-zero with probability 1/s.
-
-    Raises:
-        ValueError: If ``dim_in`` is below 1.
-    """
+    """The s of a law whose entries are non-zero with probability 1/s."""
     check_range("dim_in", dim_in, "[1, inf)")
     law = choice("law", EntryLaw, law)
     if law is EntryLaw.achlioptas:
@@ -81,9 +68,6 @@ def kurtosis(law: EntryLaw | str, dim_in: int) -> float:
     """The fourth moment ``E r^4`` of an entry: 3, 1, 3 and √dim_in in the order of `EntryLaw`.
 
     It decides how fast ``‖f(z)‖²`` concentrates, through `laws.ratio_variance`.
-
-    Raises:
-        ValueError: If ``dim_in`` is below 1.
     """
     law = choice("law", EntryLaw, law)
     return 3.0 if law is EntryLaw.gaussian else inverse_density(law, dim_in)

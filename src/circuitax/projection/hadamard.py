@@ -11,23 +11,13 @@ from circuitax.kernel.keys import derive
 
 
 def padded_dim(dim_in: int) -> int:
-    """The smallest power of two that is at least ``dim_in``.
-
-    Raises:
-        ValueError: If ``dim_in`` is below 1.
-    """
+    """The smallest power of two that is at least ``dim_in``."""
     check_range("dim_in", dim_in, "[1, inf)")
     return 1 << (dim_in - 1).bit_length()
 
 
 def hadamard_transform(x: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
     """The orthonormal Walsh–Hadamard transform ``x H / √dim``, in O(dim log dim) for each vector.
-
-    Args:
-        x: Vectors whose length is a power of two; H is Sylvester's matrix, as SciPy's ``hadamard``.
-
-    Raises:
-        ValueError: If the length is not a power of two.
     """
     dim = x.shape[-1]
     if dim < 1 or dim & (dim - 1):
@@ -46,14 +36,6 @@ def subsampled_hadamard(
 
     D is ``dim_in`` rounded up to a power of two (padded with zeros), so at m = D the map is an
     isometry; ``E‖f(z)‖² = ‖z‖²`` for every m.
-
-    Args:
-        key: Consumed.
-        points: Row vectors.
-        dim_out: m, in [1, D].
-
-    Raises:
-        ValueError: If ``dim_out`` is outside [1, D].
 
     Source: Ailon and Chazelle 2006; Tropp 2011, section 1.2.
     """

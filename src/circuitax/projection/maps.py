@@ -55,19 +55,7 @@ _INITIALISERS = {
 
 @dataclass(frozen=True)
 class MapSpec:
-    """A random map: its family and sizes.
-
-    Args:
-        family: A `MapFamily` or its name: ``gaussian``, ``rademacher``, ``proof``, ``achlioptas``,
-            ``li``, ``hadamard``, ``lecun``, ``glorot``, ``he`` or ``orthogonal``.
-        dim_in: n, at least 1.
-        dim_out: m, at least 1; at most n for ``orthogonal``, at most the padded n for ``hadamard``.
-        epsilon: ε in (0, 1) of the proof's map; must be left out for every other family.
-        unit_gain: Divide by ``√gain``, so that squared lengths are kept on average.
-
-    Raises:
-        ValueError: If a name is unknown or a field is outside its range.
-    """
+    """A random map: its family and sizes."""
 
     family: MapFamily
     dim_in: int
@@ -100,12 +88,7 @@ class MapSpec:
 
 
 def gain(spec: MapSpec) -> float:
-    """``E‖f(z)‖² / ‖z‖²``, exactly.
-
-    1 for maps with entries of variance 1/m and for Hadamard; 1 + ε for the proof's map; of Flax's
-    initialisers m/n (lecun, orthogonal), 2m/n (he), 2m/(n + m) (glorot). So a freshly initialised
-    layer keeps distances only up to a known constant, which S0 section 7 does not mention (E43).
-    """
+    """``E‖f(z)‖² / ‖z‖²``, exactly."""
     n, m = spec.dim_in, spec.dim_out
     factors = {
         MapFamily.lecun: m / n,
@@ -126,20 +109,6 @@ def project(
     block: int = 256,
 ) -> Float[Array, "*batch dim_out"]:
     """The images ``f(z)`` of points under one random map; for many maps, vmap over keys.
-
-    Maps with independent entries hold at most ``dim_in x block`` of them at a time and give the
-    same map for every ``block``. Initialisers need the whole kernel. Products are taken at the
-    highest precision of the backend (no TF32, no bf16).
-
-    Args:
-        key: Consumed; with ``spec`` it names the map.
-        points: Rows of length ``spec.dim_in``.
-        spec: The family and size.
-        block: Columns drawn at a time, at least 1.
-
-    Raises:
-        ValueError: If ``points`` has another length than ``spec.dim_in`` or is not finite, or
-            ``block`` is below 1.
 
     Source: S0 Theorem 27, proof, for ``rademacher`` and ``proof``.
     """
@@ -179,9 +148,6 @@ def row_features(
 
     Every m has ``f_m(z) = c(m) (z · r_1, ..., z · r_m)``, so cumulative sums over k give the
     distortion at every m from one map; see `by_dimension`.
-
-    Raises:
-        ValueError: If the family has no independent columns, or ``block`` is below 1.
     """
     check_range("block", block, "[1, inf)")
     if spec.family not in _LAWS:
@@ -210,13 +176,6 @@ def nested_features(
     dim_out: int,
 ) -> Float[Array, "*batch {dim_out}"]:
     """Features whose first m, divided by √m, are the images under a unit-gain map to m dimensions.
-
-    So one draw holds a map of the family at every m up to ``dim_out``: independent columns,
-    columns of one orthogonal matrix, or rows of one permuted Hadamard matrix. For the proof's map,
-    multiply squared lengths by ``1 + ε``.
-
-    Raises:
-        ValueError: If the family is unknown or ``dim_out`` is out of range, as in `MapSpec`.
     """
     family = choice("family", MapFamily, family)
     law = MapFamily.rademacher if family is MapFamily.proof else family
@@ -232,11 +191,7 @@ def entry_scale(spec: MapSpec) -> float:
 def materialise(
     key: Key[Array, ""], spec: MapSpec, dtype: DTypeLike = jnp.float32
 ) -> Float[Array, "dim_in dim_out"]:
-    """The matrix P of a map, for tests and figures; `project` never needs it.
-
-    Raises:
-        ValueError: If it would hold more than 2^26 entries.
-    """
+    """The matrix P of a map, for tests and figures; `project` never needs it."""
     if spec.dim_in**2 > 1 << 26 or spec.dim_in * spec.dim_out > 1 << 26:
         raise ValueError(
             f"dim_in={spec.dim_in}, dim_out={spec.dim_out}: more than 2^26 entries; use project"

@@ -129,7 +129,5 @@ def _any_zero(a: Block, b: Block) -> Bool[Array, "rows columns"]:
 
 def _angle(minus_sq: Float[Array, "..."], plus_sq: Float[Array, "..."]) -> Float[Array, "..."]:
     """Kahan's angle of unit vectors, ``2 atan2(‖u − v‖, ‖u + v‖)``, which is exact at 0 and π too.
-
-    The arccos of the cosine would have an error of √eps near 0 and π.
     """
     return 2 * jnp.arctan2(jnp.sqrt(jnp.maximum(minus_sq, 0)), jnp.sqrt(jnp.maximum(plus_sq, 0)))

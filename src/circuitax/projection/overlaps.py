@@ -34,12 +34,6 @@ def mean_overlaps(vectors: Float[Array, "n_vectors dim"]) -> MeanOverlaps:
     ``sum_{i≠j} ⟨u_i, u_j⟩ = |sum_i u_i|² - N`` and ``sum_{i≠j} ⟨u_i, u_j⟩² = |U^T U|_F² - N``, so
     that the N×N table is not needed.
 
-    Args:
-        vectors: At least two rows, none of them zero.
-
-    Raises:
-        ValueError: If there are fewer than two rows.
-
     Source: Welch 1974; Liu, Liu and Gore 2025 (arXiv 2505.10465), geometry of strong superposition.
     """
     n = vectors.shape[0]
@@ -61,16 +55,7 @@ def overlap_shares(
     *,
     block: int = 512,
 ) -> Float[Array, " threshold"]:
-    """Share of the pairs of rows with ``|cos| > threshold``, for each threshold.
-
-    Args:
-        vectors: At least two rows; a zero row overlaps nothing.
-        thresholds: Not negative.
-        block: Side of a tile, at least 1.
-
-    Raises:
-        ValueError: If there are fewer than two rows or ``block`` is below 1.
-    """
+    """Share of the pairs of rows with ``|cos| > threshold``, for each threshold."""
     n = vectors.shape[0]
     block = min(block, n)
     tiles = upper_tiles(n, block)

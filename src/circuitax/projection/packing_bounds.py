@@ -18,9 +18,6 @@ def welch_bound(n_vectors: ArrayLike, dim: ArrayLike) -> Values:
     Equiangular tight frames, which need ``N ≤ d (d + 1)/2``, meet it exactly. The mean square
     overlap obeys the same bound for every N.
 
-    Raises:
-        ValueError: If a size is below 1, here and in the other bounds.
-
     Source: Welch 1974.
     """
     n, d = _sizes(n_vectors, dim)
@@ -60,13 +57,6 @@ def capacity_bound(dim: int, epsilon: float) -> float:
     ``d (d + 1)/2``; Levenshtein ``N ≤ d (d + 2)(1 − ε²) / (3 − (d + 2) ε²)`` for
     ``1/d ≤ ε² < 3/(d + 2)``. Beyond that only the exponential bound `kabatiansky_levenshtein`
     is left.
-
-    Args:
-        dim: d, at least 1.
-        epsilon: ε in (0, 1).
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Source: Welch 1974; Levenshtein 1982.
     """

@@ -34,18 +34,6 @@ def greedy_packing(
 
     By Gilbert and Varshamov's argument the set grows, without a limit on candidates, like
     ``1 / P(|⟨u, v⟩| > ε) ≈ exp(d ε² / 2)``, the square of what plain random directions reach.
-
-    Args:
-        key: Consumed.
-        epsilon: Largest |⟨u, v⟩| allowed, in (0, 1).
-        dim: d, at least 2.
-        capacity: Most vectors kept, at least 1; where they are all used, more might fit.
-        n_candidates: Directions tried, at least 1, rounded up to whole batches.
-        batch: Directions tried at a time, at least 1; it decides in which order they are drawn.
-        n_dims: Dimensions used, in [2, dim]. It may be traced, so that a sweep over d is a vmap.
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
     _check(dim, capacity, n_dims)
     check_range("epsilon", epsilon, "(0, 1)")
@@ -110,19 +98,6 @@ def optimised_packing(
     while the step falls to zero; it is an upper bound on the squared coherence that tightens with
     β. ``signed`` takes ``⟨u_i, u_j⟩`` itself, so that antipodal pairs cost nothing (spherical
     codes). The method is local, so take the best of several keys, under ``jax.vmap``.
-
-    Args:
-        key: Of the random start.
-        n_vectors: N in [2, capacity]. It may be traced, so that a sweep over sizes is a vmap.
-        dim: d, at least 2.
-        capacity: Rows held, at least 2.
-        n_steps: Steps of Adam, at least 1.
-        learning_rate: First step, in units of the sphere's radius; positive.
-        signed: Make the largest ``⟨u, v⟩`` small instead.
-        n_dims: Dimensions used, in [2, dim]; it may be traced. The others start and stay at 0.
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
     _check(dim, capacity, n_dims)
     check_range("n_vectors", n_vectors, f"[2, {capacity}]")
@@ -168,18 +143,7 @@ def _optimised(
 
 
 def prune(packing: Packing, epsilon: float | Float[Array, ""]) -> Packing:
-    """The packing without its worst vectors: no remaining overlap exceeds ε.
-
-    The vector with the most overlaps above ε is dropped, again and again. So an optimiser that
-    misses ε by a few pairs still shows a large set with coherence at most ε.
-
-    Args:
-        packing: One set.
-        epsilon: Largest |⟨u, v⟩| allowed, in (0, 1).
-
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
-    """
+    """The packing without its worst vectors: no remaining overlap exceeds ε."""
     check_range("epsilon", epsilon, "(0, 1)")
     return _prune(packing, epsilon)
 

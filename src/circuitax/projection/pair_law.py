@@ -19,18 +19,7 @@ def pair_ratios(
     *,
     batch: int = 250,
 ) -> Float[Array, " n_maps"]:
-    """``‖f(z)‖² / ‖z‖²`` of one vector ``z = x − y`` under one map for each key.
-
-    Args:
-        keys: One for each map.
-        difference: z, not zero.
-        spec: Family and size.
-        batch: Maps drawn at a time, at least 1; a divisor of their number compiles once, any other
-            number twice.
-
-    Raises:
-        ValueError: If ``difference`` is zero or ``batch`` is below 1.
-    """
+    """``‖f(z)‖² / ‖z‖²`` of one vector ``z = x − y`` under one map for each key."""
     check_range("batch", batch, "[1, inf)")
     if not isinstance(difference, jax.core.Tracer) and not np.asarray(difference).any():
         raise ValueError("difference must not be zero: two equal points have no ratio")

@@ -127,11 +127,7 @@ def _shown(title: str, found: Summary, note: str, bad: str = "") -> NumberTable:
 
 
 def empty_stream(n_bounds: int, n_bins: int) -> Stream:
-    """The state before the first value.
-
-    Raises:
-        ValueError: If ``n_bounds`` or ``n_bins`` is negative.
-    """
+    """The state before the first value."""
     check_range("n_bounds", n_bounds, "[0, inf)")
     check_range("n_bins", n_bins, "[0, inf)")
     zero = zero_count()
@@ -160,17 +156,7 @@ def update(
     limits: Float[Array, "2"],
     n_unresolved: Shaped[Array, ""] | int = 0,
 ) -> Stream:
-    """The stream after one tile of values.
-
-    Args:
-        stream: So far.
-        values: Distortions; ignored where neither ``valid`` nor finite.
-        valid: Values that enter the statistics.
-        zero: Pairs that have no value.
-        bounds: Rows ``(lower, upper)``; a failure is a value strictly outside.
-        limits: Range of the histogram.
-        n_unresolved: Pairs of this tile left out because too many were nearly equal.
-    """
+    """The stream after one tile of values."""
     used = valid & jnp.isfinite(values)
     kept = jnp.where(used, values, 0)
     # Columns first: this order vectorises, and it is pairwise enough for a tile.
@@ -209,16 +195,7 @@ def update(
 
 
 def summarise(stream: Stream, *, require_distinct: bool = False) -> Summary:
-    """The statistics of a finished stream, on the host.
-
-    Args:
-        stream: With or without leading axes.
-        require_distinct: Refuse clouds with pairs at distance zero, as Theorem 27 does tacitly.
-
-    Raises:
-        ValueError: If a value was NaN or infinite, if no pair had a value, or if
-            ``require_distinct`` and pairs coincide or were left unresolved.
-    """
+    """The statistics of a finished stream, on the host."""
     found = _statistics(stream)
     if n_bad := int(count_value(stream.n_nonfinite).sum()):
         raise ValueError(f"points or images hold NaN or infinity: {n_bad} pairs have no distortion")
@@ -256,18 +233,7 @@ def _statistics(stream: Stream) -> Summary:
 
 
 def quantile(summary: Summary, level: float) -> Float[np.ndarray, "2 *maps"]:
-    """The two edges of the histogram cell that holds a quantile: it lies between them.
-
-    Their mean is a single number for it. The resolution is one bin; a quantile outside the limits
-    is bounded by the extreme value found.
-
-    Args:
-        summary: Of a pass with a histogram.
-        level: In [0, 1]; the quantile is the value of rank ``max(1, ceil(level * n))``.
-
-    Raises:
-        ValueError: If ``level`` is outside [0, 1], or the pass kept no histogram.
-    """
+    """The two edges of the histogram cell that holds a quantile: it lies between them."""
     check_range("level", level, "[0, 1]")
     if summary.histogram.shape[-1] <= 2:
         raise ValueError("summary has no histogram: run the pass with n_bins of at least 1")

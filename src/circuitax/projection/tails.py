@@ -39,14 +39,6 @@ class Tail(enum.Enum):
 def tail_bound(tail: Tail | str, dim_out: ArrayLike, epsilon: ArrayLike) -> Values:
     """The two-sided bound; it may exceed 1, which is vacuous.
 
-    Args:
-        tail: Which bound; a `Tail` or its name.
-        dim_out: m, at least 1.
-        epsilon: ε in (0, 1).
-
-    Raises:
-        ValueError: If the tail is unknown, ``dim_out`` is below 1 or ``epsilon`` outside (0, 1).
-
     Source: S0 Theorem 27, proof, the two displayed tails (there with unnamed constants); Dasgupta
         and Gupta 2003; Achlioptas 2003, Lemma 5.1; Laurent and Massart 2000, Lemma 1.
     """
@@ -73,16 +65,6 @@ def jl_dimension(
     The smallest m with ``N (N − 1)/2 · bound(m, ε) ≤ δ``: with probability at least 1 − δ no pair
     is distorted by more than ε. Other statements need other numbers: that such a map exists,
     `dasgupta_gupta_dim`; what Theorem 27's proof takes, `proof_constant`.
-
-    Args:
-        n_points: N, at least 2.
-        epsilon: ε in (0, 1).
-        delta: Failure probability in (0, 1).
-        tail: The bound for one pair; a `Tail` or its name. ``cubic`` is for Gaussian maps and for
-            those of random signs, ``exact`` smaller and for Gaussian maps alone.
-
-    Raises:
-        ValueError: If an argument is outside its range.
     """
     n_pairs = _pairs(n_points)
     check_epsilon(epsilon)
@@ -107,19 +89,7 @@ def jl_dimension(
 def jl_epsilon(
     n_points: int, dim_out: int, delta: float = 0.05, *, tail: Tail | str = Tail.cubic
 ) -> float:
-    """The smallest ε that the union bound guarantees at m: the inverse of `jl_dimension`.
-
-    It is NaN where the bound guarantees no ε below 1.
-
-    Args:
-        n_points: N, at least 2.
-        dim_out: m, at least 1.
-        delta: Failure probability in (0, 1).
-        tail: As in `jl_dimension`.
-
-    Raises:
-        ValueError: If an argument is outside its range.
-    """
+    """The smallest ε that the union bound guarantees at m: the inverse of `jl_dimension`."""
     n_pairs = _pairs(n_points)
     check_range("delta", delta, "(0, 1)")
     grid = np.linspace(0, 1, 4097)[1:-1]
@@ -129,13 +99,6 @@ def jl_epsilon(
 
 def dasgupta_gupta_dim(n_points: int, epsilon: float) -> float:
     """``4 ln N / (ε²/2 − ε³/3)``: a map exists, and a random one succeeds with probability ≥ 1/N.
-
-    That is less than a user of one random map wants, see `jl_dimension`. scikit-learn's
-    ``johnson_lindenstrauss_min_dim`` is this number rounded down; `statement_constant` gives the
-    same.
-
-    Raises:
-        ValueError: If ``n_points < 2`` or ``epsilon`` is outside (0, 1).
 
     Source: Dasgupta and Gupta 2003, Theorem 2.1.
     """
@@ -150,9 +113,6 @@ def statement_constant(epsilon: float) -> float:
     The cubic tail with β = ε and ``N(N−1)/2 · 2 e^{−…} < N² e^{−…} ≤ 1`` give
     ``C = 2 / (1/4 − ε/6)``: 8 for small ε, at most 24. It says that a map exists, as
     `dasgupta_gupta_dim` does with the same number; `jl_dimension` says how likely one is good.
-
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
     """
     check_epsilon(epsilon)
     return 2 / (1 / 4 - epsilon / 6)
@@ -165,9 +125,6 @@ def proof_constant(epsilon: float) -> float:
     ``C = 8 / c``: 32 for small ε, at most 48. Halving β costs four times the dimensions. It is a
     constant of that proof, whose map and bounds are others (E8), and no advice: see `jl_dimension`.
 
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
-
     Source: S0 Theorem 27, proof, with c from Achlioptas 2003.
     """
     check_epsilon(epsilon)
@@ -175,11 +132,7 @@ def proof_constant(epsilon: float) -> float:
 
 
 def check_epsilon(epsilon: ArrayLike) -> Values:
-    """ε as an array.
-
-    Raises:
-        ValueError: If an entry is outside the open interval (0, 1).
-    """
+    """ε as an array."""
     check_range("epsilon", epsilon, "(0, 1)")
     return np.asarray(epsilon, float)
 

@@ -23,9 +23,6 @@ class Bounds(NamedTuple):
 def statement_bounds(epsilon: float) -> Bounds:
     """``1 − ε ≤ ‖f(x) − f(y)‖² / ‖x − y‖² ≤ 1 + ε``: the statement, kept by entries ±1/√m.
 
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
-
     Source: S0 Theorem 27.
     """
     check_epsilon(epsilon)
@@ -38,9 +35,6 @@ def proof_bounds(epsilon: float) -> Bounds:
     The mean of the ratio is ``1 + ε``, the upper edge of the statement, so the statement fails for
     about half of all pairs (E8). Dividing f by ``√(1 + ε)`` moves the mean to 1.
 
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
-
     Source: S0 Theorem 27, proof, last display (squared).
     """
     check_epsilon(epsilon)
@@ -52,9 +46,6 @@ def two_sided_bounds(epsilon: float) -> Bounds:
 
     The printed ``Pr[‖u‖² − (1+ε)‖z‖² > ...]`` leaves the lower side out (E9).
 
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
-
     Source: S0 Theorem 27, proof.
     """
     check_epsilon(epsilon)
@@ -63,9 +54,6 @@ def two_sided_bounds(epsilon: float) -> Bounds:
 
 def inner_product_bound(epsilon: float) -> float:
     """``|⟨f(x), f(y)⟩ − ⟨x, y⟩| ≤ 3ε`` for unit x, y, if f keeps ``{0, x, y}`` within 1 ± ε.
-
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
 
     Differs: S0 takes the norms from the theorem, which speaks of pairs of Z only; so 0 must be in Z
         (E10).
@@ -78,9 +66,6 @@ def inner_product_bound(epsilon: float) -> float:
 def cosine_bound(epsilon: float) -> float:
     """``|cos θ_f − cos θ| ≤ 4ε/(1 − ε)``, if f keeps the *normalised* points and 0 within 1 ± ε.
 
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
-
     Differs: S0 says that the general case follows by normalising; it does when the normalised
         points are those whose distances are kept, and fails otherwise (E10).
     Source: S0 Corollary 28.
@@ -90,11 +75,7 @@ def cosine_bound(epsilon: float) -> float:
 
 
 def cosine_hypothesis(points: Float[Array, "n_points dim"]) -> Float[Array, "n_plus_1 dim"]:
-    """The set on which f must keep distances for Corollary 28: normalised points, and 0 first.
-
-    Raises:
-        ValueError: If a point is zero, has no direction, or holds NaN.
-    """
+    """The set on which f must keep distances for Corollary 28: normalised points, and 0 first."""
     norms = np.linalg.norm(np.asarray(points, np.float64), axis=1)
     if not (norms > 0).all():
         raise ValueError(
@@ -108,11 +89,7 @@ def cosine_hypothesis(points: Float[Array, "n_points dim"]) -> Float[Array, "n_p
 def distance_ratios(
     points: Float[np.ndarray, "n dim_in"], images: Float[np.ndarray, "n dim_out"]
 ) -> Float[np.ndarray, " n_pairs"]:
-    """All ``‖f(x) − f(y)‖² / ‖x − y‖²`` of a small set, in float64, for hypotheses.
-
-    Raises:
-        ValueError: If points coincide, hold NaN, or are more than 2,000.
-    """
+    """All ``‖f(x) − f(y)‖² / ‖x − y‖²`` of a small set, in float64, for hypotheses."""
     x, y = np.asarray(points, np.float64), np.asarray(images, np.float64)
     if len(x) > 2000:
         raise ValueError(f"points has {len(x)} rows; above 2000 use `distortion`")

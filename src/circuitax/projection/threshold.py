@@ -24,11 +24,7 @@ def succeeds(
     high: Float[np.ndarray, "*sizes n_maps n_dims"],
     epsilon: float,
 ) -> Bool[np.ndarray, "*sizes n_maps n_dims"]:
-    """Whether all pairs of a map lie within ``1 ± ε``, from `by_dimension.Extremes`.
-
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
-    """
+    """Whether all pairs of a map lie within ``1 ± ε``, from `by_dimension.Extremes`."""
     check_epsilon(epsilon)
     return np.asarray((low >= -epsilon) & (high <= epsilon))
 
@@ -39,21 +35,7 @@ def smallest_dim(
     delta: float,
     level: float = 0.95,
 ) -> Threshold:
-    """The smallest m from which the success rate stays at or above ``1 − δ``, with its interval.
-
-    Success rates at different m come from the same maps and are dependent; each alone is binomial,
-    and the interval asks at every m whether the rate ``1 − δ`` is excluded there. It is that of
-    Clopper and Pearson, which is exact (conservative) for every number of maps.
-
-    Args:
-        success: One row for each map; maps are independent.
-        dims: Increasing m.
-        delta: In (0, 1).
-        level: Coverage of the binomial interval.
-
-    Raises:
-        ValueError: If ``delta`` or ``level`` is outside (0, 1), or ``dims`` does not increase.
-    """
+    """The smallest m from which the success rate stays at or above ``1 − δ``, with its interval."""
     n_maps = success.shape[0]
     k = success.sum(0)
     check_range("level", level, "(0, 1)")
@@ -71,11 +53,7 @@ def _interval(successes: int, n: int, level: float) -> tuple[float, float]:
 def first_dim(
     rate: Float[np.ndarray, "*cells n_dims"], dims: Int[np.ndarray, " n_dims"], delta: float
 ) -> Float[np.ndarray, "*cells"]:
-    """The smallest m from which a rate stays at or above ``1 − δ``; NaN if there is none.
-
-    Raises:
-        ValueError: If ``delta`` is outside (0, 1) or ``dims`` does not increase.
-    """
+    """The smallest m from which a rate stays at or above ``1 − δ``; NaN if there is none."""
     check_range("delta", delta, "(0, 1)")
     if not (np.diff(dims) > 0).all():
         raise ValueError(f"dims={np.asarray(dims)} must increase")

@@ -18,11 +18,7 @@ class Tiles(NamedTuple):
 
 
 def upper_tiles(n_points: int, block: int) -> Tiles:
-    """All tiles on or above the diagonal.
-
-    Raises:
-        ValueError: If there are fewer than two points or ``block`` is below 1.
-    """
+    """All tiles on or above the diagonal."""
     if n_points < 2:
         raise ValueError(f"n_points={n_points} must be at least 2 to make a pair")
     check_range("block", block, "[1, inf)")

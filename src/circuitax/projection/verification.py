@@ -44,17 +44,7 @@ def failing_maps(
     spec: MapSpec,
     bounds: tuple[Bounds, ...],
 ) -> Bool[np.ndarray, "n_maps n_bounds"]:
-    """Whether some pair of the cloud leaves each interval, for each map.
-
-    Args:
-        keys: One for each map.
-        points: Distinct.
-        spec: The maps.
-        bounds: Intervals for the ratio of squared distances, as `theorem.statement_bounds`.
-
-    Raises:
-        ValueError: If two points coincide, or hold NaN.
-    """
+    """Whether some pair of the cloud leaves each interval, for each map."""
     edges = jnp.array(bounds) - 1
 
     @jax.jit
@@ -68,19 +58,7 @@ def failing_maps(
 def corollary_28(
     keys: Key[Array, " n_maps"], points: Float[Array, "n_points dim_in"], spec: MapSpec
 ) -> Corollary:
-    """Corollary 28 under its corrected hypothesis (E10), on each map at its own ε.
-
-    ε is the worst distortion of squared distances on the normalised points and 0. Inner products
-    are those of the normalised points, cosines those of the points themselves.
-
-    Args:
-        keys: One for each map.
-        points: Distinct directions, none zero.
-        spec: The maps.
-
-    Raises:
-        ValueError: If a point has no direction, two directions coincide, or a map keeps no ε < 1.
-    """
+    """Corollary 28 under its corrected hypothesis (E10), on each map at its own ε."""
     unit = cosine_hypothesis(points)
     none = jnp.zeros((0, 2), points.dtype)
 

@@ -48,10 +48,6 @@ class Plan:
             and along ``data`` each batch of problems that split theirs (`sharding.split_samples`).
             ``auto`` takes all there are (`sharding.every_device`), but none without a member of
             its own; None is one device.
-
-    Raises:
-        ValueError: If ``chunk`` or ``common`` is less than 1, or ``mesh`` is another word or has
-            other axes.
     """
 
     problem: Problem
@@ -76,22 +72,7 @@ def new_members(
     common: int = 1,
     impl: str | None = None,
 ) -> Member:
-    """The members of an ensemble from one key.
-
-    Args:
-        key: Member i is initialised by key i of ``derive(key, "init")``, whatever else is in the
-            ensemble, and group g draws its data by key g of ``derive(key, "data")``.
-        learning_rate: One rate, or one for each member.
-        hyper: Numbers of the problem, every leaf with a leading axis of members.
-        common: Consecutive members that share a data key; the `Plan` must have the same.
-        impl: Random generator of the data; that of ``key`` when None. ``unsafe_rbg`` may be faster
-            on an accelerator, with numbers that depend on it; on a CPU it took five times as long
-            as threefry.
-
-    Raises:
-        ValueError: If ``hyper`` has no leaf or leaves of unequal length, or ``common`` does not
-            divide the number of members.
-    """
+    """The members of an ensemble from one key."""
     leaves = jax.tree.leaves(hyper)
     if not leaves:
         raise ValueError(
@@ -115,17 +96,7 @@ def init(plan: Plan, members: Member) -> TrainState:
 
 
 def advance(plan: Plan, members: Member) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
-    """One chunk of the whole ensemble, in the form that `Lab.loop` takes.
-
-    The returned function donates its state. Metrics have an axis of members: ``loss`` and
-    ``grad_norm``, means over the chunk (NaN once a member has diverged), and ``alive``. Members
-    enter as arguments of the compiled code, so a sweep of rates or densities compiles once. The
-    steps of ``plan.optim`` say how much compiling may cost (`kernel.compiler_options`).
-
-    Raises:
-        ValueError: If ``plan.common`` does not divide the number of members, or members that are
-            to share a draw have different data keys.
-    """
+    """One chunk of the whole ensemble, in the form that `Lab.loop` takes."""
     n_members = members.init_key.shape[0]
     _check_common(plan.common, n_members)
     # Compared on the host: JAX would compile a program for each of these steps and shapes.

@@ -14,20 +14,7 @@ from circuitax.training.problem import Problem, loss_and_metrics
 def fresh_losses(
     problem: Problem, params: PyTree, hyper: PyTree, key: Key[Array, ""], n_batches: int
 ) -> Float[Array, "n_batches member"]:
-    """The loss of every member on ``n_batches`` common held-out batches.
-
-    A training loss is noisy and depends on the member's own data; these losses can be compared.
-
-    Args:
-        problem: Defines the batches and the loss.
-        params: Parameters with a leading axis of members.
-        hyper: The members' numbers, likewise.
-        key: Must not be a key that data were drawn from: ``derive(key, "evaluation")``.
-        n_batches: At least 1; the mean over them has a standard error.
-
-    Raises:
-        ValueError: If ``n_batches`` is less than 1.
-    """
+    """The loss of every member on ``n_batches`` common held-out batches."""
     check_range("n_batches", n_batches, "[1, inf)")
 
     def one_batch(step: Array) -> Float[Array, " member"]:

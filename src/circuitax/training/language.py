@@ -30,13 +30,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class LanguageModule(Protocol):
-    """A Flax module, hashable by its fields, called with a batch of texts.
-
-    It returns logits ``[batch, n_ctx, d_vocab]``, or a tuple that begins with them. All its
-    variables are parameters. Two attributes are read where the module has them: ``start_token``,
-    an id that is put in front of every text, and ``n_ctx``, the longest text that it can read.
-    `models.transformer.Transformer` is such a module.
-    """
+    """A Flax module, hashable by its fields, called with a batch of texts."""
 
     def init(self, rngs: Key[Array, ""], *args: Any) -> Any:
         """The variables of the module, ``{"params": ...}``."""
@@ -50,9 +44,6 @@ class LanguageModule(Protocol):
 @dataclass(frozen=True)
 class NextToken:
     """A `Problem`: mean cross-entropy of all next tokens of a batch, nats per token.
-
-    The parameters of the problem are those of the module. Members differ by their keys only;
-    ``hyper`` is not used.
 
     Attributes:
         module: The Flax module that is trained.
@@ -81,8 +72,6 @@ class NextToken:
 @dataclass(frozen=True)
 class StreamedNextToken:
     """`NextToken` on texts too large for the device: each chunk of steps gets its own texts.
-
-    ``hyper`` holds the chunk's texts, ``[chunk, batch, n_ctx]`` for each member; see `stream`.
 
     Attributes:
         module: The Flax module that is trained.
@@ -113,19 +102,7 @@ class StreamedNextToken:
 def stream(
     plan: ensemble.Plan, members: Member, tokens: np.ndarray, batch: int
 ) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
-    """`ensemble.advance` on a memory-mapped text of any size, read chunk by chunk.
-
-    Every member sees the windows that `NextToken` would draw for it on the device.
-
-    Args:
-        plan: Its problem is a `StreamedNextToken` with the plan's chunk.
-        members: Keys and rates; their ``hyper`` is replaced.
-        tokens: The text on disk.
-        batch: Windows in each step.
-
-    Raises:
-        ValueError: If the problem is another one, or its chunk is not the plan's.
-    """
+    """`ensemble.advance` on a memory-mapped text of any size, read chunk by chunk."""
     problem = plan.problem
     if not isinstance(problem, StreamedNextToken):
         raise ValueError(f"plan.problem is a {type(problem).__name__}, must be a StreamedNextToken")
@@ -147,11 +124,7 @@ def stream(
 
 
 def initial_params(module: LanguageModule, key: Key[Array, ""], length: int) -> PyTree:
-    """Fresh parameters of a module that reads texts of a length.
-
-    Raises:
-        ValueError: If the module has variables that are no parameters, which are not trained here.
-    """
+    """Fresh parameters of a module that reads texts of a length."""
     variables = module.init(key, jnp.zeros((1, length), jnp.int32))
     others = sorted(set(variables) - {"params"})
     if others or "params" not in variables:
@@ -164,11 +137,7 @@ def initial_params(module: LanguageModule, key: Key[Array, ""], length: int) -> 
 def module_losses(
     module: LanguageModule, params: PyTree, texts: Int[Array, "batch n_ctx"]
 ) -> Float[Array, "batch n_predicted"]:
-    """`text_losses` of a module in training.
-
-    Raises:
-        ValueError: If the module's logits have not one row for each token.
-    """
+    """`text_losses` of a module in training."""
     found = module.apply({"params": params}, texts)
     logits = found[0] if isinstance(found, tuple) else found
     if logits.shape[:-1] != texts.shape:
@@ -181,10 +150,7 @@ def module_losses(
 def text_losses(
     model: Model, texts: Int[Array, "batch n_ctx"]
 ) -> Float[Array, "batch n_predicted"]:
-    """The loss on every token but the first of every text, nats; average over texts for a curve.
-
-    Entry t is the loss on token t + 1, given tokens 0 to t.
-    """
+    """The loss on every token but the first of every text, nats; average over texts for a curve."""
     return next_token_losses(batch_logits(model, texts), texts)
 
 

@@ -19,9 +19,6 @@ def scan_steps(
     one_step: Callable[[TrainState], tuple[TrainState, Metrics]], state: TrainState, n_steps: int
 ) -> tuple[TrainState, Metrics]:
     """Repeat a step ``n_steps`` times; metrics are means over the steps, ``alive`` is the last one.
-
-    Raises:
-        ValueError: If ``n_steps`` is less than 1.
     """
     check_range("n_steps", n_steps, "[1, inf)")
     state, metrics = jax.lax.scan(lambda s, _: one_step(s), state, length=n_steps)

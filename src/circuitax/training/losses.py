@@ -19,17 +19,6 @@ def weighted_squared_error(
 
     ``L = mean_samples sum_i I_i (x_i - x_hat_i)^2``, divided by n_features under ``mean``.
 
-    Args:
-        target: The outputs wanted, with any axes of samples.
-        output: The outputs of the model.
-        importance: I_i, 0 or more; outside the square.
-        convention: ``sum`` (the paper's text) or ``mean`` (the official notebook).
-        feature_axis: The axis of features; all others are samples.
-
-    Raises:
-        ValueError: If ``importance`` is negative or not as long as the axis of features, or
-            ``convention`` is neither ``sum`` nor ``mean``.
-
     Source: toy-models paper, "Demonstrating Superposition"; its notebook for ``mean``.
     Differs: one formula of the paper puts the importance inside the square.
     """

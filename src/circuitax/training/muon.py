@@ -34,13 +34,6 @@ def muon_direction(
     between about 0.7 and 1.2. Embedding, unembedding, gains and biases take AdamW's direction with
     a Nesterov mean.
 
-    Args:
-        momentum: Decay of the mean of the gradients of maps, in [0, 1).
-        b1: Decay of Adam's mean of gradients, in [0, 1).
-        b2: Decay of Adam's mean of their squares, in [0, 1).
-        eps: Added to both denominators, positive.
-        weight_decay: Decoupled, for all parameters, 0 or more.
-
     Source: ``optax.contrib.muon`` with its rate taken out; Liu et al. 2025 for the size of steps.
     """
     return contrib.muon(
@@ -59,14 +52,7 @@ def muon_direction(
 
 
 def maps_of(params: PyTree) -> PyTree:
-    """The input and output axes of each parameter by name; None for parameters that are no map.
-
-    Args:
-        params: Parameters of a `models.transformer.Transformer`.
-
-    Raises:
-        ValueError: If no parameter is named as a map of a transformer: Muon would be Adam.
-    """
+    """The input and output axes of each parameter by name; None for parameters that are no map."""
     names = [_last(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
     # Without any name it is what Optax left of a model whose maps have no entries.
     if names and not MAPS.keys() & set(names):

@@ -54,9 +54,6 @@ class OptimSpec:
         warmup_steps: Steps of linear rise; the first one is at ``learning_rate / warmup_steps``.
         steps: Updates in all; linear and cosine end there.
         clip_norm: Largest global norm of a gradient, or None; applied before the decay.
-
-    Raises:
-        ValueError: If a name is unknown or a field is out of its range.
     """
 
     name: Optimizer = Optimizer.adamw
@@ -98,8 +95,6 @@ class OptimSpec:
 def direction(spec: OptimSpec) -> optax.GradientTransformation:
     """The map from gradients to a step direction d, without the rate: an update is ``-rate d``.
 
-    The rate is left out so that it can differ between the members of one compiled ensemble.
-
     Source: PyTorch's SGD, Adam and AdamW; optax.adamw and optax.contrib.muon with their rates taken
         out.
     """
@@ -125,14 +120,6 @@ def direction(spec: OptimSpec) -> optax.GradientTransformation:
 
 def rate_factor(spec: OptimSpec, step: Int[Array, ""]) -> Float[Array, ""]:
     """The learning rate at ``step``, relative to its peak.
-
-    ``(t + 1) / warmup`` while it rises; then 1, ``1 - (1 - e) s`` or
-    ``e + (1 - e) (1 + cos π s) / 2``, where s in [0, 1] is the share of the remaining steps that
-    is done and e is the end fraction.
-
-    Args:
-        spec: Gives the schedule.
-        step: Updates done so far, from 0.
 
     Differs: the notebook's unused ``cosine`` is a quarter wave, ``cos(π t / 2(T - 1))``.
     """

@@ -11,29 +11,18 @@ from circuitax.kernel.keys import derive
 
 @runtime_checkable
 class Problem(Protocol):
-    """A model with its data and its loss, for one member; hashable, since jit keys on it.
-
-    Make it a frozen dataclass of specs: equal problems then share one compilation. Whatever is
-    swept without changing a shape (density, importance) belongs to ``hyper``, which is dynamic.
-    """
+    """A model with its data and its loss, for one member; hashable, since jit keys on it."""
 
     def init(self, key: Key[Array, ""], hyper: PyTree) -> PyTree:
         """Initial parameters."""
         ...
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> PyTree:
-        """The data of one step, a pure function of key and step: its state needs no checkpoint.
-
-        It must not depend on ``hyper``, so that one draw can serve many members; what depends on
-        it (such as a comparison of uniforms with the density) is done in ``loss``.
-        """
+        """The data of one step, a pure function of key and step: its state needs no checkpoint."""
         ...
 
     def loss(self, params: PyTree, batch: PyTree, hyper: PyTree) -> "Loss":
-        """The loss to minimise; with it, if wanted, a dict of arrays that are recorded.
-
-        What depends on the step, such as a penalty with a schedule, takes it from the batch.
-        """
+        """The loss to minimise; with it, if wanted, a dict of arrays that are recorded."""
         ...
 
 
@@ -45,12 +34,7 @@ RECORDED = ("loss", "grad_norm", "alive")
 def loss_and_metrics(
     problem: Problem, params: PyTree, batch: PyTree, hyper: PyTree
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
-    """The loss of a problem, and its own metrics, if it has any.
-
-    Raises:
-        ValueError: If ``loss`` returns something else than one number, or one number and a dict, or
-            a metric has the name of one that every training records.
-    """
+    """The loss of a problem, and its own metrics, if it has any."""
     found = problem.loss(params, batch, hyper)
     loss, metrics = found if isinstance(found, tuple) and len(found) == 2 else (found, {})
     if jnp.shape(loss) != () or not isinstance(metrics, dict):
@@ -64,11 +48,7 @@ def loss_and_metrics(
 
 @runtime_checkable
 class Decaying(Problem, Protocol):
-    """A problem with its own weight decay, beside that of the optimizer, which is equal for all.
-
-    Its strength belongs to ``hyper``, so that a sweep over it compiles once; set the optimizer's
-    ``weight_decay`` to 0.
-    """
+    """A problem with its own weight decay, beside that of the optimizer, which is equal for all."""
 
     def decay(self, params: PyTree, hyper: PyTree) -> PyTree:
         """Term added to the optimizer's direction: an update is ``-rate (d + decay)``."""

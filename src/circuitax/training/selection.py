@@ -23,14 +23,6 @@ class Best(NamedTuple):
 def best_of(losses: Float[Array, "*cell restart"], alive: Bool[Array, "*cell restart"]) -> Best:
     """The best restart of each cell under `RULE`.
 
-    Args:
-        losses: What is compared, restarts on the last axis: losses on common fresh data, or exact
-            ones; not the last training loss, which would reward lucky batches.
-        alive: False for restarts that diverged; a loss that is not finite counts as diverged too.
-
-    Raises:
-        ValueError: If there is no restart.
-
     Source: toy-models paper, "1000 models ... lowest loss shown"; Henighan et al. 2023.
     Differs: the paper's phase diagram averages all but the worst of ten.
     """
@@ -57,9 +49,6 @@ def take(tree: PyTree, restart: Int[Array, "*cell"]) -> PyTree:
 
 def as_cells(tree: PyTree, *cell: int) -> PyTree:
     """Split the leading axis of members into cells and restarts, row-major: restarts vary fastest.
-
-    Raises:
-        ValueError: If the cells do not divide the members.
     """
     n_members, n_cells = jax.tree.leaves(tree)[0].shape[0], 1
     for size in cell:
@@ -70,12 +59,7 @@ def as_cells(tree: PyTree, *cell: int) -> PyTree:
 
 
 def divergence(alive: Bool[Array, " member"], step: Int[Array, " member"]) -> dict[str, Any]:
-    """Diverged members for the notes of a record: their number out of all, indices, and steps.
-
-    Args:
-        alive: ``TrainState.alive``.
-        step: ``TrainState.step``: of a diverged member, the updates before it diverged.
-    """
+    """Diverged members for the notes of a record: their number out of all, indices, and steps."""
     dead = [i for i, ok in enumerate(alive.tolist()) if not ok]
     at = {str(i): int(step[i]) for i in dead}
     return {"members": int(alive.shape[0]), "diverged": len(dead), "after_steps": at}

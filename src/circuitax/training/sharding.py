@@ -21,16 +21,7 @@ _FEWEST = 16
 
 
 def device_mesh(n_devices: int | None = None, *, data: int = 1) -> Mesh:
-    """A mesh ``member × data`` over the first ``n_devices`` devices (all when None).
-
-    Args:
-        n_devices: At least 1.
-        data: Devices that share each batch; divides ``n_devices``. The rest of them, ``n_devices /
-            data``, is how many members are trained side by side.
-
-    Raises:
-        ValueError: If there are fewer devices, or ``data`` does not divide them.
-    """
+    """A mesh ``member × data`` over the first ``n_devices`` devices (all when None)."""
     devices = jax.devices()
     n = len(devices) if n_devices is None else n_devices
     if not 1 <= n <= len(devices):
@@ -43,13 +34,7 @@ def device_mesh(n_devices: int | None = None, *, data: int = 1) -> Mesh:
 
 
 def every_device() -> Mesh | None:
-    """A mesh with all devices along ``member``, or None where there is one to train on.
-
-    The cores of a CPU are devices where JAX was told so before it computed anything
-    (``jax.config.update("jax_num_cpu_devices", 2)``, `cores.one_device_a_core`); those that a
-    flag of XLA simulates are not for training. None too where several processes share the devices,
-    since all of them would have to take part.
-    """
+    """A mesh with all devices along ``member``, or None where there is one to train on."""
     cores = jax.config.values["jax_num_cpu_devices"]
     split = jax.default_backend() != "cpu" or cores > 1
     alone = jax.process_count() == 1
@@ -57,11 +42,7 @@ def every_device() -> Mesh | None:
 
 
 def check_mesh(mesh: Mesh | str | None) -> None:
-    """Require a valid argument ``mesh`` of a training.
-
-    Raises:
-        ValueError: If it is another word than ``auto``, or a mesh with other axes.
-    """
+    """Require a valid argument ``mesh`` of a training."""
     if isinstance(mesh, str):
         if mesh != "auto":
             raise ValueError(f"mesh={mesh!r} must be 'auto', a mesh or None")
@@ -70,16 +51,7 @@ def check_mesh(mesh: Mesh | str | None) -> None:
 
 
 def shared_batches(mesh: Mesh, n_members: int, n_samples: int) -> Mesh:
-    """The same devices, sharing batches when they outnumber members.
-
-    On ``member × 1`` the devices left over would train copies of the last member: with two cores a
-    single member took twice as long as with its batch split.
-
-    Args:
-        mesh: From `device_mesh`; returned as it is where its devices share batches already.
-        n_members: Members of the ensemble, at least 1.
-        n_samples: Samples of one step; each device keeps at least 16 of them.
-    """
+    """The same devices, sharing batches when they outnumber members."""
     n_devices, most = mesh.devices.size, max(1, mesh.devices.size // n_members)
     data = max(
         d
@@ -95,19 +67,7 @@ def shared_batches(mesh: Mesh, n_members: int, n_samples: int) -> Mesh:
 def over_members(
     fn: Callable[..., Any], mesh: Mesh, n_members: int, unit: int
 ) -> Callable[..., Any]:
-    """``fn`` on trees with a leading axis of members, split over the mesh.
-
-    The axis is padded by repeating the last member, since it must divide the devices; the copies
-    are dropped before anything is returned, so checkpoints only ever hold the members asked for.
-
-    Args:
-        fn: Takes trees with a leading axis of members and returns such trees; called once for each
-            place along ``member`` with the members there. What it hands to `split_samples` is
-            split along ``data``.
-        mesh: From `device_mesh`.
-        n_members: Length of the axis.
-        unit: Consecutive members that must share a device.
-    """
+    """``fn`` on trees with a leading axis of members, split over the mesh."""
     whole = unit * mesh.shape["member"]
     padded = -(-n_members // whole) * whole
     index = jnp.minimum(jnp.arange(padded), n_members - 1)
@@ -130,18 +90,7 @@ def over_members(
 
 
 def split_samples(samples: Array, axis: int = 0) -> Array:
-    """The same samples, split along ``data``; no change where the mesh has no such axis.
-
-    This decides only where samples are placed: results are those of one device, up to the order of
-    sums.
-
-    Args:
-        samples: Data of one step.
-        axis: Its axis of samples.
-
-    Raises:
-        ValueError: If the devices along ``data`` do not divide the samples.
-    """
+    """The same samples, split along ``data``; no change where the mesh has no such axis."""
     n_devices = dict(jax.sharding.get_abstract_mesh().shape).get("data", 1)
     if n_devices == 1:
         return samples

@@ -20,9 +20,6 @@ class SideBySide:
 
     Attributes:
         problems: At least one; the first one draws the batches, as the others would.
-
-    Raises:
-        ValueError: If there is none.
     """
 
     problems: tuple[Problem, ...]

@@ -22,11 +22,6 @@ def step(
 ) -> tuple[TrainState, dict[str, Array]]:
     """One update of one member: ``params - rate d``, d the optimizer's direction.
 
-    The decay of a `Decaying` problem is added to d.
-
-    A loss or gradient that is not finite clears ``alive``; from then on nothing changes, so the
-    member can be reported with its last finite parameters, and vmapped neighbours are unaffected.
-
     Returns:
         The next state, and ``loss``, ``grad_norm`` and the problem's own metrics at the parameters
         before the update, NaN once the member has diverged.

@@ -31,28 +31,7 @@ def train_on_text(
     device_bytes: int = DEVICE_BYTES,
     mesh: Mesh | str | None = "auto",
 ) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
-    """The initial state, and the function of one chunk, in the form that `Lab.loop` takes.
-
-    Args:
-        key: Member i has its own initialisation and data, both from this key.
-        module: The module of every member: ``Transformer(spec)``, or a Flax module of your own.
-        optim: Optimizer.
-        tokens: The text, an array or a memory map; windows may begin anywhere in it.
-        batch: Windows in each step.
-        length: Number of tokens in a window; ``length - 1`` of them are predicted.
-        seeds: Number of members.
-        chunk: Number of steps in a chunk.
-        learning_rate: One peak rate, or one for each member; None for that of ``optim``.
-        device_bytes: Texts up to this size are placed on the device and windows drawn there;
-            larger ones are read from disk chunk by chunk, with the same windows.
-        mesh: Devices (`sharding.device_mesh`); their axis ``data`` must divide ``batch``. ``auto``
-            takes all there are (`sharding.every_device`), and None is one. Devices that members
-            leave over share the batches (`sharding.shared_batches`).
-
-    Raises:
-        ValueError: If the text is shorter than a window, or longer than the module can read; or if
-            the rates are not as many as ``seeds``.
-    """
+    """The initial state, and the function of one chunk, in the form that `Lab.loop` takes."""
     n_ctx = getattr(module, "n_ctx", None)
     if n_ctx is not None and length > n_ctx:
         raise ValueError(f"length={length} must be at most n_ctx={n_ctx} of the module")

@@ -68,10 +68,6 @@ class ToyProblem:
         features: How features occur together.
         set_size: Features in a set; 1 for independent ones, which have no sets.
 
-    Raises:
-        ValueError: If ``batch_size`` is less than 1, ``set_size`` does not divide n_features or
-            does not fit ``features``, or ``absolute`` is asked of features in sets.
-
     Source: toy-models paper, "Demonstrating Superposition"; its notebook for batch and convention.
     """
 
@@ -139,11 +135,7 @@ def tied_columns(
     *,
     hidden_relu: bool = False,
 ) -> Float[Array, "n_features batch"]:
-    """``out(W^T W x + b)`` on columns: `kernel.toy.tied_forward` of the transpose, transposed.
-
-    It is a function of its own because XLA would not move the batch axis last by itself; a test
-    checks that the two are equal.
-    """
+    """``out(W^T W x + b)`` on columns: `kernel.toy.tied_forward` of the transpose, transposed."""
     hidden = weights.W @ x
     if hidden_relu:
         hidden = jax.nn.relu(hidden)

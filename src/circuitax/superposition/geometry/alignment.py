@@ -46,16 +46,6 @@ def align(
     method) are improved in turns from several random rotations, which finds a local minimum each:
     the best one is returned.
 
-    Args:
-        W: ``[n_hidden, n_features]``, finite.
-        reference: Of the same shape, finite.
-        permute: Whether features may change places.
-        n_starts: Rotations to begin from where ``permute``, at least 1; the first is the identity.
-        seed: Of the random rotations.
-
-    Raises:
-        ValueError: If the shapes differ, an entry is not finite, or ``n_starts`` is less than 1.
-
     Source: toy-models paper, "The Geometry of Superposition" (solutions rotated to align).
     """
     moved, goal = np.asarray(W, np.float64), np.asarray(reference, np.float64)

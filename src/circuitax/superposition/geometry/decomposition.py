@@ -31,11 +31,6 @@ def row_match(
 ) -> RowMatch:
     """Each true row W_i against row i of every subcomponent, ``V_ci U_c``: the papers' scores.
 
-    The cosine is ``max_c cos(V_ci U_c, W_i)``, whose mean over rows is the mean max cosine
-    similarity (MMCS), and the mean of the norm ratio is the mean L2 ratio (ML2R). What a
-    subcomponent does with other features does not enter: U_c alone has to be parallel to W_i, up
-    to the sign of V_ci. In two dimensions, one of twenty random directions nearly is.
-
     Source: Braun et al. 2025 (APD), arXiv 2501.14926; SPD, arXiv 2506.20790.
     """
     signed = jnp.sign(V).T * cross_cosines(truth, U)
@@ -50,20 +45,13 @@ def rank_one_cosines(
     V: Float[Array, "n_components d_in"],
     U: Float[Array, "n_components d_out"],
 ) -> Float[Array, "d_in n_components"]:
-    """Cosine between each true subcomponent ``e_i ⊗ W_i`` and each learned one, as matrices.
-
-    It is ``(V_ci / |V_c|) cos(U_c, W_i)``: 1 only where a subcomponent reads feature i and nothing
-    else, and writes along W_i.
-    """
+    """Cosine between each true subcomponent ``e_i ⊗ W_i`` and each learned one, as matrices."""
     reads = cross_cosines(jnp.eye(truth.shape[0], dtype=V.dtype), V)
     return reads * cross_cosines(truth, U)
 
 
 def one_to_one(important: Float[Array, "n_inputs n_components"]) -> Float[Array, ""]:
     """Share of inputs that turn on exactly one subcomponent, shared with no other input.
-
-    Args:
-        important: 1 where a subcomponent is on for an input, else 0.
 
     Source: SPD, arXiv 2506.20790, figures of causal importances with one active feature each.
     """

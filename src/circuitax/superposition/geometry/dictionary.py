@@ -28,10 +28,6 @@ def mean_max_cosine(
 def hedging(truth: Float[Array, "n_true d"], learned: Float[Array, "width d"]) -> Float[Array, ""]:
     """Hedging: the admixture of other true directions in learned ones; 0 if each is pure.
 
-    The mean over learned directions of the greatest signed cosine with any true direction but the
-    best one, after the part that the true directions have in common is taken off: from each cosine
-    the cosine between the two true directions times that with the best is subtracted.
-
     Source: Chanin et al. 2025, arXiv 2505.11756 (feature hedging: a dictionary narrower than the
         truth merges correlated features).
     Differs: the paper compares encoder and decoder directions with all true features; this is one

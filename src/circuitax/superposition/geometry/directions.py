@@ -5,14 +5,7 @@ from numpy.typing import ArrayLike
 
 
 def angles(W: ArrayLike) -> np.ndarray:
-    """The direction of every feature, in degrees from 0 to 360.
-
-    Args:
-        W: ``[2, n_features]``, features in columns.
-
-    Raises:
-        ValueError: If W does not have two rows.
-    """
+    """The direction of every feature, in degrees from 0 to 360."""
     directions = np.asarray(W, np.float64)
     if directions.shape[0] != 2:
         raise ValueError(f"W has n_hidden={len(directions)} rows, must have 2 to have directions")
@@ -21,15 +14,6 @@ def angles(W: ArrayLike) -> np.ndarray:
 
 
 def gaps(W: ArrayLike) -> np.ndarray:
-    """Angles between neighbouring directions around the circle, in degrees; they sum to 360.
-
-    All features count: leave out the ignored ones first, because their directions mean nothing.
-
-    Args:
-        W: ``[2, n_features]``, features in columns.
-
-    Raises:
-        ValueError: If W does not have two rows.
-    """
+    """Angles between neighbouring directions around the circle, in degrees; they sum to 360."""
     ordered = np.sort(angles(W))
     return np.diff(ordered, append=ordered[0] + 360)

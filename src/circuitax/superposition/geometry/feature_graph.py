@@ -15,17 +15,6 @@ def components(W: ArrayLike, *, edge: float = 0.1, least_norm: float = 0.1) -> l
     Nodes are features with ``|W_i| > least_norm``; an edge joins i and j where the cosine of their
     directions exceeds ``edge`` in magnitude. Factors of a tegum product are orthogonal.
 
-    Args:
-        W: ``[n_hidden, n_features]``.
-        edge: Least absolute cosine, in [0, 1).
-        least_norm: Least norm of a node, not negative.
-
-    Returns:
-        Feature indices of each component, ascending; largest component first, then by index.
-
-    Raises:
-        ValueError: If ``edge`` or ``least_norm`` is out of range, or W holds NaN or infinity.
-
     Source: toy-models paper, "The Geometry of Superposition" (feature graph).
     Differs: the paper weighs edges with ``|W_i . W_j|``; cosines make one threshold serve any norm.
     """

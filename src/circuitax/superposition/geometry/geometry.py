@@ -34,9 +34,6 @@ def norms(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]
 def interference_sq(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
     """``sum_{j != i} (What_i . W_j)^2``, the squared overlap of a direction with other features.
 
-    It is 0 where feature i is orthogonal to all others; the paper calls a feature superposed where
-    it is 1 or more.
-
     Source: toy-models paper, "Demonstrating Superposition" (colour of the norm bars).
     """
     return _driven(W) - norms_sq(W) * _is_live(W)
@@ -44,8 +41,6 @@ def interference_sq(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_
 
 def interference_root(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
     """The square root of `interference_sq`, which the official code plots.
-
-    The paper's text plots the square instead (erratum E17 of docs/errata.md).
 
     Differs: no 1e-5 is added to the norm.
     """
@@ -57,9 +52,6 @@ def interference_root(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " 
 def dimensions_per_feature(W: Float[Array, "n_hidden n_features"]) -> Float[Array, ""]:
     """``D* = m / |W|_F^2``, hidden dimensions per represented feature.
 
-    It does not depend on the basis; it is too low where norms exceed 1 (0.31 for the pentagon) and
-    infinite where W is zero.
-
     Source: toy-models paper, "The Geometry of Superposition".
     """
     return W.shape[0] / jnp.sum(W**2)
@@ -67,13 +59,6 @@ def dimensions_per_feature(W: Float[Array, "n_hidden n_features"]) -> Float[Arra
 
 def dimensionality(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
     """``D_i = |W_i|^2 / sum_j (What_i . W_j)^2``, feature i's share of a dimension.
-
-    The sum over i is at most the rank, with equality iff every W_i is an eigenvector of ``W W^T``
-    (a tegum product of tight frames). Equal to the capacity ``|W_i|^4 / sum_j (W_i . W_j)^2`` of
-    Scherlis et al. 2022.
-
-    Raises:
-        ValueError: If W is no matrix, or not finite.
 
     Source: toy-models paper, "The Geometry of Superposition".
     """
@@ -87,8 +72,6 @@ def dimensionality(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_f
 
 def leverage(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
     """Leverage scores ``W_i^T (W W^T)^+ W_i``, whose sum is the rank.
-
-    They are upper bounds of the dimensionalities D_i.
 
     Source: comment by F. Zhang on the toy-models paper.
     """

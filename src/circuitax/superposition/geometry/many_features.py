@@ -13,9 +13,6 @@ def dimensionality_of_rows(rows: Float[Array, "n_features dim"]) -> Float[Array,
     Equal to `geometry.dimensionality` of the transpose, in ``O(n d^2)`` instead of ``O(n^2 d)``.
     The sum over i is at most the rank. For random directions it is about ``1 / (1 + n / d)``.
 
-    Args:
-        rows: One feature in each row; a zero row has dimensionality 0.
-
     Source: toy-models paper, "The Geometry of Superposition".
     """
     squares = jnp.sum(rows**2, axis=1)

@@ -35,15 +35,6 @@ def neuron_classes(
 ) -> Int[Array, " n_hidden"]:
     """The `NeuronClass` of every neuron.
 
-    Args:
-        W: Weights that a neuron reads, or writes.
-        least_norm: A neuron of lower norm is dead; not negative.
-        least_purity: A neuron of higher `purity` is monosemantic; in (0.5, 1], so that one feature
-            outweighs all others.
-
-    Raises:
-        ValueError: If a threshold is out of range.
-
     Source: toy-models paper, "Superposition in a privileged basis" (monosemantic and polysemantic
         neurons).
     Differs: the paper classifies by eye; the thresholds are ours.
@@ -59,18 +50,7 @@ def neuron_classes(
 def neurons_per_feature(
     W: Float[Array, "n_hidden n_features"], *, least_share: float = 0.25
 ) -> Int[Array, " n_features"]:
-    """Number of neurons a feature turns on: those in which its weight is positive and large.
-
-    Large is ``least_share`` of the greatest absolute weight of the model, or more. Features are not
-    negative, so a neuron with a negative weight is off when the feature is alone.
-
-    Args:
-        W: Weights.
-        least_share: In (0, 1].
-
-    Raises:
-        ValueError: If ``least_share`` is out of range.
-    """
+    """Number of neurons a feature turns on: those in which its weight is positive and large."""
     check_range("least_share", least_share, "(0, 1]")
     most = jnp.max(jnp.abs(W))
     on = (least_share * most <= W) & (most > 0)

@@ -23,15 +23,6 @@ def phases(
 ) -> np.ndarray:
     """A `Phase` for every feature, from two numbers each.
 
-    Args:
-        norm: ``|W_i|``.
-        interference: ``sum_{j != i} (What_i . W_j)^2``, as `geometry.interference_sq`.
-        represented: Norm below which a feature is ignored, positive.
-        shared: Interference from which it is superposed, positive.
-
-    Raises:
-        ValueError: If a threshold is not positive.
-
     Source: toy-models paper, "Superposition as a Phase Change".
     Differs: the paper colours continuously; the thresholds are ours.
     """

@@ -33,19 +33,6 @@ def polytopes(
 ) -> list[tuple[str, Component]]:
     """Each component of the feature graph with its polytope's name.
 
-    A component of k features and rank r has the name ``POLYTOPES[k, r]`` if its features all have
-    dimensionality near ``r/k``, as a tight frame of equal norms has; else it is "k in r", such as
-    ``"7 in 3"``. A pair must also be antipodal: two equal directions are ``"2 in 1"``.
-
-    Args:
-        W: ``[n_hidden, n_features]``.
-        edge: Least absolute cosine that joins two features.
-        least_norm: Features below it are ignored.
-        spread: Largest distance of a D_i from ``r/k``, not negative.
-
-    Raises:
-        ValueError: If a threshold is out of range, or W holds NaN or infinity.
-
     Source: toy-models paper, "The Geometry of Superposition": tetrahedron 3/4, triangle 2/3, digon
         1/2, pentagon 2/5, square antiprism 3/8.
     """
@@ -58,32 +45,14 @@ def polytopes(
 
 
 def solution_class(W: ArrayLike, **thresholds: float) -> str:
-    """One line for a whole solution, largest polytopes first: ``"pentagon"``, ``"2 digon"``.
-
-    Args:
-        W: ``[n_hidden, n_features]``.
-        **thresholds: Those of `polytopes`.
-
-    Returns:
-        Counted names joined by " + "; "nothing" when every feature is ignored.
-    """
+    """One line for a whole solution, largest polytopes first: ``"pentagon"``, ``"2 digon"``."""
     counts = Counter(name for name, _ in polytopes(W, **thresholds))
     names = [name if count == 1 else f"{count} {name}" for name, count in counts.items()]
     return " + ".join(names) or "nothing"
 
 
 def phase(W: ArrayLike, feature: int = -1, **thresholds: float) -> Phase:
-    """Whether a feature is ignored, superposed with others, or has a dimension of its own.
-
-    Args:
-        W: ``[n_hidden, n_features]``.
-        feature: Its index; the paper's diagrams colour the last.
-        **thresholds: Those of `phases`.
-
-    Raises:
-        ValueError: If there is no such feature, a threshold is not positive, or W holds NaN or
-            infinity.
-    """
+    """Whether a feature is ignored, superposed with others, or has a dimension of its own."""
     W = np.asarray(W, np.float64)
     check_range("W", W, "(-inf, inf)")
     n_features = W.shape[1]

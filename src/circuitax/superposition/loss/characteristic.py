@@ -29,11 +29,7 @@ def multiples(
 def ladder(
     step: Float[Array, "*shape"], n_terms: int, first: Count = 0
 ) -> Float[Array, "*shape n_terms"]:
-    """``k step`` for k = first + 1, ..., first + n_terms.
-
-    Raises:
-        ValueError: If ``n_terms`` is less than 1.
-    """
+    """``k step`` for k = first + 1, ..., first + n_terms."""
     check_range("n_terms", n_terms, "[1, inf)")
     return spread(step, jnp.arange(1, n_terms + 1, dtype=step.dtype) + first)
 
@@ -42,21 +38,13 @@ def spread(
     scale: Float[Array, "*shape"], vector: Float[Array, " n_terms"]
 ) -> Float[Array, "*shape n_terms"]:
     """The outer product of ``scale`` and ``vector``, written as one for the sake of its gradient.
-
-    The gradient of an outer product is a dot product. The gradient of a broadcast would be a
-    reduction, and XLA's CPU compiler pulls everything before a reduction into its loop, without
-    vector instructions: that made gradients three times slower.
     """
     return jnp.tensordot(scale, vector, axes=0)
 
 
 @jax.custom_jvp
 def unit(angle: Float[Array, "*shape"]) -> Complex[Array, "*shape"]:
-    """``exp(i angle)``, with an error of at most 2e-15 for angles below a million.
-
-    XLA's double-precision sine on CPUs is a scalar call, takes ten times as long as these
-    polynomials, and would make three quarters of the time of an exact loss.
-    """
+    """``exp(i angle)``, with an error of at most 2e-15 for angles below a million."""
     if angle.dtype == jnp.float32:
         return jax.lax.complex(jnp.cos(angle), jnp.sin(angle))
     turns = jnp.round(angle / (TURN_HIGH + TURN_LOW))
@@ -107,20 +95,6 @@ def sum_law(
     first: Count = 0,
 ) -> tuple[Complex[Array, " n_terms"], Complex[Array, " n_terms"]]:
     """``prod_j (1 - p_j + p_j phi(k step_j))`` and ``sum_j single_j phi(k step_j)``, k as `ladder`.
-
-    Both come from one scan over the features. Its transpose carries the product of the later
-    factors backwards, so that the gradient divides by no factor, and it recomputes phi, so that
-    memory holds a single array for each feature.
-
-    Args:
-        step: What each feature adds when it is on, times the spacing of the frequencies.
-        density: p_j, in [0, 1].
-        single: Weights of the second sum.
-        n_terms: Number of frequencies, at least 1.
-        first: How many frequencies are left out before them.
-
-    Raises:
-        ValueError: If a density is outside [0, 1] or ``n_terms`` is less than 1.
     """
     check_range("density", density, "[0, 1]")
 

@@ -4,11 +4,7 @@ from enum import StrEnum
 
 
 class Convention(StrEnum):
-    """Sum of the loss over features (toy-models paper) or mean over them (its code).
-
-    The optimum is the same, but a gradient and its ratio to Adam's eps differ by a factor of
-    n_features (erratum E17 of docs/errata.md).
-    """
+    """Sum of the loss over features (toy-models paper) or mean over them (its code)."""
 
     sum = "sum"
     mean = "mean"

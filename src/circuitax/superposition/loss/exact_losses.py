@@ -20,16 +20,7 @@ def exact_losses(
     density: Float[Numbers, "member n_features"],
     importance: Float[Numbers, "member n_features"],
 ) -> np.ndarray:
-    """`expected_loss` of every member, summed over features, whatever the caller's precision.
-
-    Args:
-        weights: One tied network for each member, with the axis of members in front.
-        density: P(feature is on) in [0, 1], for each member.
-        importance: I_i of each member, not negative.
-
-    Returns:
-        ``[member]``, float64.
-    """
+    """`expected_loss` of every member, summed over features, whatever the caller's precision."""
     # On the host: an array of the caller's precision cannot be widened where it is.
     given = (weights, density, importance)
     wide, *settings = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), given)
@@ -44,14 +35,7 @@ def losses_with_errors(
     *,
     n_terms: int = N_TERMS,
 ) -> ExpectedLoss:
-    """`expected_loss` of every member, in the caller's precision; on the host.
-
-    Args:
-        weights: As for `exact_losses`, like density and importance.
-        density: P(feature is on) in [0, 1], for each member.
-        importance: I_i of each member, not negative.
-        n_terms: As for `expected_loss`.
-    """
+    """`expected_loss` of every member, in the caller's precision; on the host."""
     padding = Padding(*weights.W.shape[-2:])
     arrays = padding.pack(weights), padding.fill(density), padding.fill(importance)
     members = np.arange(len(arrays[0]))

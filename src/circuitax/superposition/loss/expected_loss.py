@@ -52,28 +52,6 @@ def expected_loss(
 ) -> ExpectedLoss:
     """``E_x sum_i I_i (x_i - relu(W^T W x + b)_i)^2``, with ``x_i`` uniform on [0, 1] or zero.
 
-    The loss is differentiable in weights, density and importance. The function takes one model; use
-    ``jax.vmap`` for several. Call it under ``jax.enable_x64`` with float64 arrays: in float32,
-    rounding limits the accuracy to about 1e-6.
-
-    Args:
-        weights: ``W [n_hidden, n_features]`` and ``b [n_features]``.
-        density: P(feature is on), in [0, 1].
-        importance: I_i, not negative.
-        n_terms: Terms of the cosine series, at least 1; about 64 for three features. Up to two
-            features the closed form is exact and 0 is allowed too.
-        convention: ``sum`` or ``mean`` over the features.
-
-    Returns:
-        The value, and as error the sum of the magnitudes of the last half of the terms: an upper
-        bound of the tail when terms fall at least like ``k^-2``, ten to some thousand times too
-        large from 16 terms on.
-
-    Raises:
-        ValueError: If a weight is not finite or the shapes do not fit, ``n_terms`` is too small, a
-            density is outside [0, 1], an importance is negative, or ``convention`` is neither
-            ``sum`` nor ``mean``.
-
     Source: toy-models paper, "Demonstrating Superposition"; erratum E17 of docs/errata.md for the
         two conventions.
     """
@@ -132,25 +110,7 @@ def converged_loss(
     start_terms: int = 64,
     max_terms: int = 16384,
 ) -> tuple[ExpectedLoss, int]:
-    """`expected_loss` with the number of terms doubled until its error is small enough.
-
-    The loop runs on the host, so the function cannot be jitted.
-
-    Args:
-        weights: As for `expected_loss`, like density, importance and convention.
-        density: P(feature is on), in [0, 1].
-        importance: I_i, not negative.
-        tolerance: Largest error accepted, positive.
-        convention: ``sum`` or ``mean`` over the features.
-        start_terms: Terms of the first attempt, at least 1.
-        max_terms: Terms that no attempt exceeds.
-
-    Returns:
-        The loss and the number of terms it took.
-
-    Raises:
-        ValueError: If an argument is out of range or ``max_terms`` does not reach the tolerance.
-    """
+    """`expected_loss` with the number of terms doubled until its error is small enough."""
     check_range("tolerance", tolerance, "(0, inf)")
     check_range("start_terms", start_terms, "[1, inf)")
     check_range("density", density, "[0, 1]")
@@ -181,14 +141,6 @@ def partial_loss(
 
     The parts with ``first = 0, block, 2 block, ...`` below ``n_terms`` add up to `expected_loss`
     with ``n_terms``. The first one holds all that is no cosine term.
-
-    Args:
-        weights: As for `expected_loss`, like density and importance; none is checked.
-        density: P(feature is on), in [0, 1].
-        importance: I_i, not negative.
-        n_terms: Cosine terms of the whole, a multiple of ``block``.
-        block: Terms of this part; 0 where the closed form is all.
-        first: Terms of the parts before.
     """
     gram = weights.W.T @ weights.W
 

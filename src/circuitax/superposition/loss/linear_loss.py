@@ -18,14 +18,6 @@ def linear_loss(
     ``mu = p / 2`` and the variance ``v = p / 3 - p^2 / 4`` of a feature that is zero with
     probability ``1 - p`` and else uniform on [0, 1].
 
-    Args:
-        weights: ``W [n_hidden, n_features]`` and ``b [n_features]``.
-        density: P(feature is on), in [0, 1].
-        importance: I_i, not negative.
-
-    Raises:
-        ValueError: If a density is outside [0, 1] or an importance is negative.
-
     Source: toy-models paper, "Demonstrating Superposition" (linear model); its loss is that of
         principal components.
     """

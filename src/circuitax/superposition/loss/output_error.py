@@ -31,16 +31,7 @@ def output_error(
     density: Float[Array, " n_features"],
     n_terms: int,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """``E (x_i - relu(..)_i)^2`` of one output and its truncation error.
-
-    Args:
-        couplings: Row i of the Gram matrix.
-        bias: ``b_i``.
-        own: True at i only.
-        density: P(feature is on), in [0, 1].
-        n_terms: Terms of the cosine series; 0 leaves the series out, which is exact only where at
-            most one other feature is coupled.
-    """
+    """``E (x_i - relu(..)_i)^2`` of one output and its truncation error."""
     value, terms = partial_error(couplings, bias, own, density, n_terms, n_terms, 0)
     return value, jnp.sum(terms[n_terms // 2 :])
 
@@ -57,15 +48,6 @@ def partial_error(
     """Contribution of some cosine terms to `output_error`, and bounds of those terms.
 
     The first part, with ``first = 0``, also holds all that is no cosine term.
-
-    Args:
-        couplings: As for `output_error`, like bias, own and density.
-        bias: ``b_i``.
-        own: True at i only.
-        density: P(feature is on), in [0, 1].
-        n_terms: Cosine terms of all parts.
-        block: Terms of this part; 0 leaves the series out.
-        first: Terms of the parts before.
     """
     gain = jnp.sum(jnp.where(own, couplings, 0))
     active = jnp.sum(jnp.where(own, density, 0))
@@ -123,10 +105,6 @@ def _few_active(
     n_terms: Count,
 ) -> tuple[Float[Array, ""], Float[Array, " n_features"]]:
     """Weights of the atom at s = 0 and of the uniforms on [0, G_ij] that are taken out of the law.
-
-    Any weights leave the loss exact, since the series carries the difference; these make it
-    converge. A coupling below the series' resolution counts as silent (`loud` near 0), whatever it
-    does: otherwise the digon's orthogonal features, with G_ij = 0, would leave undamped atoms.
     """
     resolution = 2 * length / (jnp.pi * n_terms)
     loud = jax.lax.stop_gradient(a**2 / (a**2 + resolution**2))

@@ -24,10 +24,7 @@ def padded_size(size: int) -> int:
 
 
 class Padding(NamedTuple):
-    """Sizes of a model, and the layout of its weights in the flat vectors of a minimiser.
-
-    A vector holds ``W`` row by row and then ``b``, both filled up with zeros.
-    """
+    """Sizes of a model, and the layout of its weights in the flat vectors of a minimiser."""
 
     n_hidden: int
     n_features: int
@@ -60,12 +57,7 @@ class Padding(NamedTuple):
 
 
 def unpacked(vectors: Float[Array, "*batch d"], rows: int) -> TiedWeights:
-    """The models of flat vectors, with padding.
-
-    Args:
-        vectors: As `Padding.pack` makes them.
-        rows: `Padding.rows`.
-    """
+    """The models of flat vectors, with padding."""
     return TiedWeights(*_split(vectors, rows))
 
 

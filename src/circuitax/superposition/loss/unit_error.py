@@ -34,13 +34,6 @@ def error_on(drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]) -> Flo
     The value is 1/3 for ``t <= -g`` and ``(1-g)^2/3 - (1-g)t + t^2`` for ``t >= 0``. In between the
     ReLU opens at ``x = v = -t / g``, and the value is ``v^3/3 + (1-v)(A^2 + A v + v^2)/3`` with
     ``A = 1 - g (1 - v)``.
-
-    Args:
-        drive: t.
-        gain: g, not negative.
-
-    Raises:
-        ValueError: If a gain is negative.
     """
     opening, at_opening, at_one = _opening(drive, gain)
     live = (1 - opening) * (at_one**2 + at_one * at_opening + at_opening**2)
@@ -53,11 +46,7 @@ def slope_off(drive: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def slope_on(drive: Float[Array, "*shape"], gain: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The derivative of `error_on` in the drive.
-
-    Raises:
-        ValueError: If a gain is negative.
-    """
+    """The derivative of `error_on` in the drive."""
     opening, at_opening, at_one = _opening(drive, gain)
     return -(1 - opening) * (at_one + at_opening)
 
@@ -77,11 +66,7 @@ def mean_error_off(
 def mean_error_on(
     start: Float[Array, "*shape"], end: Float[Array, "*shape"], gain: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """The average of `error_on` over the interval between two drives, in either order.
-
-    Raises:
-        ValueError: If a gain is negative.
-    """
+    """The average of `error_on` over the interval between two drives, in either order."""
     check_range("gain", gain, "[0, inf)")
     low, high = jnp.minimum(start, end), jnp.maximum(start, end)
     width = high - low
@@ -108,18 +93,6 @@ def curvatures(
     first: Count = 0,
 ) -> tuple[Float[Array, " n_terms"], Float[Array, " n_terms"]]:
     """``int f''(t) cos(w (t - start)) dt`` over a window for f = off and on, ``w = k pi / length``.
-
-    ``off''`` is 2 above 0. ``on''`` is 0 below -g, linear from ``-2/g`` to 2 up to 0, and 2 above.
-
-    Args:
-        start: The window's lower end.
-        length: Its length, positive.
-        gain: g, not negative.
-        n_terms: Number of frequencies, k = first + 1..first + n_terms, at least 1.
-        first: How many frequencies are left out before them.
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
     check_range("length", length, "(0, inf)")
     check_range("gain", gain, "[0, inf)")

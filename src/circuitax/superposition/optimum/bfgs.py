@@ -57,20 +57,7 @@ def minimise(
     gradient_tolerance: float | Float[Array, ""] = 1e-9,
     value_tolerance: float | Float[Array, ""] = 1e-12,
 ) -> BFGSState:
-    """Move a state downhill until it converges or has used up its evaluations.
-
-    The function is pure, so it can be vmapped over states, and a state that it returns can be given
-    to it again to go on.
-
-    Args:
-        value_and_grad: Value and gradient of a smooth function of a flat vector, such as
-            ``jax.value_and_grad(function)``.
-        state: From `begin`, or from an earlier call that ran out of evaluations.
-        max_evaluations: Evaluations of value and gradient, earlier ones included.
-        gradient_tolerance: Settled when no entry of the gradient exceeds it.
-        value_tolerance: Settled after 3 accepted steps that each lower the value by less than this
-            fraction of it.
-    """
+    """Move a state downhill until it converges or has used up its evaluations."""
 
     def running(state: BFGSState) -> Bool[Array, ""]:
         return ~state.done & (state.n_evaluations < max_evaluations)

@@ -52,22 +52,7 @@ def climbed(
     n_reached: Int[np.ndarray, " cell"],
     slack: Float[np.ndarray, " cell"],
 ) -> tuple[Settled, Int[np.ndarray, " cell"]]:
-    """The best solution of every cell after climbs, and how often it was reached.
-
-    A climb moves to the lowest minimum that swapping two features, or dropping one, leads to, until
-    none is lower. Each starts from a minimum of its own. A cell with more than `MOVES` moves, ten
-    features or more, has one climb alone, from its best solution.
-
-    Args:
-        settle: Moves starts downhill.
-        efforts: How far it moves them.
-        padding: Layout of the vectors.
-        setting: Density and importance of every cell, padded.
-        restarts: Minima to climb from, and their losses.
-        best: The best solution of every cell so far, polished.
-        n_reached: How often it was reached.
-        slack: Difference of losses within which two solutions are the same.
-    """
+    """The best solution of every cell after climbs, and how often it was reached."""
     cells = np.arange(len(slack))
     p, weight = (array[:, : padding.n_features] for array in setting)
     packed = padding.pack(polytope_starts(p * weight, padding.n_hidden))
@@ -110,15 +95,7 @@ def climbed(
 
 
 def polytope_starts(share: Float[np.ndarray, "cell n_features"], n_hidden: int) -> TiedWeights:
-    """Orthogonal copies of one polytope on the features with the largest share of the loss.
-
-    One start for each polygon and polytope of `TEGUM_FACTORS` that fits, with as many copies as
-    there are dimensions and features for; other features have no direction.
-
-    Args:
-        share: Density times importance.
-        n_hidden: Dimensions, at least 1.
-    """
+    """Orthogonal copies of one polytope on the features with the largest share of the loss."""
     n_features = share.shape[1]
     order = np.argsort(-share, axis=1, kind="stable")
     Ws, bs = [], []
@@ -143,13 +120,7 @@ def neighbours(
     density: Float[np.ndarray, " n_features"],
     moves: Int[np.ndarray, "move 2"],
 ) -> TiedWeights:
-    """One solution after each move: two features swapped, or one dropped.
-
-    Args:
-        weights: A single model.
-        density: P(feature is on), half of which is the best bias of one that is dropped.
-        moves: Pairs of features to swap; a feature with itself is dropped.
-    """
+    """One solution after each move: two features swapped, or one dropped."""
     W, b = (np.stack([np.asarray(array)] * len(moves)) for array in weights)
     for one, (i, j) in enumerate(moves):
         if i == j:
@@ -168,11 +139,7 @@ def _climb(
     cells: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """End of each climber; climbers of all cells go side by side.
-
-    A climber with more than `MOVES` moves tries so many at a time, in random order. All are ranked
-    at a glance, and from the first `SEARCHED` of them minima are searched.
-    """
+    """End of each climber; climbers of all cells go side by side."""
     x, loss = (array.copy() for array in start)
     p, weight = setting
     moves = [rng.permutation(_moves(p[cell], weight[cell])) for cell in cells]

@@ -36,10 +36,7 @@ def digon_starts() -> TiedWeights:
 
 
 def pentagon_starts() -> TiedWeights:
-    """The twelve regular pentagons distinct up to rotation and reflection, ``[12, ...]``.
-
-    Their norm and bias are the optimum for uniform importance and density 0.1.
-    """
+    """The twelve regular pentagons distinct up to rotation and reflection, ``[12, ...]``."""
     orders = [(0, *rest) for rest in itertools.permutations(range(1, 5)) if rest[0] < rest[-1]]
     angle = 2 * np.pi * np.argsort(orders, axis=1) / N_FEATURES
     W = 1.1 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -48,16 +45,6 @@ def pentagon_starts() -> TiedWeights:
 
 def branch_losses(density: Float[Array, " density"], importance: Float[Array, " 5"]) -> Branches:
     """Follow both kinds of solution over density, each from all its starts.
-
-    A start that leaves its kind (a pentagon relaxing into digons at high density) counts for the
-    kind it ends in. Call the function under ``jax.enable_x64``.
-
-    Args:
-        density: P(feature is on), the same for all five, in [0, 1].
-        importance: I_i of the five features, not negative.
-
-    Raises:
-        ValueError: If a density or an importance is out of range.
 
     Source: toy-models paper, "The Geometry of Superposition".
     """
@@ -87,21 +74,6 @@ def perturbed_branches(
     density: Float[Array, " cell"], ratio: Float[Array, " cell"]
 ) -> tuple[Branches, Branches, TiedWeights]:
     """Both kinds of solution when feature 4 has another density than the other four.
-
-    Importances are equal, so one start of each kind stands for all: two digons that leave feature 4
-    out, and a regular pentagon. A start that leaves its kind makes its branch infinite there. Call
-    the function under ``jax.enable_x64``.
-
-    Args:
-        density: P(feature is on) of features 0 to 3, in [0, 1].
-        ratio: Density of feature 4 over that of the others; ``density * ratio`` is in [0, 1] too.
-
-    Returns:
-        The losses; norm of feature 4, NaN where a branch is infinite; and the solutions themselves,
-        ``[cell, 2, ...]`` with digons first.
-
-    Raises:
-        ValueError: If a density is out of range.
 
     Source: toy-models paper, "The Geometry of Superposition" (non-uniform superposition); erratum
         E18 of docs/errata.md.

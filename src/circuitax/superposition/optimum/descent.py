@@ -58,16 +58,7 @@ def descend(
     batch: int,
     effort: Effort,
 ) -> Settled:
-    """Minimise the sum loss from every start. Arguments and results are on the host.
-
-    Args:
-        x: Starts, flat vectors of `padding.Padding.pack`.
-        density: P(feature is on) of every member.
-        importance: I_i of every member.
-        rows: Hidden dimensions of the vectors.
-        batch: Members advanced together; other numbers are padded by repetition.
-        effort: How far to go, and on how many terms of the loss.
-    """
+    """Minimise the sum loss from every start. Arguments and results are on the host."""
     at_rest = np.sum(density * importance, axis=1) / 3
     scale = np.where(at_rest > 0, at_rest, 1).astype(x.dtype)
     members = np.arange(len(x))

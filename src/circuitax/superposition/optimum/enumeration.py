@@ -65,17 +65,6 @@ def enumerated_loss(
 ) -> float:
     """``E_x sum_i I_i (x_i - out(W^T W x + b)_i)^2`` to rounding, x_i uniform on [0, 1] or off.
 
-    Args:
-        W: ``[n_hidden, n_features]``, at most 9 features.
-        b: ``[n_features]``.
-        density: P(feature is on), ``[n_features]``, in [0, 1].
-        importance: ``[n_features]``, not negative; the loss is summed over features.
-        activation: ``relu`` or ``linear``.
-
-    Raises:
-        ValueError: If there are more than 9 features, a density or an importance is out of range,
-            a vector has another length than ``n_features``, or for another activation.
-
     Source: toy-models paper, "Demonstrating Superposition" (the two models).
     """
     W, b, p, weight = (np.asarray(v, np.float64) for v in (W, b, density, importance))

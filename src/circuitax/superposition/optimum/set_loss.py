@@ -55,16 +55,6 @@ def set_patterns(
 ) -> SetPatterns:
     """The patterns of equal sets, set s being features ``s * set_size`` and following.
 
-    Args:
-        n_sets: Number of sets, from 1 to 6.
-        set_size: Members of a set, at least 1.
-        anticorrelated: Whether one member of a set is on at a time, instead of all.
-        log2_points: Logarithm of the number of Sobol points, from 1 to 16.
-        seed: Of the scrambling of the Sobol points.
-
-    Raises:
-        ValueError: If an argument is out of range.
-
     Source: toy-models paper, "Correlated and anticorrelated features"; layout as
         `kernel.features.sample_correlated`.
     """
@@ -88,14 +78,6 @@ def set_loss(
     weights: TiedWeights, density: Float[Array, ""], patterns: SetPatterns
 ) -> Float[Array, ""]:
     """The expected error, summed over features of importance 1.
-
-    Args:
-        weights: ``W [n_hidden, n_features]`` and ``b [n_features]``.
-        density: P(set is on), in [0, 1].
-        patterns: From `set_patterns`.
-
-    Raises:
-        ValueError: If the density is out of range.
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """
@@ -121,17 +103,6 @@ def set_optimum(
     starts: TiedWeights | None = None,
 ) -> SetOptimum:
     """The lowest expected error at every density, from random and given starts by BFGS.
-
-    Args:
-        key: Random starts, the same at every density.
-        density: P(set is on), in (0, 1].
-        patterns: From `set_patterns`.
-        n_hidden: Hidden dimensions, at least 1.
-        n_restarts: Random starts, 0 or more; ``W ~ N(0, 1 / n_hidden)``, ``b = 0``.
-        starts: Further starts, with a leading axis.
-
-    Raises:
-        ValueError: If an argument is out of range or there is no start.
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """

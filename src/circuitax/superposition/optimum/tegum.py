@@ -52,16 +52,7 @@ class TegumGains(NamedTuple):
 
 
 def vertices(name: str) -> np.ndarray:
-    """Unit vertices of a polytope in columns, ``[3, 8]``, padded with zeros.
-
-    The square antiprism is the one whose vertices form a tight frame.
-
-    Args:
-        name: One of `TEGUM_FACTORS`.
-
-    Raises:
-        ValueError: If there is no such polytope.
-    """
+    """Unit vertices of a polytope in columns, ``[3, 8]``, padded with zeros."""
     if name not in TEGUM_FACTORS:
         raise ValueError(f"name={name!r} must be one of {', '.join(TEGUM_FACTORS)}")
     k, r = TEGUM_FACTORS[name]
@@ -84,16 +75,6 @@ def vertices(name: str) -> np.ndarray:
 
 def tegum_gains(density: Float[Array, " density"]) -> TegumGains:
     """Optimise norm and bias of every polytope of `TEGUM_FACTORS` on the exact loss.
-
-    All vertices of a polytope have one norm and one bias, and its directions are fixed: of a
-    polytope with a lower optimum that breaks its symmetry, this is an upper bound of the loss.
-    Call the function under ``jax.enable_x64``.
-
-    Args:
-        density: P(feature is on), the same for all, in (0, 1].
-
-    Raises:
-        ValueError: If a density is out of range.
 
     Source: toy-models paper, "The Geometry of Superposition" (uniform superposition); the gain for
         each dimension is ours.

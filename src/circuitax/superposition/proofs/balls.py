@@ -27,11 +27,7 @@ def flint_version() -> str:
 
 @contextmanager
 def ball_precision(bits: int) -> Iterator[None]:
-    """Context in which balls have ``bits`` bits; flint's own default is 53.
-
-    Raises:
-        ValueError: If the library is not installed.
-    """
+    """Context in which balls have ``bits`` bits; flint's own default is 53."""
     if not has_flint():
         raise ValueError(f"ball arithmetic needs a library that is not installed: {HOW}")
     with import_module("flint").ctx.workprec(bits):

@@ -22,14 +22,6 @@ def exact_error(
 ) -> Fraction:
     """``E (x - relu(a x + sum_i k_i y_i + b))^2``, the expected squared error of one output.
 
-    Each feature is on with probability p, and then uniform on [0, 1].
-
-    Args:
-        density: p of all features, in [0, 1].
-        gain: a.
-        couplings: k_i, of any sign, one for each other feature.
-        bias: b.
-
     Source: toy-models paper, "Superposition as a Phase Change" (the model).
     """
     total = Fraction(0)

@@ -36,16 +36,7 @@ class Audit(NamedTuple):
 
 
 def audit(density: float, sample: Sample, *, bits: int = 200) -> Audit:
-    """Recompute the bounds of all sampled tiles in balls, and the loss of some members.
-
-    Args:
-        density: p, as in the proof.
-        sample: Of `pair_proof.prove_pair`.
-        bits: Precision of the balls.
-
-    Raises:
-        ValueError: If the library of balls is not installed.
-    """
+    """Recompute the bounds of all sampled tiles in balls, and the loss of some members."""
     n_wrong, greatest = 0, 0.0
     with ball_precision(bits):
         for number, *ends, value in zip(*sample, strict=True):
@@ -68,11 +59,7 @@ def audit(density: float, sample: Sample, *, bits: int = 200) -> Audit:
 def _members(
     sign: float, tilt: Ends, coupling: Ends, bias: Ends
 ) -> Iterator[tuple[Fraction, list[Fraction], Fraction]]:
-    """Gain, coupling and bias of some points of a tile.
-
-    A rational gain and coupling make the tilt rational, ``sign (a - k^2 / a) / 2``; the gain is
-    rounded, so it is seen to that the tilt is in the tile.
-    """
+    """Gain, coupling and bias of some points of a tile."""
     for shares in SHARES:
         parts = zip(shares, (tilt, coupling, bias), strict=True)
         signed, k, b = (low + share * (high - low) for share, (low, high) in parts)

@@ -52,10 +52,7 @@ class Squares(NamedTuple):
 
 
 def squares(plane: Plane) -> Squares:
-    """Ranges of the squared weights in a box.
-
-    ``u + alpha`` grows with alpha and with ``|k|``, since u is nowhere steeper than 1.
-    """
+    """Ranges of the squared weights in a box."""
     low, high, below, above = plane.ends()
     nearest = np.where((below < 0) & (above > 0), 0.0, np.minimum(np.abs(below), np.abs(above)))
     farthest = np.maximum(np.abs(below), np.abs(above))
@@ -81,20 +78,7 @@ def corner_bounds(
     bias: tuple[Number, Number],
     exact: Callable[[Number], Number] = Interval,
 ) -> list[list[Number]]:
-    """For each corner in (alpha, k), the concave lower bound of F at both ends of the bias.
-
-    The corners are low low, low high, high low and high high. The least of all entries bounds F on
-    the box from below; so does, for a sum of two outputs that share (alpha, k), the least over the
-    corners of the sum.
-
-    Args:
-        density: p, in (0, 1].
-        sign: 1 for the output whose gain is ``u + alpha``, -1 for the one with ``u - alpha``.
-        tilt: Both ends of alpha.
-        coupling: Both ends of k, none of them 0.
-        bias: Both ends of the output's bias.
-        exact: Makes an interval or a ball of floats.
-    """
+    """For each corner in (alpha, k), the concave lower bound of F at both ends of the bias."""
     p, sign = exact(density), exact(sign)
     low_high = [[exact(end) for end in ends] for ends in (tilt, coupling, bias)]
     # Any point will do for the tangent, so its rounding is no error.
@@ -119,12 +103,7 @@ def corner_bounds(
 
 
 def steep_bound(density: float, gain: Interval) -> Float[np.ndarray, " box"]:
-    """``F >= (p/3) (1 - 4/a)`` for all k and b, from the least gain of a box; 0 below 4.
-
-    An error on a feature that is on falls below ``x^2`` by ``2 x r - r^2`` at an output r between 0
-    and 2 only, and a gain of a leaves r there for a share of x of which the integral is at most
-    ``4 / (3 a)``.
-    """
+    """``F >= (p/3) (1 - 4/a)`` for all k and b, from the least gain of a box; 0 below 4."""
     least = np.maximum(gain.low, 4.0)
     return (Interval(density) / 3 * (1 - Interval(4.0) / least)).nonnegative_part().low
 
@@ -132,26 +111,12 @@ def steep_bound(density: float, gain: Interval) -> Float[np.ndarray, " box"]:
 def raised(
     corners: Float[np.ndarray, "tile 4"], floor: Float[np.ndarray, " tile"]
 ) -> Float[np.ndarray, "tile 4"]:
-    """The better of two bounds of a tile: a concave one, given at the corners, and a constant.
-
-    Either is concave over the tile, so that its sum with a bound of the other output is least at a
-    corner. The greater of the two at each corner is not concave, and its sums bound nothing.
-    """
+    """The better of two bounds of a tile: a concave one, given at the corners, and a constant."""
     return np.where(corners.min(axis=1, keepdims=True) >= floor[:, None], corners, floor[:, None])
 
 
 def useful(plane: Plane, gain: Interval, bias: np.ndarray, size: float) -> Bool[np.ndarray, " box"]:
-    """Whether the best bias of some point of a box may lie in ``[bias, bias + size]``.
-
-    Below ``-a - relu(k)`` the output is never on and the error constant; above ``1 + relu(-k)`` it
-    is above every target and the error grows.
-
-    Args:
-        plane: Boxes, one for each interval of the bias.
-        gain: Range of a in each.
-        bias: Lower ends.
-        size: Common length.
-    """
+    """Whether the best bias of some point of a box may lie in ``[bias, bias + size]``."""
     _, _, below, above = plane.ends()
     least = -gain.high - np.maximum(above, 0.0)
     most = 1 + np.maximum(-below, 0.0)

@@ -25,10 +25,7 @@ class PairClass(IntEnum):
 
 
 def pair_classes(plane: Plane) -> Bool[np.ndarray, "box 4"]:
-    """Mask of each `PairClass` with a member in each box; rounding may add one, and loses none.
-
-    The classes are the phases of `phases.phases` with its thresholds, superposition by sign.
-    """
+    """Mask of each `PairClass` with a member in each box; rounding may add one, and loses none."""
     first, second = squares(plane)
     _, _, below, above = plane.ends()
     kept = second.high >= REPRESENTED_SQ
@@ -45,10 +42,7 @@ def pair_classes(plane: Plane) -> Bool[np.ndarray, "box 4"]:
 
 
 def lopsided(plane: Plane, least: float) -> Bool[np.ndarray, "box 2"]:
-    """Whether a box has members with ``|w_1^2 - w_2^2| / 2`` up to ``least``, and above it.
-
-    At equal importances this tells the symmetric pair from the two that favour one feature.
-    """
+    """Whether a box has members with ``|w_1^2 - w_2^2| / 2`` up to ``least``, and above it."""
     low, high, _, _ = plane.ends()
     nearest = np.where((low < 0) & (high > 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
     return np.stack([nearest <= least, np.maximum(np.abs(low), np.abs(high)) >= least], axis=-1)

@@ -47,12 +47,6 @@ class DriveMoments(NamedTuple):
 def pair_error(density: Number, gain: Number, coupling: Number, bias: Number) -> Number:
     """F, the expected squared error of one output: ``p/3 - 2 P + Q``.
 
-    Args:
-        density: p of both features, in [0, 1].
-        gain: ``a = w_1^2``, positive; an interval may reach 0.
-        coupling: ``k = w_1 w_2``, not 0.
-        bias: b.
-
     Source: toy-models paper, "Superposition as a Phase Change" (the model); integrals by us.
     """
     recovered = pair_work(density, gain, coupling, bias)
@@ -88,12 +82,7 @@ def _work(p: Number, k: Number, rest: DriveMoments, driven: DriveMoments) -> Num
 
 
 def drive_moments(drive: Number, gain: Number) -> DriveMoments:
-    """Integrals over the own feature x in [0, 1] of ``relu(a x + t)``, at a drive t.
-
-    Args:
-        drive: t.
-        gain: a, positive; an interval may reach 0.
-    """
+    """Integrals over the own feature x in [0, 1] of ``relu(a x + t)``, at a drive t."""
     a, tau = gain, relu(drive)
     o = 1 - relu(1 - relu(1 + drive / a))
     once = a * o

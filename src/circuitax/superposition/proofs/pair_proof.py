@@ -108,23 +108,6 @@ def prove_pair(
 ) -> PairProof:
     """Enclose the global minimum of the sum loss, and exclude classes of solutions.
 
-    Args:
-        density: p of both features, in [1e-4, 1].
-        importance: r of the second feature, in [1e-5, 1e5]; the first has 1.
-        candidates: Good solutions, such as `optimum.find_optimum` gives; the two that ignore a
-            feature are added. They need not be optimal, but the enclosure ends at the best. Those
-            that are not finite, or beyond 1e6, are left out.
-        tolerance: A box that holds no class but the best candidate's is done once its bound is this
-            close below the best candidate; relative to that one's loss where it is below 1e-3. In
-            (0, 1].
-        classify: Which classes a box may hold; no member may be overlooked.
-        levels: Halvings before the rest is left as it is, from 1 to 24.
-        max_tiles: Tiles of a level beyond which the rest is left as it is.
-        n_sampled: Tiles of each level that go into the sample.
-
-    Raises:
-        ValueError: If a number is out of range, or every box was dropped, as wrong bounds would do.
-
     Source: exact loss of the toy-models paper; bounds and search are ours.
     """
     check_range("density", density, DENSITIES)
@@ -205,11 +188,7 @@ def _attained(
 def _start(
     density: float, importance: Float[np.ndarray, " importance"], upper: np.ndarray
 ) -> tuple[Plane, _Tiles, float]:
-    """Boxes and tiles that cover every minimiser, by `steep_bound` and `useful`.
-
-    All ends are whole eighths divided by powers of two, so that halving is exact. Zero lies a third
-    into the range of the coupling, where no division meets it.
-    """
+    """Boxes and tiles that cover every minimiser, by `steep_bound` and `useful`."""
     room = 1 + 1e-4
     steepest = [
         np.max(4 / (1 - 3 * upper / (density * weight)))

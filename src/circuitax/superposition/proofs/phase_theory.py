@@ -38,14 +38,6 @@ def configuration_losses(
 ) -> Float[Array, "*shape 4"]:
     """Sum losses of the four configurations, indexed by `Configuration`; absent ones are infinite.
 
-    Args:
-        density: p of every feature, in [0, 1].
-        importance: r of the last feature, not negative; the others have 1.
-        n_features: 2 (one hidden dimension) or 3 (two); only 3 has ``pair_first``.
-
-    Raises:
-        ValueError: If an argument is out of range.
-
     Source: toy-models paper, "Superposition as a Phase Change", and its derivation notebook.
     """
     _check(n_features, density)
@@ -59,20 +51,13 @@ def configuration_losses(
 def best_configuration(
     density: Float[Array, "*shape"], importance: Float[Array, "*shape"], n_features: int
 ) -> tuple[Int[Array, "*shape"], Float[Array, "*shape"]]:
-    """The configuration of least loss, as a `Configuration` value, and that loss.
-
-    Raises:
-        ValueError: If an argument is out of range, as in `configuration_losses`.
-    """
+    """The configuration of least loss, as a `Configuration` value, and that loss."""
     losses = configuration_losses(density, importance, n_features)
     return jnp.argmin(losses, axis=-1), jnp.min(losses, axis=-1)
 
 
 def lower_boundary(density: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """The importance below which the last feature is ignored: ``2p / (4 - 5p)``, 1 above p = 4/7.
-
-    Raises:
-        ValueError: If a density is outside [0, 1].
 
     Source: toy-models paper, phase diagram; algebra on the four losses.
     """
@@ -81,14 +66,7 @@ def lower_boundary(density: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def upper_boundary(density: Float[Array, "*shape"], n_features: int) -> Float[Array, "*shape"]:
-    """The importance above which the last feature has a dimension of its own.
-
-    ``(4 - 5p) / 2p`` for n = 2 and p < 4/7 (infinite at p = 0), else 1: for n = 3 the first two
-    features can share a dimension instead.
-
-    Raises:
-        ValueError: If ``n_features`` is neither 2 nor 3, or a density is outside [0, 1].
-    """
+    """The importance above which the last feature has a dimension of its own."""
     _check(n_features, density)
     shared = (4 - 5 * density) / (2 * density)
     return jnp.where((density < 4 / 7) & (n_features == 2), shared, 1)

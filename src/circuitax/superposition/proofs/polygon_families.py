@@ -123,15 +123,7 @@ class Family(NamedTuple):
 
 
 def polygon_family(k: int, cosine: Callable[[int, int], Number]) -> Family:
-    """The regular k-gon; k = 2 is the digon.
-
-    Args:
-        k: Vertices, at least 2 and not a multiple of 4 (whose vertices are in part orthogonal).
-        cosine: ``cosine(j, k)`` is ``cos(2 pi j / k)``, such as `balls.cosine_of_turn`.
-
-    Raises:
-        ValueError: If k is less than 2 or a multiple of 4.
-    """
+    """The regular k-gon; k = 2 is the digon."""
     if k < 2 or k % 4 == 0:
         raise ValueError(f"k={k} must be at least 2 and not a multiple of 4")
     values = {j: cosine(j, k) for j in range(1, k // 2 + 1)}
@@ -150,13 +142,7 @@ def polygon_family(k: int, cosine: Callable[[int, int], Number]) -> Family:
 
 
 def family_moments(family: Family, density: Number, beta: Number) -> Moments:
-    """P, Q, Q' and the reach of the family at ``beta``.
-
-    Args:
-        family: Of `polygon_family`.
-        density: p of every feature, in (0, 1].
-        beta: The bias in gains.
-    """
+    """P, Q, Q' and the reach of the family at ``beta``."""
     p, q = density, 1 - density
     work = energy = slope = reach = 0 * density
     for pattern in family.patterns:
@@ -172,12 +158,7 @@ def family_moments(family: Family, density: Number, beta: Number) -> Moments:
 
 
 def best_member(k: int, density: float) -> tuple[float, float]:
-    """The least sum loss of the family and its beta, by an unproven search over floats.
-
-    Args:
-        k: Vertices, as for `polygon_family`.
-        density: p of every feature, in (0, 1].
-    """
+    """The least sum loss of the family and its beta, by an unproven search over floats."""
     family = polygon_family(k, lambda part, whole: float(np.cos(2 * np.pi * part / whole)))
 
     def loss(beta: float) -> float:
@@ -206,18 +187,6 @@ def proven_maximum(
     On an interval, P is convex and positive, so that P^2 lies below its chord; Q is convex and lies
     above its tangent at the middle. If the chord is below V times the tangent at both ends, it is
     so in between, and ``P^2/Q <= V``. Other intervals are halved.
-
-    Args:
-        moments: `family_moments` as a function of beta, in balls.
-        beta: Where the maximum is, nearly.
-        range_: Both ends of the range.
-        exact: Makes a ball of a float.
-        tolerance: Relative distance of V from the value at ``beta``, positive.
-        max_intervals: Intervals after which the proof is given up.
-
-    Raises:
-        ValueError: If the proof is not done after ``max_intervals``, such as when ``beta`` is not
-            the maximum.
     """
     at = moments(exact(beta))
     least = at.work * at.work / at.energy
@@ -241,18 +210,6 @@ def proven_maximum(
 
 def proven_loss(k: int, density: float, *, tolerance: float = 1e-9, bits: int = 128) -> FamilyLoss:
     """Enclose the least loss of the regular k-gon of k features, summed over its features.
-
-    The search covers every norm and bias: P and Q vanish where no output is ever on, and above
-    ``reach`` the model is linear, where ``P^2/Q`` falls, since its best bias is below ``reach``.
-
-    Args:
-        k: Vertices, 2 or 5.
-        density: p of every feature, in (0, 1].
-        tolerance: Relative width of the enclosed ``P^2/Q``, in (0, 1].
-        bits: Precision of the balls.
-
-    Raises:
-        ValueError: If an argument is out of range, or the library of balls is not installed.
 
     Source: exact loss of the toy-models paper; reduction and proof are ours.
     """

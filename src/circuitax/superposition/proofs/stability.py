@@ -19,12 +19,6 @@ from circuitax.kernel.checks import check_range
 def ignoring_limit(density: ArrayLike) -> np.ndarray:
     """The importance ``m/v`` above which an antipodal last feature of small norm lowers the loss.
 
-    Below it, ignoring the feature is a local minimum among antipodal pairs; whether it is the
-    global one is another question, which `pair_proof` answers.
-
-    Args:
-        density: p of both features, in (0, 1], of any shape.
-
     Source: second order expansion of the exact loss, ours.
     """
     check_range("density", density, "(0, 1]")

@@ -25,15 +25,7 @@ class Audit(NamedTuple):
 
 
 def audit(density: float, sample: Sample) -> Audit:
-    """Compute the error of members of all sampled tiles in exact rationals.
-
-    The bound is concave over the couplings, so that an error is not below the mean of the bounds at
-    their corners, weighted by how near these are.
-
-    Args:
-        density: p, as in the proof.
-        sample: Of `triple_proof.prove_triple`.
-    """
+    """Compute the error of members of all sampled tiles in exact rationals."""
     n_wrong = 0
     for *ends, bound in zip(*sample, strict=True):
         right = bool(np.isfinite(bound).all())

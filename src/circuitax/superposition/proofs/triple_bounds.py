@@ -48,11 +48,7 @@ class Tiles(NamedTuple):
 
 
 def bias_range(cells: Cells) -> Float[np.ndarray, "cell 2"]:
-    """Range of the best bias.
-
-    Below ``-a - relu(k_1) - relu(k_2)`` the output is never on and the error constant; above
-    ``1 + relu(-k_1) + relu(-k_2)`` it is above every target and the error grows.
-    """
+    """Range of the best bias."""
     one, two = np.maximum(cells.one, 0.0), np.maximum(cells.two, 0.0)
     least = -(cells.gain[:, 1] + one[:, 1] + two[:, 1])
     most = 1 + np.maximum(-cells.one[:, 0], 0.0) + np.maximum(-cells.two[:, 0], 0.0)
@@ -66,15 +62,7 @@ def tile_bounds(
     count: Int[np.ndarray, " cell"],
     size: float,
 ) -> Tiles:
-    """Bounds over all tiles ``size * [i, i + 1]`` of each cell, for ``count`` values of i.
-
-    Args:
-        density: p, in (0, 1].
-        cells: Boxes, of ends below 1e3 in size; no end of a coupling is 0.
-        first: The least i of each cell.
-        count: Tiles of each cell, at least 1.
-        size: Length of a tile, a power of two times few bits.
-    """
+    """Bounds over all tiles ``size * [i, i + 1]`` of each cell, for ``count`` values of i."""
     parts, ends = [], np.cumsum(count + 1)
     begin = 0
     while begin < count.size:

@@ -41,13 +41,6 @@ def feasible(low: Ends, high: Ends) -> Bool[np.ndarray, " box"]:
     Features 1 and 2 have equal importances, so that exchanging them changes no loss. A box without
     ``k_ij^2 <= a_i a_j`` or without a determinant of 0 holds none; that of the centre must then be
     within reach of the gradient.
-
-    Args:
-        low: Lower ends, between -1e50 and 1e50, as are the upper ones.
-        high: Upper ends.
-
-    Raises:
-        ValueError: If an end is out of range.
     """
     for name, ends in (("low", low), ("high", high)):
         check_range(name, ends, "[-1e50, 1e50]")
@@ -84,12 +77,7 @@ def _terms(
 
 
 def triple_classes(low: Ends, high: Ends) -> Bool[np.ndarray, "box 3"]:
-    """Mask of each `TripleClass` possible in each box; rounding may add one, and loses none.
-
-    Args:
-        low: Lower ends.
-        high: Upper ends.
-    """
+    """Mask of each `TripleClass` possible in each box; rounding may add one, and loses none."""
     with_1, with_2 = (_squares(low[:, k], high[:, k]) for k in (4, 5))
     least = (with_1[0] + with_2[0]) * (1 - ROUNDED)
     most = (with_1[1] + with_2[1]) * (1 + ROUNDED)

@@ -58,13 +58,7 @@ class Shared(NamedTuple):
 def halved(
     grid: Grid, boxes: Int[np.ndarray, "box 6"], which: list[int]
 ) -> tuple[Grid, Int[np.ndarray, "smaller 6"]]:
-    """Eight boxes for each one; biases are halved with couplings.
-
-    Args:
-        grid: Sizes.
-        boxes: Indices.
-        which: `NORMS` or `COUPLINGS`.
-    """
+    """Eight boxes for each one; biases are halved with couplings."""
     ends = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)], np.int32)
     smaller = np.repeat(boxes, 8, axis=0)
     smaller[:, which] = 2 * smaller[:, which] + np.tile(ends, (boxes.shape[0], 1))
@@ -74,12 +68,7 @@ def halved(
 
 
 def shared_cells(grid: Grid, boxes: Int[np.ndarray, "box 6"]) -> Shared:
-    """The cells of all boxes, the lower coupling first: exchanging both changes no error.
-
-    Args:
-        grid: Sizes.
-        boxes: Indices.
-    """
+    """The cells of all boxes, the lower coupling first: exchanging both changes no error."""
     indices = [boxes[:, output].astype(np.int64).T for output in OUTPUTS]
     codes = [
         (a * BASE + np.minimum(one, two)) * BASE + np.maximum(one, two) for a, one, two in indices
@@ -100,15 +89,7 @@ def _indices(number: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def best_tiles(
     density: float, grid: Grid, shared: Shared, known: Known | None, couplings_halved: bool
 ) -> Tiles:
-    """Bounds over all biases that may be best, from the bounds of the halved cell.
-
-    Args:
-        density: p, in (0, 1].
-        grid: Sizes.
-        shared: Of `shared_cells`.
-        known: Of `still_open` on the level before; None at the first.
-        couplings_halved: Whether couplings were halved since then, and not norms.
-    """
+    """Bounds over all biases that may be best, from the bounds of the halved cell."""
     number, cells = shared.number, shared.cells
     bias = bias_range(cells)
     if known is not None:
@@ -128,16 +109,7 @@ def best_tiles(
 def box_bounds(
     importance: float, upper: float, tiles: Tiles, shared: Shared
 ) -> tuple[Float[np.ndarray, " box"], Float[np.ndarray, "3 box"]]:
-    """The bound of each box, and the room it leaves each output's error below the attained loss.
-
-    The bounds of an output are concave in its cell, so that their sum is least at a corner.
-
-    Args:
-        importance: r of the last output.
-        upper: The attained loss.
-        tiles: Of `best_tiles`.
-        shared: Of `shared_cells`.
-    """
+    """The bound of each box, and the room it leaves each output's error below the attained loss."""
     inverse, turned = shared.inverse, shared.turned
     n_cells = shared.number.size
     least = np.full((n_cells, 4), np.inf)
@@ -165,14 +137,7 @@ def still_open(
     open_: Bool[np.ndarray, " box"],
     room: Float[np.ndarray, "3 box"],
 ) -> Known:
-    """The range of the best bias of each cell, for some open box.
-
-    Args:
-        tiles: Of `best_tiles`.
-        shared: Of `shared_cells`.
-        open_: Boxes that matter.
-        room: Of `box_bounds`.
-    """
+    """The range of the best bias of each cell, for some open box."""
     number, inverse, room = shared.number, shared.inverse[:, open_], room[:, open_]
     most = np.full(number.size, -np.inf)
     np.maximum.at(most, inverse.ravel(), room.ravel())

@@ -54,12 +54,6 @@ _Drives = Sequence[_Ladder]
 def triple_error(density: Number, gain: Number, couplings: Couplings, bias: Number) -> Number:
     """F, the expected squared error of one output: ``p/3 - 2 P + Q``.
 
-    Args:
-        density: p of all features, in [0, 1].
-        gain: a, positive; an interval may reach 0.
-        couplings: k_1 and k_2, not 0.
-        bias: b.
-
     Source: toy-models paper, "Superposition as a Phase Change" (the model); integrals by us.
     """
     energy = triple_energy(density, gain, couplings, bias)

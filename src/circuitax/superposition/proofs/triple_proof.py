@@ -97,22 +97,6 @@ def prove_triple(
 ) -> TripleProof:
     """Bound the global minimum of the sum loss from below, and exclude classes of solutions.
 
-    Args:
-        density: p of all features, in [0.01, 1].
-        importance: r of the last feature, in [0.01, 100]; the others have 1.
-        W: Good solutions, such as `optimum.find_optimum` gives; those that ignore a feature are
-            added. They need not be optimal, but the search ends at the best of them. Those that
-            are not finite, or beyond 1e6, are left out.
-        b: Their biases.
-        tolerance: A box that holds no class but the best candidate's is done once its bound is
-            this close below that one's loss, as a share of it, in (0, 1].
-        levels: Of the search, from 1 to 32.
-        max_boxes: Boxes of a level after the first beyond which the search is given up.
-        n_sampled: Tiles of each level that go into the sample.
-
-    Raises:
-        ValueError: If a number is out of range, or every box was dropped, as wrong bounds would do.
-
     Source: exact loss of the toy-models paper; bounds and search are ours.
     """
     check_range("density", density, DENSITIES)
@@ -194,11 +178,7 @@ def _attained(
 
 
 def _start(density: float, importance: float, upper: float) -> tuple[Grid, np.ndarray]:
-    """Boxes that cover every minimiser, since long features cost too much (`steepness_bound`).
-
-    All ends are whole eighths divided by powers of two, so that halving is exact. Zero lies a third
-    into the range of the couplings, where no division meets it.
-    """
+    """Boxes that cover every minimiser, since long features cost too much (`steepness_bound`)."""
     share = np.sqrt(np.minimum(3 * upper / (density * np.array([1, 1, importance])), 1 - 1e-9))
     longest = (1 + share) / (1 - share) * (1 + 1e-6)
     norm = np.ceil(8 * longest.max()) / 8 / SIDE

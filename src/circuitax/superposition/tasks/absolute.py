@@ -17,9 +17,6 @@ from circuitax.kernel.checks import check_range
 class Motif(NamedTuple):
     """Asymmetric superposition: neuron k reads i strongly and j weakly, and writes j strongly.
 
-    Every array is ``[n_hidden, n_features, n_features]``, for neuron k, strong feature i and weak
-    feature j.
-
     Attributes:
         in_ratio: ``|W_in[i, k]| / |W_in[j, k]|``, 4 in the paper's example.
         out_ratio: ``W_out[k, j] / W_out[k, i]``, 4 in the paper's example.
@@ -36,11 +33,7 @@ class Motif(NamedTuple):
 def gains(
     W_in: Float[Array, "n_features n_hidden"], W_out: Float[Array, "n_hidden n_features"]
 ) -> Float[Array, "sign n_hidden n_features n_features"]:
-    """Slope of every neuron's part of output j against ``|x_i|``, alone: ``ReLU(±W_in) W_out``.
-
-    The result has the axes sign (first positive x_i, then negative), neuron k, input i, output j.
-    ``|x|`` is computed exactly where, for each sign, the sum over neurons is 1 for i = j.
-    """
+    """Slope of every neuron's part of output j against ``|x_i|``, alone: ``ReLU(±W_in) W_out``."""
     positive = jnp.maximum(W_in, 0).T[:, :, None] * W_out[:, None, :]
     negative = jnp.maximum(-W_in, 0).T[:, :, None] * W_out[:, None, :]
     return jnp.stack([positive, negative])
@@ -62,20 +55,6 @@ def asymmetric_motif(
     least_inhibition: float = 0.5,
 ) -> Motif:
     """Asymmetric superposition: two features share a neuron, and other neurons undo the damage.
-
-    Neuron k counts for (i, j) when it serves both (`serving`), reads them with opposite signs, i
-    more than j, and writes j more than i, both by ``least_ratio``; and when all other neurons
-    together take back ``least_inhibition`` of what feature i does to output j through it.
-
-    Args:
-        W_in: Weights into the neurons.
-        W_out: Weights out of them.
-        least_serving: In (0, 1].
-        least_ratio: At least 1.
-        least_inhibition: In [0, 1].
-
-    Raises:
-        ValueError: If a threshold is out of range.
 
     Source: toy-models paper, "Computation in superposition" (asymmetric superposition motif: input
         weights 2 and -1/2, output weights 1/2 and 2, and an inhibiting neuron).

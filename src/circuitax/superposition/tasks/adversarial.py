@@ -19,8 +19,6 @@ def attack_directions(
 ) -> Float[Array, "n_features n_features"]:
     """``(W^T W)_i / |(W^T W)_i|`` in row i: the direction that raises output i the most.
 
-    The row of a feature that the model ignores is zero.
-
     Source: toy-models paper, "Relationship to adversarial robustness".
     """
     rows = gram(W)
@@ -48,21 +46,6 @@ def analytic_errors(
 ) -> Float[Array, "attack batch"]:
     """The error of every input under ``±strength`` times each of `attack_directions`.
 
-    The attack that hurts an input most is the maximum over the first axis; the feature that hurts
-    most on average is the maximum of the means over the second.
-
-    Args:
-        weights: One tied model with a ReLU output.
-        x: Inputs.
-        importance: I_i, not negative.
-        strength: L2 norm of the change, not negative.
-
-    Returns:
-        ``[2 n_features, batch]``: first the positive signs, then the negative ones.
-
-    Raises:
-        ValueError: If ``strength`` is negative.
-
     Source: toy-models paper, "Relationship to adversarial robustness".
     Differs: the paper does not say whether the sign is fixed or the feature is chosen for each
         input.
@@ -82,19 +65,6 @@ def gradient_errors(
     n_steps: int = 5,
 ) -> Float[Array, " batch"]:
     """The error of every input after projected gradient ascent inside the ball of ``strength``.
-
-    Each step moves by half the radius along the normalised gradient, and then back into the ball.
-    An input whose gradient is zero does not move: this is how the attack fails.
-
-    Args:
-        weights: One tied model with a ReLU output.
-        x: Inputs.
-        importance: I_i, not negative.
-        strength: Radius, not negative.
-        n_steps: At least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Source: toy-models paper, "Relationship to adversarial robustness" (gradient masking); the
         ascent is that of Madry et al. 2018, arXiv 1706.06083.
@@ -120,16 +90,7 @@ def attack_bound(
     importance: Float[Array, " n_features"],
     strength: float | Float[Array, ""],
 ) -> Float[Array, " batch"]:
-    """Upper bound on each input's error under any change of norm ``strength``.
-
-    ``(sqrt(error) + strength sqrt(max I) |W^T W|_2)^2``, since a ReLU does not stretch.
-
-    Args:
-        weights: One tied model with a ReLU output.
-        errors: Errors before the attack.
-        importance: I_i, not negative.
-        strength: L2 norm of the change, not negative.
-    """
+    """Upper bound on each input's error under any change of norm ``strength``."""
     stretch = jnp.sqrt(jnp.max(importance)) * jnp.linalg.norm(weights.W, ord=2) ** 2
     return (jnp.sqrt(errors) + strength * stretch) ** 2
 

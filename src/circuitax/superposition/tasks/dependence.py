@@ -15,15 +15,7 @@ N_NODES = 96
 
 
 def circular_correlation(n_features: int, strength: float | int) -> np.ndarray:
-    """``R_ij = s cos(2π (i - j) / n)`` for i ≠ j: features on a circle, such as months.
-
-    Args:
-        n_features: n, at least 3.
-        strength: s in [0, 1).
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
+    """``R_ij = s cos(2π (i - j) / n)`` for i ≠ j: features on a circle, such as months."""
     check_range("n_features", n_features, "[3, inf)")
     check_range("strength", strength, "[0, 1)")
     turn = 2 * np.pi * np.arange(n_features) / n_features
@@ -31,16 +23,7 @@ def circular_correlation(n_features: int, strength: float | int) -> np.ndarray:
 
 
 def clustered_correlation(n_features: int, n_clusters: int, strength: float | int) -> np.ndarray:
-    """``R_ij = s`` inside a cluster of neighbouring features, ``-s / (2 (c - 1))`` between them.
-
-    Args:
-        n_features: n, a multiple of ``n_clusters``.
-        n_clusters: c, at least 2.
-        strength: s in [0, 1).
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
+    """``R_ij = s`` inside a cluster of neighbouring features, ``-s / (2 (c - 1))`` between them."""
     check_range("n_clusters", n_clusters, "[2, inf)")
     check_range("strength", strength, "[0, 1)")
     if n_features % n_clusters:
@@ -52,15 +35,6 @@ def clustered_correlation(n_features: int, n_clusters: int, strength: float | in
 
 def co_activation(correlation: ArrayLike | float, density: float) -> np.ndarray:
     """P(both features are on), ``Φ_2(t, t; R_ij)`` with ``t = Φ^-1(p)``; p itself for ``R = 1``.
-
-    ``p^2 + int_0^asin(R) exp(-t^2 / (1 + sin θ)) dθ / 2π``, by quadrature.
-
-    Args:
-        correlation: R_ij in (-1, 1], of any shape.
-        density: p in (0, 1).
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Source: Plackett 1954, reduction of the bivariate normal integral.
     """
@@ -77,12 +51,6 @@ def co_activation(correlation: ArrayLike | float, density: float) -> np.ndarray:
 
 def feature_covariance(correlation: ArrayLike | float, density: float) -> np.ndarray:
     """Covariance of features whose values are independent and uniform on [0, 1] where they are on.
-
-    ``(P(both on) - p^2) / 4`` for i ≠ j and ``p/3 - p^2/4`` on the diagonal.
-
-    Args:
-        correlation: R, ``[n, n]``.
-        density: p in (0, 1).
     """
     covariance = (co_activation(correlation, density) - density**2) / 4
     np.fill_diagonal(covariance, density / 3 - density**2 / 4)
@@ -91,13 +59,6 @@ def feature_covariance(correlation: ArrayLike | float, density: float) -> np.nda
 
 def linear_optimum(covariance: ArrayLike, n_hidden: int) -> float:
     """The least loss of a linear model with a bias: the sum of all but the m largest eigenvalues.
-
-    Args:
-        covariance: Of the features, ``[n, n]``.
-        n_hidden: m, from 0 to n.
-
-    Raises:
-        ValueError: If ``n_hidden`` is out of range.
 
     Source: Eckart and Young 1936: principal components.
     """

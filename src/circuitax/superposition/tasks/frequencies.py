@@ -15,14 +15,6 @@ MEAN_SQUARE = 4 / 3
 def power_law(n_features: int, exponent: float | int, active: float | int = 1.0) -> np.ndarray:
     """``p_i = c i^-α / sum_j j^-α`` for i = 1..n: c features are on in a sample, on average.
 
-    Args:
-        n_features: n, at least 1.
-        exponent: α, 0 or more; 0 makes all features equally frequent.
-        active: c, positive, and so small that every p_i is at most 1.
-
-    Raises:
-        ValueError: If an argument is out of range or the most frequent feature has p above 1.
-
     Source: Liu, Liu and Gore 2025 (arXiv 2505.10465), feature frequencies.
     """
     check_range("n_features", n_features, "[1, inf)")
@@ -45,14 +37,6 @@ def unlearned_loss(
 
     It is the loss of a model without superposition, whose k is its width. The bias of a feature
     that is given back as 0 could still save ``<v>^2 p_i^2``, which is second order in p.
-
-    Args:
-        density: p_i in [0, 1], features in the order in which they are learned.
-        n_learned: k, from 0 to n; several at once are allowed.
-        mean_square: ``<v^2>``, the mean square of a feature that is on, not negative.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Source: Liu, Liu and Gore 2025 (arXiv 2505.10465), weak superposition.
     """

@@ -42,9 +42,6 @@ class KGon(NamedTuple):
 def one_hot_loss(weights: TiedWeights) -> Float[Array, ""]:
     """The exact expected sum loss on one-hot data with a uniform feature and U[0, 1] magnitude.
 
-    Args:
-        weights: ``W [n_hidden, n_features]``, any number of hidden dimensions.
-
     Source: Chen et al. 2023 (arXiv 2310.06301), the TMS potential ``H / 3c``.
     """
     gram = weights.W.T @ weights.W
@@ -71,12 +68,6 @@ class CriticalPoint(NamedTuple):
 def critical_point(weights: TiedWeights) -> CriticalPoint:
     """Gradient and Hessian spectrum of `one_hot_loss`, in float64 whatever the caller's precision.
 
-    The spectrum means something where no drive is exactly 0, as that of the 4-gon is: the second
-    derivative jumps there.
-
-    Args:
-        weights: Such as `kgon_weights` makes, in float64.
-
     Source: Chen et al. 2023, critical points; derivatives by JAX.
     """
     with jax.enable_x64(True):
@@ -98,18 +89,7 @@ def kgon_weights(
     *,
     n_positive: int = 0,
 ) -> TiedWeights:
-    """A regular k-gon with ``n_features - k`` features at zero.
-
-    Args:
-        k: Vertices, from 1 to ``n_features``.
-        n_features: c.
-        norm: Norm of a vertex, not negative.
-        bias: Bias of a vertex.
-        n_positive: Features at zero whose bias is ``1/(2c)`` instead of 0; 1 is the paper's "k+".
-
-    Raises:
-        ValueError: If k, ``norm`` or ``n_positive`` is out of range.
-    """
+    """A regular k-gon with ``n_features - k`` features at zero."""
     _check_counts(k, n_features, n_positive)
     check_range("norm", norm, "[0, inf)")
     angle = 2 * jnp.pi * jnp.arange(n_features) / k
@@ -122,17 +102,6 @@ def kgon_weights(
 
 def optimal_kgon(k: int) -> KGon:
     """Norm and bias that minimise the one-hot loss of a regular k-gon on its own k features.
-
-    The loss has several basins, and a plateau of 1/3 on which no feature is put out, so a local
-    search alone may end in the wrong place. A grid over squared norm and bias comes first; its
-    lowest local minima are then polished by BFGS. On the host, in float64 whatever the caller's
-    precision; the time grows like k.
-
-    Args:
-        k: Vertices, at least 3.
-
-    Raises:
-        ValueError: If k is less than 3, or no minimum is found.
 
     Source: Chen et al. 2023, table of k-gons: k = 5 has norm 1.17046, bias -0.28230.
     """
@@ -160,15 +129,6 @@ def optimal_kgon(k: int) -> KGon:
 def kgon_potential(h: float, k: int, n_features: int, *, n_positive: int = 0) -> float:
     """``L(k, c) = (h_k + c - k) / (3 c) - n_positive / (4 c^2)``.
 
-    Args:
-        h: ``h_k`` from `optimal_kgon`, not negative.
-        k: Vertices.
-        n_features: c, at least k.
-        n_positive: Features at zero whose bias is ``1/(2c)``; 1 is the paper's "k+" variant.
-
-    Raises:
-        ValueError: If h, k or ``n_positive`` is out of range.
-
     Source: Chen et al. 2023.
     """
     _check_counts(k, n_features, n_positive)
@@ -184,12 +144,7 @@ def _polygon_loss(k: int, gain: Float[Array, ""], bias: Float[Array, ""]) -> Flo
 
 
 def _grid_minima(k: int) -> list[tuple[float, float]]:
-    """Norm and bias at the lowest local minima of the loss on a grid, lowest first.
-
-    The optimum moves from squared norm 1 and bias 0 at k = 3 through a squared norm of 2.6 at
-    k = 10 down to about ``15.6 / k`` for large k, with the bias between -1 and 0 squared norms; the
-    grid holds all of that with room on every side.
-    """
+    """Norm and bias at the lowest local minima of the loss on a grid, lowest first."""
     gains = np.geomspace(2 / k, 5, N_GAINS)
     ratios = np.linspace(-1.25, 0.5, N_RATIOS)
 

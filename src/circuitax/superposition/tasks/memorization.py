@@ -20,15 +20,6 @@ from circuitax.kernel.checks import check_range
 def tgon_norm(n_points: ArrayLike | int) -> np.ndarray:
     """``1 / (sqrt(2) sin(π/T))``, the least norm of a regular T-gon that memorises T points.
 
-    It is ``1 / sqrt(1 - cos(2π/T))``, about ``T / (sqrt(2) π)``: the norm of all weights grows like
-    ``T^1.5``, which weight decay and a limited training time do not allow for long.
-
-    Args:
-        n_points: T, at least 2; several at once are allowed.
-
-    Raises:
-        ValueError: If a number is below 2.
-
     Source: ours, after the T-gons of Henighan et al. 2023.
     """
     check_range("n_points", n_points, "[2, inf)")
@@ -37,14 +28,6 @@ def tgon_norm(n_points: ArrayLike | int) -> np.ndarray:
 
 def tgon_weights(x: ArrayLike, norm: float | int) -> tuple[np.ndarray, np.ndarray]:
     """W and b of the model that stores T samples as a regular T-gon, with ``β = 1 - norm^2``.
-
-    Args:
-        x: ``[n_features, n_points]``, samples in columns, of unit norm and with disjoint supports,
-            at least two.
-        norm: Norm of every hidden vector, positive; `tgon_norm` is the least without error.
-
-    Raises:
-        ValueError: If there are fewer than two samples or ``norm`` is not positive.
 
     Source: ours, after the T-gons of Henighan et al. 2023.
     """
@@ -57,13 +40,7 @@ def tgon_weights(x: ArrayLike, norm: float | int) -> tuple[np.ndarray, np.ndarra
 
 
 def reconstruction_loss(W: ArrayLike, b: ArrayLike, x: ArrayLike) -> float:
-    """``mean_t sum_i (x_it - relu(W^T W x_t + b)_i)^2`` of a set of samples.
-
-    Args:
-        W: ``[n_hidden, n_features]``.
-        b: ``[n_features]``.
-        x: ``[n_features, n_points]``.
-    """
+    """``mean_t sum_i (x_it - relu(W^T W x_t + b)_i)^2`` of a set of samples."""
     weights, samples = np.asarray(W, np.float64), np.asarray(x, np.float64)
     drive = weights.T @ (weights @ samples) + np.asarray(b, np.float64)[:, None]
     return float(((np.maximum(drive, 0) - samples) ** 2).sum(axis=0).mean())

@@ -59,19 +59,6 @@ def feature_response(
 def onsets(weights: DenseWeights, limit: float = 3.0, n_grid: int = 301) -> Onsets:
     """The three onsets of every feature along ``a · e_k``, a from 0 to ``limit``, by bisection.
 
-    Each is the first sign change of a continuous, piecewise linear function of a: the feature's own
-    output pre-activation, the least hidden pre-activation, the greatest other output.
-
-    Args:
-        weights: A network with one hidden layer or more, taking and giving ``n_features``.
-        limit: Greatest magnitude looked at, positive.
-        n_grid: Points of the grid that brackets the first change, at least 2; two changes inside
-            one cell would be missed.
-
-    Raises:
-        ValueError: If ``limit`` or ``n_grid`` is out of range, the network has no hidden layer, or
-            it puts out another number of features than it takes.
-
     Source: S0 Example 26; errata E6.
     """
     check_range("limit", limit, "(0, inf)")
