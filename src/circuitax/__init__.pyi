@@ -40,7 +40,7 @@ from .circuits.weights.composition import composition_scores as composition_scor
 from .circuits.weights.folding import fold_norms as fold_norms
 from .circuits.weights.heads import token_ov as token_ov
 from .circuits.weights.heads import token_qk as token_qk
-from .data.repeated import repeated_tokens as repeated_tokens
+from .data.synthetic import repeated_tokens as repeated_tokens
 from .display.explanation_page import explanation_page as explanation_page
 from .kernel.chain import Chain as Chain
 from .kernel.edits import ablate_head as ablate_head
@@ -71,6 +71,6 @@ from .projection.tails import jl_dimension as jl_dimension
 from .records.claims import Claim as Claim
 from .records.estimate import Estimate as Estimate
 from .records.record import Record as Record
-from .superposition.geometry.geometry import dimensionality as dimensionality
-from .superposition.loss.expected_loss import expected_loss as expected_loss
-from .superposition.optimum.optimum import find_optimum as find_optimum
+from .superposition.expected_loss import expected_loss as expected_loss
+from .superposition.features import dimensionality as dimensionality
+from .superposition.optimum import find_optimum as find_optimum

@@ -21,7 +21,7 @@ from circuitax.commands.suite_view import SAID, Bars, Lines
 from circuitax.commands.worker import Job
 from circuitax.commands.workers import Pool
 from circuitax.config.catalogue import ExperimentEntry, discover
-from circuitax.data.fingerprint import checksum
+from circuitax.data.files import checksum
 from circuitax.lab import runs
 from circuitax.lab.busy import held
 from circuitax.lab.runs import DERIVED, finished_runs, provenance, run_folder

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from circuitax.data.bigrams import bigram_counts, cross_entropy, mean_divergence, smoothed_bigrams
+from circuitax.data.tables import bigram_counts, cross_entropy, mean_divergence, smoothed_bigrams
 
 
 def test_counts_by_hand() -> None:
@@ -12,7 +12,7 @@ def test_counts_by_hand() -> None:
 def test_blocks_do_not_lose_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = np.random.default_rng(0).integers(0, 7, 1000)
     whole = bigram_counts(tokens, 7)
-    monkeypatch.setattr("circuitax.data.bigrams._BLOCK", 13)
+    monkeypatch.setattr("circuitax.data.tables._BLOCK", 13)
     np.testing.assert_array_equal(bigram_counts(tokens, 7), whole)
     assert whole.sum() == 999
 

@@ -3,7 +3,7 @@
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from circuitax.data.byte_names import token_text
+from circuitax.data.tokenizer import token_text
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.data.cache import CacheError, cache_folder, write_once
+from circuitax.data.files import CacheError, cache_folder, write_once
 
 
 def test_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

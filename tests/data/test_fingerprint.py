@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.data.corpus import TextError
-from circuitax.data.fingerprint import fingerprint
+from circuitax.data.files import fingerprint
 from circuitax.data.text import TextSpec
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from circuitax.data import hub
-from circuitax.data.hub import dataset_corpus
+from circuitax.data import corpus as hub
+from circuitax.data.corpus import dataset_corpus
 
 
 class Rows(list[dict[str, str]]):

@@ -6,8 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from circuitax.data.bigrams import bigram_counts, smoothed_bigrams
-from circuitax.data.kneser_ney import kneser_ney, kneser_ney_bigrams, trigram_losses
+from circuitax.data.tables import (
+    bigram_counts,
+    kneser_ney,
+    kneser_ney_bigrams,
+    smoothed_bigrams,
+    trigram_losses,
+)
 
 V = 6
 

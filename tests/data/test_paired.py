@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.data.paired import paired_features
+from circuitax.data.sparse import paired_features
 
 
 @pytest.mark.parametrize("together", [0.0, 0.2, 0.7, 1.0])

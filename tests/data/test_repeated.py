@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.data.repeated import RepeatedSource, repeated_tokens, sample_repeated
+from circuitax.data.synthetic import RepeatedSource, repeated_tokens, sample_repeated
 from circuitax.kernel.keys import at_index
 
 KEY = jax.random.key(11)

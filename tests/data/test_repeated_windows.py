@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.data.repeated_windows import RepeatedWindowSource
-from circuitax.data.windows import WindowSource
+from circuitax.data.windows import RepeatedWindowSource, WindowSource
 
 # Every token tells its own place in the text.
 WINDOWS = WindowSource(600, 12, jnp.arange(500))

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from circuitax.data.bigrams import bigram_counts
-from circuitax.data.kneser_ney import kneser_ney, kneser_ney_bigrams, trigram_losses
-from circuitax.data.table_losses import table_losses, trigram_loss
+from circuitax.data.tables import (
+    bigram_counts,
+    kneser_ney,
+    kneser_ney_bigrams,
+    table_losses,
+    trigram_loss,
+    trigram_losses,
+)
 
 TRAIN = np.random.default_rng(0).integers(0, 5, 400)
 WINDOWS = np.array([[0, 3, 1, 4], [2, 2, 0, 1]])

@@ -64,7 +64,7 @@ def test_default_is_the_standard_library(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_dataset_goes_to_the_hub_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("circuitax.data.hub.find_spec", lambda name: None)
+    monkeypatch.setattr("circuitax.data.corpus.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="needs the package 'datasets'"):
         open_text(TextSpec(dataset="someone/stories"))
 

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from circuitax.data.corpus import Corpus, Document, build_corpus, text_document
-from circuitax.data.tokenizer import train_tokenizer
-from circuitax.data.tokens import corpus_tokens
+from circuitax.data.tokenizer import corpus_tokens, train_tokenizer
 
 TEXT = "the theory of the thing: then they think of this, that and the other.\n"
 
@@ -32,7 +31,7 @@ def test_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = small_corpus()
     tokenizer = train_tokenizer(corpus, 280)
     first = corpus_tokens(corpus, tokenizer, tmp_path)
-    monkeypatch.setattr("circuitax.data.tokens._encode", None)
+    monkeypatch.setattr("circuitax.data.tokenizer._encode", None)
     again = corpus_tokens(corpus, tokenizer, tmp_path)
     np.testing.assert_array_equal(first.train, again.train)
     (folder,) = tmp_path.iterdir()

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.data.vectors import VectorSource
+from circuitax.data.sparse import VectorSource
 
 
 def test_a_batch_is_rows_that_follow_from_the_key(rng: np.random.Generator) -> None:

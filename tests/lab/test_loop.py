@@ -18,10 +18,9 @@ from circuitax.lab.loop import Diverged
 from circuitax.lab.stop import StopFlag, Stopped
 from circuitax.models.toy import ToySpec
 from circuitax.training import ensemble
-from circuitax.training.ensemble import Plan, new_members
+from circuitax.training.ensemble import Plan, device_mesh, new_members
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
-from circuitax.training.sharding import device_mesh
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 

@@ -4,9 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from circuitax.projection.capacity import greedy_counts, optimised_counts, random_counts
 from circuitax.projection.laws import random_capacity
-from circuitax.projection.packing_bounds import capacity_bound
+from circuitax.projection.packings import (
+    capacity_bound,
+    greedy_counts,
+    optimised_counts,
+    random_counts,
+)
 
 DIMS, EPSILON = (5, 8), 0.4
 

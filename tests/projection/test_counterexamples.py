@@ -3,18 +3,16 @@
 import numpy as np
 import pytest
 
-from circuitax.projection.counterexamples import (
-    Counterexample,
-    proof_map_products,
-    unequal_norms,
-    without_origin,
-)
 from circuitax.projection.theorem import (
+    Counterexample,
     cosine_bound,
     distance_ratios,
     inner_product_bound,
     proof_bounds,
+    proof_map_products,
     statement_bounds,
+    unequal_norms,
+    without_origin,
 )
 
 

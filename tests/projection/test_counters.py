@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.projection.counters import (
+from circuitax.projection.stream import (
     add_count,
     add_term,
     count_value,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from circuitax.projection.coherence import crosstalk_failure
 from circuitax.projection.crosstalk import sphere_success
-from circuitax.projection.decoding import crosstalk_failure
 
 
 def drawn_success(n_features: int, dim: int, n_active: int, trials: int) -> float:

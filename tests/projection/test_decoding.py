@@ -5,12 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection.coherence import coherence, unit_rows
-from circuitax.projection.decoding import (
+from circuitax.projection.coherence import (
+    coherence,
     crosstalk_failure,
     decode,
     guaranteed_sparsity,
     recovery,
+    unit_rows,
 )
 
 

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection.distortion import check_points, distortion, sampled_distortion
-from circuitax.projection.measures import Measure
+from circuitax.projection.distortion import Measure, check_points, distortion, sampled_distortion
 from circuitax.projection.stream import quantile, summarise
 
 WIDE = (-2.0, 2.0)

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from circuitax.kernel.keys import member_keys
-from circuitax.projection.entries import (
+from circuitax.projection.maps import (
     EntryLaw,
     draw_column,
     draw_columns,

@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from circuitax.kernel.keys import member_keys
-from circuitax.projection.hadamard import hadamard_transform, padded_dim, subsampled_hadamard
+from circuitax.projection.maps import hadamard_transform, padded_dim, subsampled_hadamard
 
 
 def test_transform_is_sylvesters_matrix(x64: None, rng: np.random.Generator) -> None:

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from circuitax.kernel.keys import member_keys
-from circuitax.projection.entries import EntryLaw, kurtosis
 from circuitax.projection.laws import (
     extreme_ratios,
     failure_probability,
@@ -22,8 +21,7 @@ from circuitax.projection.laws import (
     ratio_quantile,
     ratio_variance,
 )
-from circuitax.projection.maps import MapFamily, MapSpec
-from circuitax.projection.pair_law import pair_ratios
+from circuitax.projection.maps import EntryLaw, MapFamily, MapSpec, kurtosis, pair_ratios
 
 FALSE_ALARM = 1e-3
 M, N_MAPS = 12, 4000

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection.measures import (
+from circuitax.projection.distortion import (
     Block,
     Measure,
     make_block,

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from circuitax.projection.coherence import mean_overlaps, overlap_shares
 from circuitax.projection.laws import overlap_tail
-from circuitax.projection.overlaps import mean_overlaps, overlap_shares
-from circuitax.projection.packing_bounds import welch_bound
+from circuitax.projection.packings import welch_bound
 
 
 def cosines_of_pairs(vectors: np.ndarray) -> np.ndarray:

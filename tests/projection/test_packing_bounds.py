@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from circuitax.projection.packing_bounds import (
+from circuitax.projection.packings import (
     capacity_bound,
     coherence_bound,
     greedy_exponent,

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from circuitax.projection.coherence import coherence, unit_rows
-from circuitax.projection.packing_bounds import coherence_bound, welch_bound
 from circuitax.projection.packings import (
     Packing,
+    coherence_bound,
     greedy_packing,
     optimised_packing,
     packing_coherence,
     prune,
+    welch_bound,
 )
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.keys import member_keys
-from circuitax.projection.maps import MapFamily, MapSpec, project
-from circuitax.projection.pair_law import pair_ratios
+from circuitax.projection.maps import MapFamily, MapSpec, pair_ratios, project
 
 
 def test_each_map_is_the_solo_projection() -> None:

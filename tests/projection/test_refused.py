@@ -5,14 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection import capacity, decoding, distortion, entries, laws, packings, tails
-from circuitax.projection.hadamard import padded_dim
-from circuitax.projection.maps import MapFamily, MapSpec, row_features
-from circuitax.projection.packing_bounds import capacity_bound, welch_bound
-from circuitax.projection.pair_law import pair_ratios
+from circuitax.projection import coherence, distortion, laws, maps, packings, tails
+from circuitax.projection.maps import MapFamily, MapSpec, padded_dim, pair_ratios, row_features
+from circuitax.projection.packings import capacity_bound, welch_bound
 from circuitax.projection.stream import empty_stream
-from circuitax.projection.tails import Tail
-from circuitax.projection.threshold import first_dim
+from circuitax.projection.tails import Tail, first_dim
 from experiments.directions.shared.by_dimension import orthonormal_features
 from experiments.directions.shared.clouds import clustered_cloud
 
@@ -76,15 +73,15 @@ REFUSED = {
     "bound": (lambda: capacity_bound(0, 0.5), "dim=0 must be at least 1"),
     "cluster spread": (lambda: clustered_cloud(KEY, 4, 2, 2, np.nan), "spread=nan must be finite"),
     "no features": (
-        lambda: orthonormal_features(KEY, entries.EntryLaw.gaussian, 0, 3),
+        lambda: orthonormal_features(KEY, maps.EntryLaw.gaussian, 0, 3),
         "n_points=0 must be at least 1",
     ),
     "column": (
-        lambda: entries.draw_column(KEY, entries.EntryLaw.li, 0),
+        lambda: maps.draw_column(KEY, maps.EntryLaw.li, 0),
         "dim_in=0 must be at least 1",
     ),
     "kurtosis of a column": (
-        lambda: entries.kurtosis(entries.EntryLaw.li, -4),
+        lambda: maps.kurtosis(maps.EntryLaw.li, -4),
         "dim_in=-4 must be at least 1",
     ),
     "padding": (lambda: padded_dim(0), "dim_in=0 must be at least 1"),
@@ -111,19 +108,19 @@ REFUSED = {
         "block=0 must be at least 1",
     ),
     "active": (
-        lambda: decoding.recovery(KEY, POINTS, n_active=5, n_trials=2),
+        lambda: coherence.recovery(KEY, POINTS, n_active=5, n_trials=2),
         r"n_active=5 must be in \[1, 4\]",
     ),
     "crosstalk of none": (
-        lambda: decoding.crosstalk_failure(10, 5, 0),
+        lambda: coherence.crosstalk_failure(10, 5, 0),
         r"n_active=0 must be in \[1, 10\]",
     ),
     "crosstalk of too many": (
-        lambda: decoding.crosstalk_failure(10, 5, 11),
+        lambda: coherence.crosstalk_failure(10, 5, 11),
         r"n_active=11 must be in \[1, 10\]",
     ),
     "crosstalk threshold": (
-        lambda: decoding.crosstalk_failure(10, 5, 2, 1.5),
+        lambda: coherence.crosstalk_failure(10, 5, 2, 1.5),
         r"threshold=1.5 must be in \(0, 1\)",
     ),
     "greedy": (lambda: greedy(1.5), r"epsilon=1.5 must be in \(0, 1\)"),
@@ -135,19 +132,19 @@ REFUSED = {
     "no rate": (lambda: optimised(learning_rate=-0.1), "learning_rate=-0.1 must be above 0"),
     "prune": (lambda: packings.prune(PACKING, -0.1), r"epsilon=-0.1 must be in \(0, 1\)"),
     "counts of falling dims": (
-        lambda: capacity.random_counts(KEY, (4, 3), 0.5, 2),
+        lambda: packings.random_counts(KEY, (4, 3), 0.5, 2),
         r"dims=\(4, 3\) must increase, from at least 2",
     ),
     "counts of trials": (
-        lambda: capacity.random_counts(KEY, (3, 4), 0.5, 0),
+        lambda: packings.random_counts(KEY, (3, 4), 0.5, 0),
         "n_trials=0 must be at least 1",
     ),
     "greedy counts": (
-        lambda: capacity.greedy_counts(KEY, (3, 4), 1.0, 1, 4),
+        lambda: packings.greedy_counts(KEY, (3, 4), 1.0, 1, 4),
         r"epsilon=1.0 must be in \(0, 1\)",
     ),
     "optimised counts": (
-        lambda: capacity.optimised_counts(KEY, (3, 4), 0.5, 1, 0),
+        lambda: packings.optimised_counts(KEY, (3, 4), 0.5, 1, 0),
         "n_steps=0 must be at least 1",
     ),
 }

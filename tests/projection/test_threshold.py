@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from circuitax.projection.threshold import smallest_dim, succeeds
+from circuitax.projection.tails import smallest_dim, succeeds
 
 DIMS = np.array([10, 20, 30, 40])
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection.tiles import block_of, gram, pad_rows, tile_mask, upper_tiles
+from circuitax.projection.stream import block_of, gram, pad_rows, tile_mask, upper_tiles
 
 
 @pytest.mark.parametrize(("n", "block"), [(7, 3), (6, 3), (2, 5), (9, 1)])

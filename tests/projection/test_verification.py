@@ -7,8 +7,13 @@ import pytest
 
 from circuitax.kernel.keys import member_keys
 from circuitax.projection.maps import MapFamily, MapSpec, project
-from circuitax.projection.theorem import Bounds, cosine_hypothesis, distance_ratios
-from circuitax.projection.verification import corollary_28, failing_maps
+from circuitax.projection.theorem import (
+    Bounds,
+    corollary_28,
+    cosine_hypothesis,
+    distance_ratios,
+    failing_maps,
+)
 
 SPEC = MapSpec(MapFamily.gaussian, 12, 40)
 KEYS = member_keys(jax.random.key(3), 6)

@@ -9,18 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import Transformer
-from circuitax.training import ensemble, loop
+from circuitax.training import ensemble
+from circuitax.training import problem as loop
 from circuitax.training.checkpoints import Checkpoints
-from circuitax.training.ensemble import Mapping, Plan, new_members
+from circuitax.training.ensemble import Mapping, Plan, device_mesh, new_members, place
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import Member, TrainState
-from circuitax.training.sharding import device_mesh, place
-from circuitax.training.step import init
+from circuitax.training.problem import Member, TrainState, init
 
 SPEC = OptimSpec(steps=10)
 RATES = jnp.array([0.1, 0.1, 0.1, 0.2, 0.2, 0.2])

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.data.windows import WindowSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index

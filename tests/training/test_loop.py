@@ -11,10 +11,8 @@ import pytest
 
 from circuitax.kernel.keys import derive
 from circuitax.training.checkpoints import Checkpoints
-from circuitax.training.loop import advance, chunk, train
 from circuitax.training.optim import Optimizer, OptimSpec, Schedule
-from circuitax.training.problem import Problem, new_member
-from circuitax.training.step import init
+from circuitax.training.problem import Problem, advance, chunk, init, new_member, train
 
 SPEC = OptimSpec(learning_rate=0.05, schedule=Schedule.cosine, steps=12, warmup_steps=3)
 

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.loss.convention import Convention
-from circuitax.training.losses import weighted_squared_error
+from circuitax.superposition.expected_loss import Convention
+from circuitax.training.toy import weighted_squared_error
 
 
 def test_hand_case() -> None:

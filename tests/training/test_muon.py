@@ -8,8 +8,7 @@ import pytest
 
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.parameters import draw_parameters, transformer_parameters
-from circuitax.training.muon import MAPS, maps_of
-from circuitax.training.optim import Optimizer, OptimSpec, direction
+from circuitax.training.optim import MAPS, Optimizer, OptimSpec, direction, maps_of
 
 SPEC = TransformerSpec(
     d_vocab=20, n_ctx=8, n_layers=2, n_heads=2, d_model=8, d_mlp=16, gated=True, biases=True

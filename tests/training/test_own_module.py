@@ -8,15 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.data.windows import WindowSource
 from circuitax.training import ensemble
 from circuitax.training.checkpoints import Checkpoints
-from circuitax.training.ensemble import Plan, new_members
-from circuitax.training.language import LanguageModule, NextToken, module_losses
+from circuitax.training.ensemble import Plan, device_mesh, new_members
+from circuitax.training.language import LanguageModule, NextToken, module_losses, train_on_text
 from circuitax.training.optim import Optimizer, OptimSpec
-from circuitax.training.sharding import device_mesh
-from circuitax.training.text import train_on_text
 
 
 class Recurrent(nn.Module):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.training.selection import RULE, as_cells, best_of, divergence, take
+from circuitax.training.ensemble import RULE, as_cells, best_of, divergence, take
 
 NAN, INF = jnp.nan, jnp.inf
 

@@ -9,16 +9,21 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.toy import ToySpec
 from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble
-from circuitax.training.ensemble import Mapping, Plan, new_members
-from circuitax.training.language import NextToken
+from circuitax.training.ensemble import (
+    Mapping,
+    Plan,
+    device_mesh,
+    new_members,
+    shared_batches,
+    split_samples,
+)
+from circuitax.training.language import NextToken, train_on_text
 from circuitax.training.optim import Optimizer, OptimSpec
-from circuitax.training.sharding import device_mesh, shared_batches, split_samples
-from circuitax.training.text import train_on_text
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 MODEL = Transformer(TransformerSpec(d_vocab=7, n_ctx=10, n_layers=2, n_heads=2, d_model=8))

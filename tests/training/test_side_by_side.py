@@ -10,8 +10,7 @@ from circuitax.training import ensemble
 from circuitax.training.dictionary import DictionaryHyper, DictionaryLearning
 from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import TrainState
-from circuitax.training.side_by_side import SideBySide
+from circuitax.training.problem import SideBySide, TrainState
 
 KINDS = (Sparsity.relu, Sparsity.jumprelu, Sparsity.matryoshka)
 ALONE = tuple(

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import new_member
-from circuitax.training.step import init, step
+from circuitax.training.problem import init, new_member, step
 
 
 def test_a_diverged_member_stays_so_when_later_batches_are_fine(

@@ -5,9 +5,9 @@ import pytest
 
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import Transformer
+from circuitax.training.ensemble import device_mesh
+from circuitax.training.language import train_on_text
 from circuitax.training.optim import Optimizer, OptimSpec
-from circuitax.training.sharding import device_mesh
-from circuitax.training.text import train_on_text
 
 TEXT = np.random.default_rng(0).integers(0, 9, 300).astype(np.uint16)
 OPTIM = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=6)

@@ -11,11 +11,11 @@ from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import dense_forward, tied_forward
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec
-from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.expected_loss import Convention
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
-from circuitax.training.evaluation import fresh_losses
 from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import fresh_losses
 from circuitax.training.toy import (
     Features,
     Target,

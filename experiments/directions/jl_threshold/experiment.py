@@ -17,16 +17,18 @@ from circuitax.kit.checks import (
 )
 from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.lab.lab import Lab
-from circuitax.projection.entries import EntryLaw
 from circuitax.projection.laws import median_threshold
+from circuitax.projection.maps import EntryLaw
 from circuitax.projection.tails import (
     Tail,
     dasgupta_gupta_dim,
+    first_dim,
     jl_dimension,
     proof_constant,
+    smallest_dim,
     statement_constant,
+    succeeds,
 )
-from circuitax.projection.threshold import first_dim, smallest_dim, succeeds
 from circuitax.records.record import Record
 from experiments.directions.shared.by_dimension import extremes_by_dimension, orthonormal_features
 

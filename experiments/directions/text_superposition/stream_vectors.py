@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from circuitax.data.corpus import python_corpus
 from circuitax.data.text import TextSpec, open_text
-from circuitax.data.tokens import corpus_tokens
+from circuitax.data.tokenizer import corpus_tokens
 from circuitax.data.windows import spaced_windows
 from circuitax.kernel.forward import behind_start, final_stream
 from circuitax.kernel.model import Model

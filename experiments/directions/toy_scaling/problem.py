@@ -12,9 +12,8 @@ from circuitax.kernel.keys import at_index, derive, uniforms
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.loss.convention import Convention
-from circuitax.training.losses import weighted_squared_error
-from circuitax.training.toy import tied_columns
+from circuitax.superposition.expected_loss import Convention
+from circuitax.training.toy import tied_columns, weighted_squared_error
 from experiments.directions.toy_scaling.decay import signed_decay
 
 HIGHEST_VALUE = 2.0

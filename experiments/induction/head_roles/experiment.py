@@ -9,7 +9,7 @@ import xarray as xr
 
 from circuitax.circuits.paths.components import Components, component_names, components_of
 from circuitax.circuits.weights.composition import KINDS
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model

@@ -17,7 +17,7 @@ from circuitax.circuits.losses import change_window, speed_up, steepest_stretch
 from circuitax.circuits.patching import Ablation, ablated_metrics, each_component
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model

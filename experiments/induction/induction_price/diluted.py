@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.data.repeated_windows import repeat_beginnings
-from circuitax.data.windows import WindowSource
+from circuitax.data.windows import WindowSource, repeat_beginnings
 from circuitax.kernel.keys import at_index, derive
 from circuitax.training.language import LanguageModule, initial_params, module_losses
 

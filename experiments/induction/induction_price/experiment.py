@@ -17,10 +17,9 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.detectors import induction_scores
-from circuitax.data.repeated import RepeatedSource
-from circuitax.data.repeated_windows import RepeatedWindowSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.data.text import TextSpec, open_text
-from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
+from circuitax.data.windows import RepeatedWindowSource, WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec

@@ -19,7 +19,7 @@ from circuitax.circuits.weights.token_tables import (
     rejoining,
     row_percentile,
 )
-from circuitax.data.table_losses import table_losses
+from circuitax.data.tables import table_losses
 from circuitax.kernel.model import Model
 from circuitax.lab.lab import Lab
 from circuitax.training.language import text_losses

@@ -12,7 +12,7 @@ from jaxtyping import Array, Int, Key
 
 from circuitax.circuits.term_losses import first_order_selections
 from circuitax.circuits.weights.composition import KINDS
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
 
 HEADS = ("member", "layer", "head")

@@ -12,10 +12,9 @@ from jaxtyping import Array
 from circuitax.circuits.detectors import induction_scores
 from circuitax.circuits.losses import repeated_pairs
 from circuitax.circuits.patching import ablated_metrics, each_component
-from circuitax.data.repeated import RepeatedSource
-from circuitax.data.repeated_windows import RepeatedWindowSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.data.text import TextSpec, open_text
-from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
+from circuitax.data.windows import RepeatedWindowSource, WindowSource, device_tokens, spaced_windows
 from circuitax.kernel.forward import behind_start, forward, next_token_losses
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model

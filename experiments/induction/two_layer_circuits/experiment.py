@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import TransformerSpec

@@ -14,7 +14,7 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.losses import bigram_log_probs, direct_path_log_probs
-from circuitax.data.bigrams import cross_entropy, mean_divergence, smoothed_bigrams
+from circuitax.data.tables import cross_entropy, mean_divergence, smoothed_bigrams
 from circuitax.data.text import TextSpec
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive

@@ -40,9 +40,8 @@ from circuitax.lab.lab import Lab
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
-from circuitax.training.language import text_losses
+from circuitax.training.language import text_losses, train_on_text
 from circuitax.training.optim import OptimSpec
-from circuitax.training.text import train_on_text
 from experiments.one_layer.bilinear.pairs import (
     couples,
     followed,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import jax
 
-from circuitax.data.english import english_fingerprint
-from circuitax.data.fingerprint import ABSENT
+from circuitax.data.corpus import english_fingerprint
+from circuitax.data.files import ABSENT
 from circuitax.data.text import Language, TextSpec
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record

@@ -26,9 +26,8 @@ from circuitax.kit.checks import require_at_least, require_divides, require_posi
 from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init as init_model
-from circuitax.training.language import module_losses
+from circuitax.training.language import module_losses, train_on_text
 from circuitax.training.optim import OptimSpec
-from circuitax.training.text import train_on_text
 
 
 @dataclass(frozen=True)

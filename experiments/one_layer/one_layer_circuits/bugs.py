@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from circuitax.circuits.skip_trigrams import find_bugs
 from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.data.bigrams import bigram_counts
+from circuitax.data.tables import bigram_counts
 from circuitax.data.windows import spaced_windows
 from circuitax.kernel.chain import columns, materialise, rows
 from circuitax.kernel.forward import forward

@@ -7,9 +7,8 @@ import numpy as np
 from circuitax.kernel.model import Model
 from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.lab.lab import Lab
-from circuitax.training.loop import Metrics
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import TrainState
+from circuitax.training.problem import Metrics, TrainState
 
 # From the steps of a training and those of a chunk: the first state, and the function of a chunk.
 Begin = Callable[[int, int], tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]]

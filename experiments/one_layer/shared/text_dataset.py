@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from circuitax.data.table_losses import table_losses, trigram_loss
+from circuitax.data.tables import table_losses, trigram_loss
 from circuitax.data.text import Text
 from circuitax.data.tokenizer import token_names
 from circuitax.kit.ragged import stack_named

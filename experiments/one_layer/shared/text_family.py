@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array
 
 from circuitax.circuits.detectors import induction_scores
-from circuitax.data.bigrams import bigram_counts
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
+from circuitax.data.tables import bigram_counts
 from circuitax.data.text import Text, open_text
 from circuitax.kernel.forward import behind_start
 from circuitax.kernel.generate import Sampling
@@ -31,11 +31,9 @@ from circuitax.lab.runs import TOKENIZER
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
-from circuitax.training.language import text_losses
-from circuitax.training.loop import Metrics
+from circuitax.training.language import text_losses, train_on_text
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import TrainState
-from circuitax.training.text import train_on_text
+from circuitax.training.problem import Metrics, TrainState
 from experiments.one_layer.shared.family_spec import FamilySpec
 from experiments.one_layer.shared.held_out import held_out_windows
 from experiments.one_layer.shared.lengths import lengths, shorter_losses

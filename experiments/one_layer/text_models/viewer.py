@@ -18,7 +18,7 @@ def view(run: WholeRun) -> list[Viewer]:
     import jax.numpy as jnp
 
     from circuitax.circuits.explain.explanation import explain
-    from circuitax.data.byte_names import token_text
+    from circuitax.data.tokenizer import token_text
     from circuitax.kernel.run import run as run_model
     from circuitax.kit.kept_models import KeptModels
     from circuitax.lab.language_model import open_language_model, read_prompt

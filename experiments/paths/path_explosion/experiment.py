@@ -19,7 +19,7 @@ from circuitax.circuits.paths.expansion import all_paths, expand, n_paths
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.orders import layer_subset_streams, order_streams, over_subsets
 from circuitax.circuits.term_losses import cumulative, selection_losses, shapley
-from circuitax.data.chained_maps import Chained, ChainedMapSource
+from circuitax.data.synthetic import Chained, ChainedMapSource
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model

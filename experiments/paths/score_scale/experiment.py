@@ -10,7 +10,7 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.score_terms import head_scores
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.attention import causal_mask
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from circuitax.data.fingerprint import fingerprint
+from circuitax.data.files import fingerprint
 from circuitax.kernel.model import Model
 from circuitax.kit.checks import require_at_least
 from circuitax.lab.lab import Lab

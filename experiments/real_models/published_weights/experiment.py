@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 
 from circuitax.circuits.weights.composition import KINDS
 from circuitax.circuits.weights.folding import fold_norms
-from circuitax.data.fingerprint import fingerprint
+from circuitax.data.files import fingerprint
 from circuitax.data.tokenizer import check_tokenizer_file, read_tokenizer
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model

@@ -13,7 +13,7 @@ from circuitax.circuits.weights.composition import composition
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.circuits.weights.token_tables import copying_accuracy, top_triples
-from circuitax.data.repeated import sample_repeated
+from circuitax.data.synthetic import sample_repeated
 from circuitax.kernel.chain import Chain, chain_of, entries, materialise, rows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads

@@ -28,7 +28,7 @@ from circuitax.kit.members import each_member
 from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
-from circuitax.superposition.tasks.kgons import (
+from circuitax.superposition.kgons import (
     KGon,
     critical_point,
     kgon_potential,

@@ -16,7 +16,7 @@ from circuitax.kernel.toy import dense_forward, pentagon_weights
 from circuitax.kit.checks import require_in, require_positive
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
-from circuitax.superposition.tasks.response import feature_response, onsets, pair_table
+from circuitax.superposition.hidden_layers import feature_response, onsets, pair_table
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, PINK, SKY
 from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import COLUMN, headline, letter_panels, new_figure
 from circuitax.records.record import Record
-from circuitax.superposition.proofs.stability import ignoring_limit
+from circuitax.superposition.polytopes import ignoring_limit
 from experiments.superposition.phase_proof.measures import TRIPLE_OF_CLOSED_FORMS, proven_phases
 
 COLOURS = {"ignored": "white", "dedicated": BLUE, "superposed": ORANGE, "": "#D9D9D9"}

@@ -7,7 +7,7 @@ from circuitax.records.claims import unmet_rest
 from circuitax.records.estimate import Estimate, exact
 from circuitax.records.measured import Measured, measures
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.phases import phases
+from circuitax.superposition.polytopes import phases
 from experiments.superposition.phase_proof.claims import CLAIMS
 
 TRIPLE_OF_CLOSED_FORMS = 4 / 7

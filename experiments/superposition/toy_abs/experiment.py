@@ -23,10 +23,10 @@ from circuitax.kit.checks import require_at_least, require_divides, require_in, 
 from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.neuron_classes import purity
-from circuitax.superposition.tasks.absolute import asymmetric_motif, serving
+from circuitax.superposition.features import purity
+from circuitax.superposition.hidden_layers import asymmetric_motif, serving
+from circuitax.training.ensemble import RULE
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import RULE
 from circuitax.training.toy import ToyHyper
 from experiments.superposition.toy_abs.problem import AbsoluteToy, absolute_columns
 

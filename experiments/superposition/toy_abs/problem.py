@@ -11,9 +11,8 @@ from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import at_index, derive, uniforms
 from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import MLPWeights
-from circuitax.superposition.loss.convention import Convention
-from circuitax.training.losses import weighted_squared_error
-from circuitax.training.toy import ToyHyper
+from circuitax.superposition.expected_loss import Convention
+from circuitax.training.toy import ToyHyper, weighted_squared_error
 
 
 @dataclass(frozen=True)

@@ -24,15 +24,15 @@ from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.geometry import dimensions_per_feature, norms
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.optimum.optimum import find_optimum
-from circuitax.superposition.tasks.adversarial import (
+from circuitax.superposition.attacks import (
     analytic_errors,
     attack_bound,
     gradient_errors,
     input_errors,
 )
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import dimensions_per_feature, norms
+from circuitax.superposition.optimum import find_optimum
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.superposition.toy_adversarial.problem import AdversarialToy, AttackedHyper

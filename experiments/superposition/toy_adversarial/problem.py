@@ -11,10 +11,9 @@ from circuitax.kernel.keys import at_index, derive, uniforms
 from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec, init_weights
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.tasks.adversarial import attack_directions
-from circuitax.training.losses import weighted_squared_error
-from circuitax.training.toy import tied_columns
+from circuitax.superposition.attacks import attack_directions
+from circuitax.superposition.expected_loss import Convention
+from circuitax.training.toy import tied_columns, weighted_squared_error
 
 
 class AttackedHyper(NamedTuple):

@@ -28,7 +28,7 @@ from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
-from circuitax.superposition.tasks.dependence import (
+from circuitax.superposition.feature_laws import (
     circular_correlation,
     clustered_correlation,
     feature_covariance,

@@ -18,7 +18,7 @@ from circuitax.records.null_samples import DRAWS
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
-from circuitax.superposition.tasks.dependence import feature_covariance
+from circuitax.superposition.feature_laws import feature_covariance
 from experiments.superposition.toy_constructive.claims import CLAIMS, DEPENDENT
 
 DECAYS = (0.0, 0.1, 0.3)

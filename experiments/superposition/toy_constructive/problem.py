@@ -13,9 +13,8 @@ from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import copula_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToySpec, init_weights
-from circuitax.superposition.loss.convention import Convention
-from circuitax.training.losses import weighted_squared_error
-from circuitax.training.toy import tied_columns
+from circuitax.superposition.expected_loss import Convention
+from circuitax.training.toy import tied_columns, weighted_squared_error
 
 
 class DependentHyper(NamedTuple):

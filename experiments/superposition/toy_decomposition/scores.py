@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from circuitax.kernel.toy import feature_columns
 from circuitax.models.subcomponents import DecomposedMaps
-from circuitax.superposition.geometry.decomposition import (
+from circuitax.superposition.dictionaries import (
     one_to_one,
     rank_one_cosines,
     row_match,

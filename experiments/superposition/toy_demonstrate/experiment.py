@@ -25,13 +25,12 @@ from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.geometry import interference_root, interference_sq
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.loss.exact_losses import exact_losses
-from circuitax.superposition.loss.linear_loss import linear_loss
-from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.superposition.exact_losses import exact_losses
+from circuitax.superposition.expected_loss import Convention, linear_loss
+from circuitax.superposition.features import interference_root, interference_sq
+from circuitax.superposition.optimum import find_optimum
+from circuitax.training.ensemble import RULE, best_of, take
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import RULE, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 

@@ -12,8 +12,7 @@ from circuitax.records.null_samples import DRAWS
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
-from circuitax.superposition.geometry.phases import Phase, phases
-from circuitax.superposition.geometry.solution_class import polytopes
+from circuitax.superposition.polytopes import Phase, phases, polytopes
 from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.toy_demonstrate.claims import (
     CLAIMS,

@@ -26,14 +26,19 @@ from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.geometry import dimensionality
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.optimum.set_loss import SetPatterns, set_loss, set_patterns
+from circuitax.superposition.correlated_sets import SetPatterns, set_loss, set_patterns
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import dimensionality
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan
-from circuitax.training.losses import weighted_squared_error
 from circuitax.training.optim import OptimSpec
-from circuitax.training.toy import Features, ToyHyper, ToyProblem, tied_columns
+from circuitax.training.toy import (
+    Features,
+    ToyHyper,
+    ToyProblem,
+    tied_columns,
+    weighted_squared_error,
+)
 
 N_SETS, SET_SIZE, N_HIDDEN = 2, 3, 3
 

@@ -12,7 +12,7 @@ from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure
 from circuitax.records.estimate import share_estimate
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.alignment import align
+from circuitax.superposition.polytopes import align
 from experiments.superposition.toy_intro.measures import TOLERANCE, reached
 
 PUBLISHED_CROSSOVER = {0.9: 0.160}

@@ -17,7 +17,7 @@ from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
-from circuitax.superposition.geometry.directions import gaps
+from circuitax.superposition.polytopes import gaps
 from experiments.superposition.shared.crossing import crossing
 from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.toy_intro.claims import CLAIMS, LOSSES

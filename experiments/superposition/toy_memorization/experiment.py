@@ -30,17 +30,16 @@ from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.geometry import dimensionality
-from circuitax.superposition.tasks.memorization import (
+from circuitax.superposition.features import dimensionality
+from circuitax.superposition.kgons import (
     reconstruction_loss,
     tgon_norm,
     tgon_weights,
 )
 from circuitax.training import ensemble
-from circuitax.training.ensemble import Plan
+from circuitax.training.ensemble import Plan, best_of, take
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member
-from circuitax.training.selection import best_of, take
 from circuitax.training.toy import tied_columns
 from experiments.superposition.toy_memorization.problem import MemorizingToy, TrainingSet
 

@@ -11,7 +11,7 @@ from circuitax.records.null_draws import beside, shuffled
 from circuitax.records.nulls import Draws, Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import resampled_estimate
-from circuitax.superposition.geometry.directions import gaps
+from circuitax.superposition.polytopes import gaps
 from experiments.superposition.shared.random_weights import (
     dimensionalities,
     normal_weights,

@@ -9,7 +9,7 @@ from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.alignment import align
+from circuitax.superposition.polytopes import align
 from experiments.superposition.toy_perturbed.measures import (
     REPRESENTED,
     base_crossings,

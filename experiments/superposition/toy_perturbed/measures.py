@@ -12,7 +12,7 @@ from circuitax.records.null_draws import beside, shuffled
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate
-from circuitax.superposition.geometry.directions import angles, gaps
+from circuitax.superposition.polytopes import angles, gaps
 from experiments.superposition.shared.crossing import crossing
 from experiments.superposition.shared.random_weights import normal_weights, same_norms
 from experiments.superposition.shared.transitions import transitions

@@ -10,7 +10,7 @@ from circuitax.records.measured import Measured, measures
 from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from circuitax.records.resampled import best_estimate, resampled_estimate
-from circuitax.superposition.geometry.phases import phases
+from circuitax.superposition.polytopes import phases
 from experiments.superposition.shared.crossing import crossing
 from experiments.superposition.toy_phase.claims import TABLE
 

@@ -18,14 +18,14 @@ from circuitax.kernel.keys import derive
 from circuitax.kit.checks import require_at_least, require_in
 from circuitax.lab.lab import Lab
 from circuitax.records.record import Record
-from circuitax.superposition.optimum.optimum import find_optimum
-from circuitax.superposition.proofs.triple_audit import audit
-from circuitax.superposition.proofs.triple_boxes import TripleClass
-from circuitax.superposition.proofs.triple_proof import (
+from circuitax.superposition.optimum import find_optimum
+from circuitax.superposition.triple_cells import TripleClass
+from circuitax.superposition.triple_proof import (
     DENSITIES,
     IMPORTANCES,
     LEVELS,
     TripleProof,
+    audit,
     prove_triple,
 )
 

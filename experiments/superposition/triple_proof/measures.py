@@ -6,7 +6,7 @@ import xarray as xr
 from circuitax.records.estimate import exact
 from circuitax.records.measured import Measured
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.phases import phases
+from circuitax.superposition.polytopes import phases
 
 
 def measure(record: Record) -> Measured:

@@ -21,8 +21,8 @@ from circuitax.commands.twins import alike
 from circuitax.config.catalogue import checkout, discover
 from circuitax.config.planned_runs import PlannedRun, from_config, hydra_here
 from circuitax.config.scale import Reuse
-from circuitax.data.cache import CacheError
 from circuitax.data.corpus import TextError
+from circuitax.data.files import CacheError
 from circuitax.lab.busy import Busy
 from circuitax.lab.compilation import compile_seconds, keep_compiled_code, multiply_in_float32
 from circuitax.lab.conduct import Outcome, conduct

@@ -8,20 +8,27 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
-from circuitax.data.cache import cache_folder
-from circuitax.data.corpus import Corpus, TextError, path_corpus, python_corpus
-from circuitax.data.english import english_corpus, english_fingerprint
-from circuitax.data.fingerprint import fingerprint
-from circuitax.data.hub import dataset_corpus, dataset_fingerprint
+from circuitax.data.corpus import (
+    Corpus,
+    TextError,
+    dataset_corpus,
+    dataset_fingerprint,
+    english_corpus,
+    english_fingerprint,
+    path_corpus,
+    python_corpus,
+)
+from circuitax.data.files import cache_folder, fingerprint
 from circuitax.data.tokenizer import (
     SMALLEST_VOCABULARY,
+    TokenArrays,
     check_tokenizer_file,
     corpus_tokenizer,
+    corpus_tokens,
     largest_id,
     size,
     tokenizer_from_file,
 )
-from circuitax.data.tokens import TokenArrays, corpus_tokens
 from circuitax.kernel.checks import check_range, choose_fields
 
 

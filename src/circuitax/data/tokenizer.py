@@ -1,18 +1,81 @@
-"""Byte-level BPE: trained once on a corpus and cached, or loaded from a file.
+"""Byte-level BPE, trained once and cached or loaded from a file, and token arrays on disk.
+
+It has one bare Exception for everything, and where it panics, a BaseException that no caller
+expects and pages of a Rust traceback on the standard error stream.
 
 Every string has a token sequence, since the 256 bytes are in the vocabulary, and decoding gives the
 string back. Token 0 is the boundary, which is set before each document; no text contains it.
+
+Each array is, document after document in name order, the boundary token followed by the document's
+tokens. Windows are cut anywhere, so a window may hold the end of one document and the beginning of
+the next with the boundary between them; attention is not reset there, so that a model has to learn
+it.
 """
 
 import hashlib
-from collections.abc import Iterator
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from tokenizers import Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from circuitax.data.cache import cache_folder, write_once
-from circuitax.data.corpus import Corpus, TextError
-from circuitax.data.tokenizer_errors import refused_as, silent
+from circuitax.data.corpus import Corpus, Document, TextError
+from circuitax.data.files import cache_folder, write_once
+
+
+@contextmanager
+def refused_as(must: str) -> Iterator[None]:
+    """Context that turns every error of the library, panics too, into a TextError with ``must``."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise TextError(f"{must}: {(str(error).splitlines() or [''])[0][:200]}") from None
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Context without output to the standard error stream, by any thread: for short calls only."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+_UNREADABLE = "\ufffd"
+
+
+def token_text(tokenizer: Tokenizer, token: int) -> str:
+    r"""The decoded text of a token, or its bytes where those are no whole characters."""
+    text = str(tokenizer.decode([token], skip_special_tokens=False))
+    if _UNREADABLE not in text:
+        return text
+    name = str(tokenizer.id_to_token(token))
+    if not set(name) <= _bytes().keys():
+        return name
+    return bytes(_bytes()[letter] for letter in name).decode("utf-8", "backslashreplace")
+
+
+@cache
+def _bytes() -> dict[str, int]:
+    """The byte of each letter in byte-level names: printable ones stand for themselves."""
+    shown = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), 256)}
+    others = [byte for byte in range(256) if byte not in shown]
+    return {chr(b): b for b in shown} | {chr(256 + i): b for i, b in enumerate(others)}
+
 
 BOUNDARY = "<|endoftext|>"
 _FILE = "tokenizer.json"
@@ -137,3 +200,53 @@ def _plain(tokenizer: Tokenizer) -> Tokenizer:
     # Text that contains the boundary's name is encoded as ordinary letters.
     tokenizer.encode_special_tokens = True
     return tokenizer
+
+
+_PIECES_AT_ONCE = 32
+
+
+class TokenArrays(NamedTuple):
+    """Training and validation tokens, read-only maps of files; ``boundary`` is a token id."""
+
+    train: np.ndarray
+    validation: np.ndarray
+    boundary: int
+
+
+def corpus_tokens(corpus: Corpus, tokenizer: Tokenizer, folder: Path | None = None) -> TokenArrays:
+    """Tokenise once, then map the files; memory is independent of the size of the corpus."""
+    folder = folder or cache_folder() / "tokens"
+    n_tokens = size(tokenizer)
+    dtype = np.dtype("<u2" if n_tokens <= 1 << 16 else "<u4")
+    boundary = boundary_id(tokenizer)
+    target = folder / f"{corpus.digest[:20]}-{tokenizer_digest(tokenizer)[:20]}"
+
+    def write(new: Path) -> None:
+        lengths = {}
+        for split in ("train", "validation"):
+            with (new / f"{split}.bin").open("wb") as file:
+                for ids in _encode(getattr(corpus, split), tokenizer, boundary):
+                    file.write(np.asarray(ids, dtype).tobytes())
+                lengths[split] = file.tell() // dtype.itemsize
+        about = {"corpus": corpus.title, "d_vocab": n_tokens, "dtype": dtype.str, **lengths}
+        (new / "about.json").write_text(json.dumps(about, indent=1))
+
+    write_once(target, write)
+    return TokenArrays(
+        np.memmap(target / "train.bin", dtype, mode="r"),
+        np.memmap(target / "validation.bin", dtype, mode="r"),
+        boundary,
+    )
+
+
+def _encode(
+    documents: Sequence[Document], tokenizer: Tokenizer, boundary: int
+) -> Iterator[list[int]]:
+    # (first piece of its document?, text), encoded some pieces at a time on all cores.
+    stream = ((i == 0, text) for d in documents for i, text in enumerate(d.pieces()))
+    while block := list(islice(stream, _PIECES_AT_ONCE)):
+        texts = [text for _, text in block]
+        with refused_as("the tokenizer cannot encode this corpus"):
+            encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        for (first, _), encoding in zip(block, encoded, strict=True):
+            yield [boundary, *encoding.ids] if first else encoding.ids

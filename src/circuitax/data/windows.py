@@ -1,4 +1,4 @@
-"""Windows of a long token array: random ones for training, evenly spaced ones for evaluation.
+"""Windows of a long token array: random, evenly spaced, or repeated.
 
 A batch is a pure function of its key (the training loop gives ``at_index(data_key, step)``), so a
 resumed run sees the same data without saving more than the step. The array may be on the device,
@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, Integer, Key
 
 from circuitax.data.corpus import TextError
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.keys import at_index
+from circuitax.kernel.keys import at_index, derive
 
 # Device indices are int32.
 _MOST_ON_DEVICE = 2**31 - 1
@@ -124,3 +124,51 @@ def _check(n_tokens: int, batch: int, length: int) -> None:
             f"length={length} must be between 1 and the {n_tokens} tokens of the text; use more "
             "text or a shorter context"
         )
+
+
+@dataclass(frozen=True)
+class RepeatedWindowSource:
+    """Windows, some or all of which repeat their beginning, each with its own period.
+
+    ``tokens[i] = window[i mod period]``, the period uniform on ``[min_period, max_period]``. Unlike
+    repeats of random symbols, these have the statistics of the text, so bigrams are learned too.
+
+    Attributes:
+        windows: Source of the windows.
+        min_period: At least 1.
+        max_period: At least ``min_period`` and below the length of a window; if they are
+            equal, one layer can predict the repeats by position.
+        share: Share of a batch's windows that repeat, in (0, 1]; the others stay whole.
+    """
+
+    windows: WindowSource
+    min_period: int
+    max_period: int
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_period <= self.max_period < self.windows.length:
+            raise ValueError(
+                f"min_period={self.min_period} and max_period={self.max_period} must satisfy "
+                f"1 <= min_period <= max_period < length={self.windows.length}"
+            )
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share={self.share} must lie in (0, 1]")
+
+    def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
+        """One batch, a pure function of the key."""
+        rows = self.windows(derive(key, "windows"))
+        period = jax.random.randint(
+            derive(key, "period"), rows.shape[:1], self.min_period, self.max_period + 1
+        )
+        whole = jnp.arange(rows.shape[0]) >= round(self.share * rows.shape[0])
+        period = jnp.where(whole, rows.shape[1], period)
+        return repeat_beginnings(rows, period)
+
+
+def repeat_beginnings(
+    rows: Int[Array, "batch length"], period: Int[Array, " batch"]
+) -> Int[Array, "batch length"]:
+    """Every row repeated with its period, ``rows[i mod period]``."""
+    source = jnp.arange(rows.shape[1])[None, :] % period[:, None]
+    return jnp.take_along_axis(rows, source, axis=1)

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.data.english import english_corpus, english_fingerprint
-from circuitax.data.fingerprint import ABSENT, fingerprint
+from circuitax.data.corpus import english_corpus, english_fingerprint
+from circuitax.data.files import ABSENT, fingerprint
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model

@@ -21,7 +21,7 @@ from circuitax.lab.stages import load_stage, save_stage
 from circuitax.lab.stop import StopFlag
 from circuitax.records.record import Record
 from circuitax.records.store import write_text
-from circuitax.training.sharding import every_device
+from circuitax.training.ensemble import every_device
 
 Item = TypeVar("Item")
 LOG = logging.getLogger("circuitax")

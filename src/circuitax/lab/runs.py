@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NewType
 
 from circuitax.config.catalogue import checkout
-from circuitax.data.fingerprint import checksum
+from circuitax.data.files import checksum
 from circuitax.names import nearest
 from circuitax.records.claims import SettledClaim
 from circuitax.records.estimate import Estimate, estimate_from_json

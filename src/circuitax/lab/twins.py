@@ -11,7 +11,7 @@ from circuitax.config.planned_runs import PlannedRun
 from circuitax.config.schema import ConfigError
 from circuitax.config.twins import Settings, new_settings, planned_twin, twin_cases, varying
 from circuitax.data.corpus import TextError
-from circuitax.data.fingerprint import ABSENT
+from circuitax.data.files import ABSENT
 from circuitax.lab.compilation import processor
 from circuitax.lab.conduct import conduct, source_of
 from circuitax.lab.source import LIBRARIES

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import DTypeLike
 from safetensors.numpy import save_file
 
-from circuitax.data.fingerprint import ABSENT, fingerprint
+from circuitax.data.files import ABSENT, fingerprint
 from circuitax.kernel.checks import check_float_type
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.models.config_fields import flag

@@ -1,4 +1,4 @@
-"""Exact laws of the distortion of one pair under random maps, computed on the host with SciPy.
+"""Exact laws of the distortion of one pair under random maps, on the host with SciPy.
 
 In all of them ``f(z)`` is the image of ``z = x − y``, and the ratio is ``‖f(z)‖² / ‖z‖²``. Theorem
 27 is that of "Some Structures in Transformer Architectures" (Menon 2025).
@@ -34,8 +34,7 @@ def ratio_quantile(level: ArrayLike, dim_out: ArrayLike) -> Values:
 
 
 def failure_probability(dim_out: ArrayLike, low: ArrayLike, high: ArrayLike) -> Values:
-    """``P(ratio < low) + P(ratio > high)`` for one pair and a Gaussian map, without cancellation.
-    """
+    """``P(ratio < low) + P(ratio > high)`` of a pair and a Gaussian map, without cancellation."""
     m = _dims("dim_out", dim_out)
     check_range("low", low, "[0, inf)")
     check_range("high", high, "[0, inf)")

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection.entries import EntryLaw
-from circuitax.projection.maps import MapFamily, MapSpec, row_features
+from circuitax.projection.maps import EntryLaw, MapFamily, MapSpec, row_features
 from experiments.directions.shared.by_dimension import extremes_by_dimension, orthonormal_features
 
 

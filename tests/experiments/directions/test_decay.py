@@ -11,8 +11,7 @@ import pytest
 from jaxtyping import Array
 
 from circuitax.training.optim import Optimizer, OptimSpec
-from circuitax.training.problem import new_member
-from circuitax.training.step import init, step
+from circuitax.training.problem import init, new_member, step
 from experiments.directions.toy_scaling.decay import signed_decay
 from experiments.directions.toy_scaling.problem import ScalingHyper, ScalingToy
 

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from circuitax.records.record import Record
-from circuitax.superposition.tasks.dependence import clustered_correlation
+from circuitax.superposition.feature_laws import clustered_correlation
 from circuitax.training.optim import OptimSpec
 from experiments.directions.toy_scaling import experiment as toy_scaling
 from experiments.directions.toy_scaling import figure as scaling_figure

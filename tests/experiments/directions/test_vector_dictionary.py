@@ -5,12 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.data.vectors import VectorSource
+from circuitax.data.sparse import VectorSource
 from circuitax.models.autoencoder import Autoencoder, Sparsity
-from circuitax.superposition.geometry.dictionary import mean_max_cosine
-from circuitax.training.loop import train
+from circuitax.superposition.dictionaries import mean_max_cosine
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import new_member
+from circuitax.training.problem import new_member, train
 from experiments.directions.text_superposition.vector_dictionary import VectorDictionary
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 
 from circuitax.circuits.known import copying_model, induction_model
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions

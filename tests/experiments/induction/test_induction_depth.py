@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from circuitax.circuits.known import induction_model
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.figures.spec import draw_all
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.record import Record

@@ -13,7 +13,7 @@ from circuitax.circuits import losses as loss_slope
 from circuitax.circuits.detectors import induction_scores
 from circuitax.config.catalogue import discover
 from circuitax.config.planned_runs import plan
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec

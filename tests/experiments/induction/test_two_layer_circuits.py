@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from circuitax.circuits.known import induction_model
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.records.claims import FAILS, HOLDS, WOULD_HOLD, settle
 from circuitax.records.null_samples import exchanged

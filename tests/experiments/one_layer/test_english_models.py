@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.data.fingerprint import ABSENT
+from circuitax.data.files import ABSENT
 from circuitax.data.text import Language
 from circuitax.figures.spec import draw_all
 from circuitax.kernel.spec import TransformerSpec

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.losses import bigram_log_probs
-from circuitax.data.bigrams import bigram_counts, cross_entropy
+from circuitax.data.tables import bigram_counts, cross_entropy
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.parameters import model_from_params, params_from_model
 from circuitax.models.transformer import Transformer

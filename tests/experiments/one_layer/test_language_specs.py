@@ -2,8 +2,7 @@
 
 import pytest
 
-from circuitax.data.chained_maps import ChainedMapSource
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import ChainedMapSource, RepeatedSource
 from circuitax.data.text import TextSpec
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.training.optim import OptimSpec

@@ -64,7 +64,7 @@ def test_texts_that_cannot_be_used(
 def test_english_without_its_package_is_one_line(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("circuitax.data.english.find_spec", lambda name: None)
+    monkeypatch.setattr("circuitax.data.corpus.find_spec", lambda name: None)
     assert run.main(["experiment=text_models", "scale=tiny", "task.language=english"]) == 1
     said = capsys.readouterr().err
     (line,) = [line for line in said.splitlines() if line.startswith("error: ")]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from circuitax.data.chained_maps import ChainedMapSource
+from circuitax.data.synthetic import ChainedMapSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.members import drawn_by_each

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from circuitax.records.record import Record
-from circuitax.superposition.tasks.kgons import (
+from circuitax.superposition.kgons import (
     critical_point,
     kgon_weights,
     one_hot_loss,

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.superposition.geometry.geometry import dimensionality
+from circuitax.superposition.features import dimensionality
 from experiments.superposition.shared.random_weights import (
     dimensionalities,
     normal_weights,

@@ -14,12 +14,12 @@ from scipy.stats import spearmanr
 from circuitax.kernel.weights import TiedWeights
 from circuitax.records.estimate import Estimate
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.neuron_classes import (
+from circuitax.superposition.features import (
     NeuronClass,
     neuron_classes,
     neurons_per_feature,
 )
-from circuitax.superposition.tasks.absolute import asymmetric_motif
+from circuitax.superposition.hidden_layers import asymmetric_motif
 from experiments.superposition.toy_abs import experiment as toy_abs
 from experiments.superposition.toy_abs import figure as abs_figure
 from experiments.superposition.toy_abs import measures as abs_measures

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.tasks.kgons import one_hot_loss
+from circuitax.superposition.kgons import one_hot_loss
 from experiments.superposition.kgons.problem import OneHotBatch, OneHotHyper, OneHotToy
 
 

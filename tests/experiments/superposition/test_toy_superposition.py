@@ -9,7 +9,7 @@ import xarray as xr
 
 from circuitax.records.claims import FAILS, HOLDS
 from circuitax.records.record import Record
-from circuitax.superposition.tasks.dependence import feature_covariance
+from circuitax.superposition.feature_laws import feature_covariance
 from experiments.superposition.toy_constructive import measures as toy_constructive_measures
 from experiments.superposition.toy_correlated import experiment as toy_correlated
 from experiments.superposition.toy_correlated import measures as toy_correlated_measures

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.alignment import align
+from circuitax.superposition.polytopes import align
 
 
 def rotated(rng, W):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.decomposition import (
+from circuitax.superposition.dictionaries import (
     one_to_one,
     rank_one_cosines,
     row_match,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.dictionary import cross_cosines, hedging, mean_max_cosine
+from circuitax.superposition.dictionaries import cross_cosines, hedging, mean_max_cosine
 
 
 def test_cosines_do_not_depend_on_norms() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from circuitax.superposition.geometry.directions import angles, gaps
+from circuitax.superposition.polytopes import angles, gaps
 
 
 def test_angles_and_gaps_wrap_around() -> None:

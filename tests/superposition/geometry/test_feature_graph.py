@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.feature_graph import components
+from circuitax.superposition.polytopes import components
 
 BIPYRAMID = np.array(
     [[1, -0.5, 0, -0.5, 0, 0], [0, 3**0.5 / 2, 0, -(3**0.5) / 2, 0, 0.01], [0, 0, 1, 0, -1, 0]]

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.superposition.geometry.geometry import dimensionality
-from circuitax.superposition.geometry.many_features import dimensionality_of_rows
+from circuitax.superposition.features import dimensionality, dimensionality_of_rows
 
 
 def test_it_is_that_of_all_pairs(rng: np.random.Generator) -> None:

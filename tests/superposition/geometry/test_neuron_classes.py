@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.neuron_classes import (
+from circuitax.superposition.features import (
     NeuronClass,
     neuron_classes,
     neurons_per_feature,

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.phases import phases
-from circuitax.superposition.geometry.solution_class import phase
+from circuitax.superposition.polytopes import phase, phases
 
 
 def test_the_corners_of_the_phase_diagram() -> None:

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.phases import Phase
-from circuitax.superposition.geometry.solution_class import phase, polytopes, solution_class
+from circuitax.superposition.polytopes import Phase, phase, polytopes, solution_class
 
 
 def polygon(k):

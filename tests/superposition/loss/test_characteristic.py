@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from circuitax.superposition.loss.characteristic import (
+from circuitax.superposition.output_error import (
     multiples,
     sinc,
     sum_law,

@@ -9,10 +9,10 @@ import pytest
 from scipy.optimize import minimize
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.geometry import geometry
-from circuitax.superposition.loss.expected_loss import expected_loss
-from circuitax.superposition.optimum.crossover import digon_starts, pentagon_starts
-from circuitax.superposition.optimum.enumeration import enumerated_loss
+from circuitax.superposition import features
+from circuitax.superposition.enumeration import enumerated_loss
+from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.optimum import digon_starts, pentagon_starts
 
 Minimum = tuple[float, np.ndarray, np.ndarray]
 DENSITY = 0.05
@@ -52,7 +52,7 @@ def first(starts: TiedWeights) -> TiedWeights:
 
 def test_E17_interference_of_the_text_is_the_square_of_that_of_the_code(x64: None) -> None:
     W = jnp.array([[1.0, 0.6, 0.0], [0.0, 0.8, 0.0]])
-    squared, root = geometry.interference_sq(W), geometry.interference_root(W)
+    squared, root = features.interference_sq(W), features.interference_root(W)
     np.testing.assert_allclose(squared, [0.36, 0.36, 0], atol=1e-12)
     np.testing.assert_allclose(root, [0.6, 0.6, 0], atol=1e-12)
     assert np.abs(np.asarray(squared - root))[:2].min() > 0.2, "one name, two colours"
@@ -98,7 +98,7 @@ def test_E39_a_triangular_bipyramid_has_five_vertices(x64: None) -> None:
     angle = 2 * np.pi * np.arange(3) / 3
     triangle = np.stack([np.cos(angle), np.sin(angle), np.zeros(3)])
     poles = np.array([[0, 0], [0, 0], [1, -1]])
-    shares = np.asarray(geometry.dimensionality(jnp.asarray(np.hstack([triangle, poles]))))
+    shares = np.asarray(features.dimensionality(jnp.asarray(np.hstack([triangle, poles]))))
     np.testing.assert_allclose(shares, [2 / 3] * 3 + [1 / 2] * 2, atol=1e-12)
     assert shares.sum() == pytest.approx(3) == 5 * 3 / 5
     assert shares.sum() != pytest.approx(6 * 3 / 5)

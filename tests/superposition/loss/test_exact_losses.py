@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.loss.exact_losses import exact_losses
-from circuitax.superposition.optimum.enumeration import enumerated_loss
+from circuitax.superposition.enumeration import enumerated_loss
+from circuitax.superposition.exact_losses import exact_losses
 
 
 def test_every_member_by_enumeration_of_all_patterns(rng: np.random.Generator) -> None:

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import qmc
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.loss.expected_loss import converged_loss, expected_loss
-from circuitax.superposition.optimum.enumeration import enumerated_loss
+from circuitax.superposition.enumeration import enumerated_loss
+from circuitax.superposition.expected_loss import converged_loss, expected_loss
 
 LOSS = jax.jit(expected_loss, static_argnames=("n_terms", "convention"))
 DIGONS = np.array([[1.0, -1, 0, 0, 0], [0, 0, 1, -1, 0]])
@@ -90,7 +90,7 @@ def test_forty_features_against_sobol_points_within_their_standard_error(x64, rn
 def test_chunked_outputs_equal_outputs_together(x64, rng, monkeypatch):
     arguments = as_arguments(*random_model(rng))
     together = LOSS(*arguments, n_terms=512)
-    monkeypatch.setattr("circuitax.superposition.loss.expected_loss.TOGETHER", 2 * 5 * 512)
+    monkeypatch.setattr("circuitax.superposition.expected_loss.TOGETHER", 2 * 5 * 512)
     chunked = jax.jit(partial(expected_loss, n_terms=512))(*arguments)
     assert float(chunked.value) == pytest.approx(float(together.value), rel=1e-14)
 

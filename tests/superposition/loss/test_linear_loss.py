@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.loss.linear_loss import linear_loss
+from circuitax.superposition.expected_loss import linear_loss
 
 DENSITY = np.array([0.9, 0.4, 0.15])
 IMPORTANCE = np.array([1.0, 0.7, 0.2])

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.loss.batches import batch_size, batches
-from circuitax.superposition.loss.expected_loss import expected_loss, partial_loss
-from circuitax.superposition.loss.padding import Padding, padded_size, unpacked
-from circuitax.superposition.optimum.descent import _advance
-from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.superposition.descent import _advance
+from circuitax.superposition.exact_losses import Padding, batch_size, batches, padded_size, unpacked
+from circuitax.superposition.expected_loss import expected_loss, partial_loss
+from circuitax.superposition.optimum import find_optimum
 
 
 def test_sizes_are_rounded_up_by_less_than_a_quarter():

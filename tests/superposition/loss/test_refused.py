@@ -9,16 +9,11 @@ import pytest
 
 from circuitax.kernel.toy import pentagon_weights
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
-from circuitax.superposition.geometry.directions import angles
-from circuitax.superposition.geometry.feature_graph import components
-from circuitax.superposition.geometry.solution_class import phase, polytopes
-from circuitax.superposition.loss import characteristic, unit_error
-from circuitax.superposition.optimum import enumeration
-from circuitax.superposition.optimum.crossover import branch_losses
-from circuitax.superposition.optimum.optimum import find_optimum
-from circuitax.superposition.proofs import phase_theory as theory
-from circuitax.superposition.tasks import kgons
-from circuitax.superposition.tasks.response import onsets
+from circuitax.superposition import enumeration, kgons, output_error
+from circuitax.superposition import phase_theory as theory
+from circuitax.superposition.hidden_layers import onsets
+from circuitax.superposition.optimum import branch_losses, find_optimum
+from circuitax.superposition.polytopes import angles, components, phase, polytopes
 
 W = np.array([[1.0, -1.0, 0.2]])
 HALF, ONE = jnp.array(0.5), jnp.array(1.0)
@@ -70,21 +65,21 @@ REFUSED = {
         "n_hidden=3 rows",
     ),
     "gain of an error": (
-        lambda: unit_error.error_on(HALF, jnp.array(-0.5)),
+        lambda: output_error.error_on(HALF, jnp.array(-0.5)),
         "gain=-0.5 must be at least 0",
     ),
-    "gain of a slope": (lambda: unit_error.slope_on(HALF, -ONE), "gain=-1.0 must be at least 0"),
+    "gain of a slope": (lambda: output_error.slope_on(HALF, -ONE), "gain=-1.0 must be at least 0"),
     "gain of a mean": (
-        lambda: unit_error.mean_error_on(HALF, ONE, -ONE),
+        lambda: output_error.mean_error_on(HALF, ONE, -ONE),
         "gain=-1.0 must be at least 0",
     ),
     "window": (
-        lambda: unit_error.curvatures(HALF, jnp.array(0.0), ONE, 4),
+        lambda: output_error.curvatures(HALF, jnp.array(0.0), ONE, 4),
         "length=0.0 must be above 0",
     ),
-    "frequencies": (lambda: characteristic.ladder(HALF, 0), "n_terms=0 must be at least 1"),
+    "frequencies": (lambda: output_error.ladder(HALF, 0), "n_terms=0 must be at least 1"),
     "density of a law": (
-        lambda: characteristic.sum_law(jnp.ones(2), jnp.array([0.5, 1.5]), jnp.ones(2), 3),
+        lambda: output_error.sum_law(jnp.ones(2), jnp.array([0.5, 1.5]), jnp.ones(2), 3),
         r"density\[1\]=1.5 must be in",
     ),
     "optimum density": (lambda: optimum(2 * CELL + 0.5), r"density\[0, 0\]=1.5 must be in"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from circuitax.superposition.loss import unit_error as ue
+from circuitax.superposition import output_error as ue
 
 GAINS = [0.0, 1e-7, 0.03, 0.8, 1.7]
 ERROR_ON, MEAN_ON, MEAN_OFF = (

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.superposition.optimum.bfgs import begin, minimise
+from circuitax.superposition.descent import begin, minimise
 
 
 def rosenbrock(x):

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.optimum.crossover import perturbed_branches
+from circuitax.superposition.optimum import perturbed_branches
 
 
 def test_branches_of_a_perturbed_feature_change_order_near_the_ratio_of_E18():

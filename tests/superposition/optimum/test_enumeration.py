@@ -3,7 +3,7 @@ import pytest
 from scipy import integrate
 from scipy.stats import qmc
 
-from circuitax.superposition.optimum.enumeration import enumerated_loss
+from circuitax.superposition.enumeration import enumerated_loss
 
 
 def random_model(rng, n, m):

@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.geometry import geometry
-from circuitax.superposition.geometry.directions import gaps
-from circuitax.superposition.geometry.phases import Phase
-from circuitax.superposition.geometry.solution_class import phase, solution_class
-from circuitax.superposition.loss.padding import Padding
-from circuitax.superposition.optimum.climb import Efforts, _climb, neighbours, polytope_starts
-from circuitax.superposition.optimum.crossover import digon_starts, pentagon_starts
-from circuitax.superposition.optimum.descent import Effort, Settled
-from circuitax.superposition.optimum.enumeration import enumerated_loss
-from circuitax.superposition.optimum.optimum import find_optimum
-from circuitax.superposition.proofs.phase_theory import best_configuration
+from circuitax.superposition import features
+from circuitax.superposition.climb import Efforts, _climb, neighbours, polytope_starts
+from circuitax.superposition.descent import Effort, Settled
+from circuitax.superposition.enumeration import enumerated_loss
+from circuitax.superposition.exact_losses import Padding
+from circuitax.superposition.optimum import digon_starts, find_optimum, pentagon_starts
+from circuitax.superposition.phase_theory import best_configuration
+from circuitax.superposition.polytopes import Phase, gaps, phase, solution_class
 from experiments.superposition.shared.crossing import crossing
 
 DECAYING = 0.9 ** np.arange(5)
@@ -129,11 +126,11 @@ def test_T3_pentagon_at_a_density_of_one_twentieth(five, x64):
     cell = five["decaying", 0.05][1]
     W = jnp.asarray(cell.weights.W)
     np.testing.assert_allclose(gaps(W), 72, atol=2)
-    assert sorted(np.asarray(geometry.norms(W)).round(3))[::4] == [1.123, 1.138]
+    assert sorted(np.asarray(features.norms(W)).round(3))[::4] == [1.123, 1.138]
     assert -0.252 < cell.weights.b.min() < cell.weights.b.max() < -0.237
     assert cell.loss == pytest.approx(0.00726, rel=1e-3)
-    assert float(geometry.dimensions_per_feature(W)) == pytest.approx(0.312, abs=5e-4)
-    assert sorted(np.asarray(geometry.dimensionality(W)).round(3))[::4] == [0.394, 0.404]
+    assert float(features.dimensions_per_feature(W)) == pytest.approx(0.312, abs=5e-4)
+    assert sorted(np.asarray(features.dimensionality(W)).round(3))[::4] == [0.394, 0.404]
 
 
 @pytest.mark.slow
@@ -144,11 +141,11 @@ def test_T3_pentagon_at_a_density_of_one_twentieth(five, x64):
 def test_uniform_pentagons(five, x64, p, norm, bias, loss, d_star):
     cell = five["uniform", p][1]
     W = jnp.asarray(cell.weights.W)
-    np.testing.assert_allclose(geometry.norms(W), norm, atol=2.5e-3)
+    np.testing.assert_allclose(features.norms(W), norm, atol=2.5e-3)
     np.testing.assert_allclose(cell.weights.b, bias, atol=2.5e-3)
     assert cell.loss == pytest.approx(loss, rel=1e-3)
-    np.testing.assert_allclose(geometry.dimensionality(W), 0.4, atol=1e-4)
-    assert float(geometry.dimensions_per_feature(W)) == pytest.approx(d_star, abs=1.5e-3)
+    np.testing.assert_allclose(features.dimensionality(W), 0.4, atol=1e-4)
+    assert float(features.dimensions_per_feature(W)) == pytest.approx(d_star, abs=1.5e-3)
 
 
 @pytest.mark.slow
@@ -161,7 +158,7 @@ def test_uniform_two_digons_at_a_density_of_one_twentieth(five, x64):
     assert solution_class(W) == "2 digon"
     np.testing.assert_allclose(sorted(np.linalg.norm(W, axis=0))[1:], 1.003, atol=2e-3)
     np.testing.assert_allclose(sorted(b), [0, 0, 0, 0, 0.025], atol=2e-3)
-    assert float(geometry.dimensions_per_feature(jnp.asarray(W))) == pytest.approx(0.497, abs=2e-3)
+    assert float(features.dimensions_per_feature(jnp.asarray(W))) == pytest.approx(0.497, abs=2e-3)
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.loss.expected_loss import expected_loss
-from circuitax.superposition.optimum.set_loss import set_loss, set_optimum, set_patterns
+from circuitax.superposition.correlated_sets import set_loss, set_optimum, set_patterns
+from circuitax.superposition.expected_loss import expected_loss
 
 W = np.array([[0.9, -0.5, 0.4, 0.1], [0.2, 0.8, -0.7, 0.3]])
 B = np.array([0.1, -0.1, 0.05, 0.2])

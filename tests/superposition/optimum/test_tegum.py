@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.solution_class import solution_class
-from circuitax.superposition.optimum.tegum import TEGUM_FACTORS, tegum_gains, vertices
+from circuitax.superposition.climb import TEGUM_FACTORS, tegum_gains, vertices
+from circuitax.superposition.polytopes import solution_class
 
 P = np.array([1.0, 0.3, 0.05])
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circuitax.superposition.proofs.exact_error import exact_error
+from circuitax.superposition.pair_proof import exact_error
 
 numbers = st.fractions(min_value=-2, max_value=2, max_denominator=1000)
 shares = st.fractions(min_value=0, max_value=1, max_denominator=1000)

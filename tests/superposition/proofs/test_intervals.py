@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circuitax.superposition.proofs.balls import ball, ball_precision, lower_end, upper_end
-from circuitax.superposition.proofs.intervals import Interval
-from circuitax.superposition.proofs.pair_loss import pair_energy, pair_error, pair_work
+from circuitax.superposition.intervals import Interval, ball, ball_precision, lower_end, upper_end
+from circuitax.superposition.pair_loss import pair_energy, pair_error, pair_work
 
 NUMBERS = st.floats(-1e3, 1e3) | st.sampled_from([0.0, 5e-324, -5e-324, 2.0**-1022, 1.0, -1.0, 3.0])
 OPERATIONS = (operator.add, operator.sub, operator.mul, operator.truediv)
@@ -80,6 +79,6 @@ def test_ends_of_a_ball_are_floats_beyond_it() -> None:
 
 
 def test_without_the_library_balls_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("circuitax.superposition.proofs.balls.find_spec", lambda name: None)
+    monkeypatch.setattr("circuitax.superposition.intervals.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pip install 'circuitax\[flint\]'"), ball_precision(99):
         pass

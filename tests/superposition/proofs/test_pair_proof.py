@@ -10,29 +10,32 @@ import pytest
 from scipy import optimize
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.geometry.phases import phases
-from circuitax.superposition.loss.expected_loss import expected_loss
-from circuitax.superposition.proofs import pair_bounds, pair_proof
-from circuitax.superposition.proofs.intervals import Interval
-from circuitax.superposition.proofs.pair_audit import audit
-from circuitax.superposition.proofs.pair_bounds import (
+from circuitax.superposition import pair_loss, pair_proof
+from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.intervals import Interval
+from circuitax.superposition.pair_loss import (
+    PairClass,
     Plane,
     corner_bounds,
+    lopsided,
+    pair_classes,
+    pair_energy,
+    pair_error,
+    pair_work,
     raised,
     squares,
     steep_bound,
 )
-from circuitax.superposition.proofs.pair_classes import PairClass, lopsided, pair_classes
-from circuitax.superposition.proofs.pair_loss import pair_energy, pair_error, pair_work
-from circuitax.superposition.proofs.pair_proof import (
+from circuitax.superposition.pair_proof import (
     Candidates,
     PairProof,
     Sample,
     _bounds,
     _Tiles,
+    audit,
     prove_pair,
 )
-from circuitax.superposition.proofs.stability import ignoring_limit
+from circuitax.superposition.polytopes import ignoring_limit, phases
 
 RNG = np.random.default_rng(5)
 N = 400
@@ -207,7 +210,7 @@ def test_the_audit_has_a_loss_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert wrong() == 0
     with monkeypatch.context() as patch:
-        patch.setattr(pair_bounds, "pair_work", lambda *given: 0.5 * pair_work(*given))
+        patch.setattr(pair_loss, "pair_work", lambda *given: 0.5 * pair_work(*given))
         assert wrong() > 10
 
 

@@ -2,8 +2,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.optimum.enumeration import enumerated_loss
-from circuitax.superposition.proofs.phase_theory import (
+from circuitax.superposition.enumeration import enumerated_loss
+from circuitax.superposition.phase_theory import (
     TRIPLE_POINT,
     Configuration,
     best_configuration,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.loss.expected_loss import expected_loss
-from circuitax.superposition.proofs.balls import ball, ball_precision
-from circuitax.superposition.proofs.polygon_families import (
+from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.intervals import ball, ball_precision
+from circuitax.superposition.polygon_families import (
     Moments,
     best_member,
     family_moments,

@@ -5,21 +5,29 @@ from itertools import product
 import numpy as np
 import pytest
 
-from circuitax.superposition.geometry.phases import phases
-from circuitax.superposition.optimum.enumeration import enumerated_loss
-from circuitax.superposition.proofs import triple_bounds
-from circuitax.superposition.proofs.intervals import Interval
-from circuitax.superposition.proofs.triple_audit import audit
-from circuitax.superposition.proofs.triple_bounds import Cells, steepness_bound, tile_bounds
-from circuitax.superposition.proofs.triple_boxes import TripleClass, feasible, triple_classes
-from circuitax.superposition.proofs.triple_cells import Grid, best_tiles, box_bounds, shared_cells
-from circuitax.superposition.proofs.triple_loss import (
+from circuitax.superposition import triple_loss
+from circuitax.superposition.enumeration import enumerated_loss
+from circuitax.superposition.intervals import Interval
+from circuitax.superposition.polytopes import phases
+from circuitax.superposition.triple_cells import (
+    Grid,
+    TripleClass,
+    best_tiles,
+    box_bounds,
+    feasible,
+    shared_cells,
+    triple_classes,
+)
+from circuitax.superposition.triple_loss import (
+    Cells,
     Couplings,
+    steepness_bound,
+    tile_bounds,
     triple_energy,
     triple_error,
     triple_work,
 )
-from circuitax.superposition.proofs.triple_proof import Sample, prove_triple
+from circuitax.superposition.triple_proof import Sample, audit, prove_triple
 
 RNG = np.random.default_rng(7)
 N = 300
@@ -173,7 +181,7 @@ def test_exact_errors_find_bounds_that_are_too_high(monkeypatch: pytest.MonkeyPa
     right = sample()
     assert audit(0.3, right) == (12, 0)
     assert audit(0.3, right._replace(bound=right.bound * np.nan)).n_wrong == 12
-    monkeypatch.setattr(triple_bounds, "triple_work", lambda *given: 0.5 * triple_work(*given))
+    monkeypatch.setattr(triple_loss, "triple_work", lambda *given: 0.5 * triple_work(*given))
     assert audit(0.3, sample()).n_wrong > 8
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.superposition.tasks.absolute import asymmetric_motif, gains, serving
+from circuitax.superposition.hidden_layers import asymmetric_motif, gains, serving
 
 # Neuron 0 reads feature 0 with 2 and feature 1 with -1/2, and writes 1/2 and 2, as published.
 # Neuron 1 reads feature 0 and takes its effect on output 1 back. Neuron 2 serves feature 1 alone.

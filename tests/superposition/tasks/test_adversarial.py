@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.tasks.adversarial import (
+from circuitax.superposition.attacks import (
     analytic_errors,
     attack_bound,
     attack_directions,

@@ -8,7 +8,7 @@ from scipy import stats
 
 from circuitax.kernel.toy import copula_columns
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.tasks.dependence import (
+from circuitax.superposition.feature_laws import (
     circular_correlation,
     clustered_correlation,
     co_activation,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from circuitax.superposition.tasks.frequencies import power_law, unlearned_loss
+from circuitax.superposition.feature_laws import power_law, unlearned_loss
 
 
 def test_frequencies_of_a_power_law() -> None:

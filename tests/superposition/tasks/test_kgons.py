@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.tasks.kgons import (
+from circuitax.superposition.kgons import (
     critical_point,
     kgon_potential,
     kgon_weights,

@@ -7,8 +7,8 @@ import pytest
 
 from circuitax.kernel.toy import unit_columns
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.geometry.geometry import dimensionality
-from circuitax.superposition.tasks.memorization import (
+from circuitax.superposition.features import dimensionality
+from circuitax.superposition.kgons import (
     reconstruction_loss,
     tgon_norm,
     tgon_weights,

@@ -7,7 +7,7 @@ import pytest
 
 from circuitax.kernel.toy import pentagon_weights
 from circuitax.kernel.weights import DenseLayer, DenseWeights
-from circuitax.superposition.tasks.response import feature_response, onsets, pair_table
+from circuitax.superposition.hidden_layers import feature_response, onsets, pair_table
 
 
 def numpy_pentagon(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

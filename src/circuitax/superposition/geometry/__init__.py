@@ -1,8 +1,0 @@
-"""Features as vectors: dimensionality, polytopes, phases and dictionaries."""
-
-import pkgutil
-
-import lazy_loader
-
-_MODULES = [module.name for module in pkgutil.iter_modules(__path__)]
-__getattr__, __dir__, _ = lazy_loader.attach(__name__, _MODULES)

@@ -1,8 +1,0 @@
-"""The expected loss of a toy model, exactly, for every convention and activation."""
-
-import pkgutil
-
-import lazy_loader
-
-_MODULES = [module.name for module in pkgutil.iter_modules(__path__)]
-__getattr__, __dir__, _ = lazy_loader.attach(__name__, _MODULES)

@@ -1,8 +1,0 @@
-"""Theory of further tasks: correlated, adversarial and one-hot features."""
-
-import pkgutil
-
-import lazy_loader
-
-_MODULES = [module.name for module in pkgutil.iter_modules(__path__)]
-__getattr__, __dir__, _ = lazy_loader.attach(__name__, _MODULES)
