@@ -1,4 +1,4 @@
-"""The forward pass against S0 to S3, each item by an independent NumPy oracle."""
+"""The sources' printed models, written out in NumPy, against the forward pass."""
 
 from dataclasses import replace
 

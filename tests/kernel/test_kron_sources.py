@@ -1,8 +1,4 @@
-"""The sources' Kronecker statements, in their column form on NumPy and in our row form.
-
-S0 is "Some Structures in Transformer Architectures", S3 the Kronecker note. In the column form X is
-``[d, n]``, ``(P ⊗ Q) X = Q X Pᵀ`` and vec stacks columns; ours is ``x = Xᵀ``.
-"""
+"""Kronecker statements of the sources, in columns, against the terms here."""
 
 import jax
 import jax.numpy as jnp

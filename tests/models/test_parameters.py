@@ -1,4 +1,4 @@
-"""What a transformer is made of, counted from its spec alone: no array is ever made."""
+"""Counts of parameters that the sources print."""
 
 import math
 

@@ -180,7 +180,7 @@ MUTANTS = (
         "kernel/toy.py",
         "value = u * (1 / jnp.where(p > 0, p, 1))",
         "value = u",
-        ("tests/kernel/test_features.py::test_moments_are_p_over_2_and_p_over_3",),
+        ("tests/kernel/test_toy.py::test_moments_are_p_over_2_and_p_over_3",),
     ),
     Mutant(
         "only_one_end_of_an_interval_is_checked",
@@ -191,7 +191,7 @@ MUTANTS = (
     ),
     Mutant(
         "no_series_is_no_error",  # a loss of five features without its cosine series
-        "superposition/loss/expected_loss.py",
+        "superposition/expected_loss.py",
         "if n_terms < (n_features > 2):",
         "if n_terms < 0:",
         (
@@ -200,7 +200,7 @@ MUTANTS = (
     ),
     Mutant(
         "k_gons_are_polished_from_the_plateau",  # where the gradient is zero
-        "superposition/tasks/kgons.py",
+        "superposition/kgons.py",
         "starts = _grid_minima(k)",
         "starts = [(0.364, -1.0)]",
         ("tests/superposition/tasks/test_kgons.py::test_polygons_that_once_ended_on_the_plateau",),
@@ -241,7 +241,7 @@ MUTANTS = (
         "kernel/mlp.py",
         "return activate(_affine(hidden, W, b), activation), None",
         "return _affine(hidden, W, b), None",
-        ("tests/kernel/test_deeper_mlp.py::test_a_network_of_depth_2_by_hand",),
+        ("tests/kernel/test_mlp.py::test_a_network_of_depth_2_by_hand",),
     ),
     Mutant(
         "ablated_heads_are_the_ones_kept",
@@ -269,14 +269,14 @@ MUTANTS = (
         "circuits/losses.py",
         "losses[..., late - 1] - losses[..., early - 1]",
         "losses[..., early - 1] - losses[..., late - 1]",
-        ("tests/circuits/losses/test_in_context.py::test_in_context_score_is_late_minus_early",),
+        ("tests/circuits/test_losses.py::test_in_context_score_is_late_minus_early",),
     ),
     Mutant(
         "loss_slope_by_the_index_from_0",
         "circuits/losses.py",
         "np.log(index + 1.0)",
         "np.log(index + 2.0)",
-        ("tests/circuits/losses/test_loss_slope.py::test_exact_where_the_loss_is_a_logarithm",),
+        ("tests/circuits/test_losses.py::test_exact_where_the_loss_is_a_logarithm",),
     ),
     Mutant(
         "last_token_of_a_text_is_read",
@@ -297,7 +297,7 @@ MUTANTS = (
     ),
     Mutant(
         "hadamard_scaled_by_the_unpadded_dimension",
-        "projection/hadamard.py",
+        "projection/maps.py",
         "math.sqrt(padded / dim_out)",
         "math.sqrt(dim_in / dim_out)",
         ("tests/projection/test_hadamard.py::test_all_rows_give_an_isometry",),
@@ -311,7 +311,7 @@ MUTANTS = (
     ),
     Mutant(
         "importance_inside_the_square",  # E17
-        "training/losses.py",
+        "training/toy.py",
         "jnp.sum(importance * error)",
         "jnp.sum(importance**2 * error)",
         ("tests/training/test_losses.py::test_E17_importance_is_outside_the_square",),
@@ -321,11 +321,11 @@ MUTANTS = (
         "kernel/forward.py",
         "targets = jnp.roll(tokens, -1, axis=-1)",
         "targets = jnp.roll(tokens, 1, axis=-1)",
-        ("tests/kernel/test_losses.py::test_token_losses_by_hand_and_at_large_logits",),
+        ("tests/kernel/test_forward.py::test_token_losses_by_hand_and_at_large_logits",),
     ),
     Mutant(
         "devices_train_on_the_first_share_of_a_batch",
-        "training/sharding.py",
+        "training/ensemble.py",
         "return jax.lax.with_sharding_constraint(samples, PartitionSpec(*spec))",
         "return samples[: n_samples // n_devices]",
         (
@@ -366,7 +366,7 @@ MUTANTS = (
     ),
     Mutant(
         "a_diverged_member_comes_back",
-        "training/step.py",
+        "training/problem.py",
         "alive = state.alive & jnp.isfinite(loss)",
         "alive = jnp.isfinite(loss)",
         (
@@ -376,7 +376,7 @@ MUTANTS = (
     ),
     Mutant(
         "the_same_batch_at_every_step",
-        "training/loop.py",
+        "training/problem.py",
         "problem.batch(member.data_key, state.step)",
         "problem.batch(member.data_key, 0 * state.step)",
         ("tests/training/test_loop.py::test_steps_are_adamw_on_the_schedule",),
@@ -393,13 +393,11 @@ MUTANTS = (
         "circuits/term_losses.py",
         "math.factorial(n_players - size - 1)",
         "math.factorial(n_players - size)",
-        (
-            "tests/circuits/losses/test_importance.py::test_shapley_is_the_mean_over_orders_of_arrival",
-        ),
+        ("tests/circuits/test_term_losses.py::test_shapley_is_the_mean_over_orders_of_arrival",),
     ),
     Mutant(
         "a_diverged_member_keeps_moving",
-        "training/step.py",
+        "training/problem.py",
         "jnp.where(alive, new, old), moved, kept",
         "new, moved, kept",
         ("tests/training/test_loop.py::test_a_run_freezes_where_it_diverges",),
@@ -449,7 +447,7 @@ MUTANTS = (
         "circuits/detectors.py",
         "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
         "jnp.pad(duplicate_mask(tokens)[:, 1:], ((0, 0), (0, 1)))",
-        ("tests/circuits/attention/test_detectors.py::test_prefix_matching_means_followed_by",),
+        ("tests/circuits/test_detectors.py::test_prefix_matching_means_followed_by",),
     ),
     Mutant(
         "a_head_that_looks_at_itself_looks_at_a_duplicate",
@@ -482,7 +480,7 @@ MUTANTS = (
     ),
     Mutant(
         "audit_takes_what_is_no_number",
-        "superposition/proofs/pair_audit.py",
+        "superposition/pair_proof.py",
         "n_wrong += not (right and bound <= min(losses))",
         "n_wrong += bound > above",
         (
@@ -492,7 +490,7 @@ MUTANTS = (
     ),
     Mutant(
         "determinants_without_their_rounding",
-        "superposition/proofs/triple_boxes.py",
+        "superposition/triple_cells.py",
         "missed = TERMS_ROUNDED * np",
         "missed = 0 * np",
         (
@@ -599,7 +597,7 @@ MUTANTS = (
         "circuits/paths/orders.py",
         "streams.at[1:].add(written)",
         "streams.at[:-1].add(written)",
-        ("tests/circuits/paths/test_order_terms.py::test_orders_are_sums_of_paths",),
+        ("tests/circuits/paths/test_orders.py::test_orders_are_sums_of_paths",),
     ),
     Mutant(
         "own_position_not_split",
@@ -623,7 +621,7 @@ MUTANTS = (
         "circuits/weights/spectra.py",
         "variance = 2 * a * (d - a)",
         "variance = a * (d - a)",
-        ("tests/circuits/weights/test_subspaces.py::test_overlap_spreads_as_stated[4-2]",),
+        ("tests/circuits/weights/test_spectra.py::test_overlap_spreads_as_stated[4-2]",),
     ),
     Mutant(
         "ledger_of_the_raw_unembedding",
@@ -664,7 +662,7 @@ MUTANTS = (
     ),
     Mutant(
         "difference_of_intervals_end_by_end",
-        "superposition/proofs/intervals.py",
+        "superposition/intervals.py",
         "_outwards(self.low - other.high, self.high - other.low)",
         "_outwards(self.low - other.low, self.high - other.high)",
         ("tests/superposition/proofs/test_intervals.py::test_results_of_members_are_members",),
@@ -684,11 +682,11 @@ MUTANTS = (
         "kernel/keys.py",
         "high.astype(jnp.uint64) << 32 | low.astype(jnp.uint64)",
         "low.astype(jnp.uint64) << 32 | high.astype(jnp.uint64)",
-        ("tests/kernel/test_uniforms.py::test_numbers_are_those_of_jax[shape2-True]",),
+        ("tests/kernel/test_keys.py::test_numbers_are_those_of_jax[shape2-True]",),
     ),
     Mutant(
         "both_slopes_by_the_first_coupling",
-        "superposition/proofs/triple_loss.py",
+        "superposition/triple_loss.py",
         "return at[0], at[2], at[1], at[3]",
         "return at[0], at[1], at[2], at[3]",
         (
@@ -698,7 +696,7 @@ MUTANTS = (
     ),
     Mutant(
         "work_at_the_lower_end_of_a_bias",  # least, where the bound needs the greatest
-        "superposition/proofs/triple_bounds.py",
+        "superposition/triple_loss.py",
         "- twice_work.high[:, left + side]",
         "- twice_work.high[:, left]",
         (
@@ -708,7 +706,7 @@ MUTANTS = (
     ),
     Mutant(
         "shared_cells_in_one_order_of_their_couplings",
-        "superposition/proofs/triple_cells.py",
+        "superposition/triple_cells.py",
         "other_order = least[:, [0, 2, 1, 3]]",
         "other_order = least",
         (
@@ -718,7 +716,7 @@ MUTANTS = (
     ),
     Mutant(
         "chained_lookups_are_one_lookup",  # which one layer could do
-        "data/chained_maps.py",
+        "data/synthetic.py",
         "jnp.where(done < steps, follow(answers), answers)",
         "jnp.where(done < steps, follow(starts), answers)",
         ("tests/data/test_chained_maps.py::test_every_answer_is_where_the_listed_map_leads",),
@@ -796,7 +794,7 @@ MUTANTS = (
         # More smoothing of the table that a model is held against; much more, since on another
         # processor than the twin's a change below a thousandth passes for rounding.
         "twins_see_the_data_floor",
-        "data/bigrams.py",
+        "data/tables.py",
         "return (counts + strength * unigram[None, :]) / (rows + strength)",
         "return (counts + 30 * strength * unigram[None, :]) / (rows + 30 * strength)",
         (
@@ -826,7 +824,7 @@ MUTANTS = (
     ),
     Mutant(
         "twins_see_the_superposition_floor",  # loss of a k-gon's other features
-        "superposition/tasks/kgons.py",
+        "superposition/kgons.py",
         "(h + n_features - k) / (3 * n_features)",
         "(h + n_features - k) / (3.01 * n_features)",
         (

@@ -1,4 +1,4 @@
-"""The graph of paths over chosen nodes: every path of a small model put on its edges in NumPy."""
+"""Graphs of chosen nodes: every path is on its edges, and what enters a node leaves it."""
 
 from collections.abc import Iterator
 
@@ -6,12 +6,58 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.circuits.paths.test_dressed import CASES, H, L, tiny
 
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import cut_before_gates, path_groups
 from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
+from circuitax.circuits.paths.source_rows import of_blocks, source_rows
 from circuitax.kernel.run import Run, run
-from tests.circuits.paths.test_dressed import CASES, H, L, tiny
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=60), st.integers(7, 130))
+def test_every_position_that_a_source_reaches_has_a_row_in_its_block(
+    sources: list[tuple[int, int]], n_ctx: int
+) -> None:
+    first, layers = [at for at, _ in sources], [layer for _, layer in sources]
+    source, place, begins, of = map(np.asarray, source_rows(first, layers, n_ctx))
+    n_rows = source.size // begins.size
+    empty = of[-1, 0]
+    assert source[empty] == len(first) and (of[-1] == empty).all()
+    for each, (at, layer) in enumerate(sources):
+        own = of[each, at:]
+        assert (source[own] == each).all() and place[own].tolist() == list(range(at, n_ctx))
+        assert (of[each, :at] == empty).all()
+        block = np.unique(own // n_rows)
+        assert block.size == 1 and begins[block[0]] <= layer
+    assert (source < len(first)).sum() == sum(n_ctx - at for at in first)
+    for block, begun in enumerate(begins):
+        held = source[block * n_rows : (block + 1) * n_rows]
+        written = [layers[each] for each in held if each < len(first)]
+        assert begun == min(written, default=np.iinfo(np.int32).max)
+
+
+def test_late_sources_wait_in_blocks_of_their_own() -> None:
+    # A block has 150 rows: of four sources of 50 one waits, which begins in layer 5, with the empty
+    # one.
+    begins = np.asarray(source_rows([0, 0, 0, 0], [0, 5, 0, 2], 50).begins)
+    assert begins.tolist() == [0, 5]
+
+
+def test_blocks_that_have_not_begun_are_zero() -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 6, 3))
+    begun = jnp.array([True, False, True])
+    found, negated = of_blocks(begun, lambda x, y: (x @ y.T, -x), jnp.asarray(x), jnp.asarray(y))
+    want = np.concatenate([x[i : i + 2] @ y[i : i + 2].T for i in (0, 2, 4)])
+    want[2:4] = 0
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+    np.testing.assert_allclose(negated, np.where(np.arange(6)[:, None] // 2 == 1, 0, -x), rtol=1e-6)
+    slope = jax.grad(lambda x: of_blocks(begun, jnp.sin, x)[:4].sum())(jnp.asarray(x))
+    np.testing.assert_allclose(slope[:2], np.cos(x[:2]), rtol=1e-5)
+    assert not np.asarray(slope[2:]).any()
+
 
 TEXT = [3, 1, 4]
 NODES = (
@@ -223,37 +269,3 @@ def test_a_question_is_split_as_the_model_cut_there(name: str, x64: None) -> Non
     want = path_graph(cut, nodes, place, cut.read_out.W_U[:, unit])
     np.testing.assert_allclose(found.asked[0], want.edges[-1], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.edges, path_graph(frozen, nodes, 2, w).edges, rtol=1e-12)
-
-
-def test_jit_vmap_and_grad(x64: None) -> None:
-    frozen = frozen_of("gated_biases")
-    several = frozen.read_out.W_U[:, :4].T
-
-    def edges(w: jax.Array) -> jax.Array:
-        return path_graph(frozen, NODES, 2, w).edges
-
-    each = [edges(w) for w in several]
-    np.testing.assert_allclose(jax.jit(jax.vmap(edges))(several), each, rtol=1e-9, atol=1e-12)
-    # An edge is linear in the direction: its gradient is the edge of each coordinate.
-    slope = jax.grad(lambda w: edges(w)[1, 0])(several[0])
-    np.testing.assert_allclose(slope @ several[1], each[1][1, 0], rtol=1e-9)
-
-
-def test_refusals(x64: None) -> None:
-    frozen = frozen_of("gelu")
-    w = frozen.read_out.W_U[:, 0]
-    for nodes, message in (
-        ((Node("neuron", 0, 0, 0),), "kind='neuron', must be 'head', 'unit' or 'mlp'"),
-        ((Node("head", 0, H, 0),), r"which=2, must lie in \[0, 2\)"),
-        ((Node("mlp", L, 0, 0),), r"layer=2, must lie in \[0, 2\)"),
-        ((Node("unit", 0, 0, 3),), r"position=3, must lie in \[0, 3\)"),
-        ((Node("head", 0, 0, 0),) * 2, "more than once"),
-        ((Node("unit", 1, 0, 2), Node("mlp", 1, 0, 2)), "choose the unit or the whole"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            path_graph(frozen, nodes, 2, w)
-    with pytest.raises(ValueError, match="position=3"):
-        path_graph(frozen, (), 3, w)
-    sources = frozen._replace(maps=None)
-    with pytest.raises(ValueError, match="mlp 0 needs a model with MLPs"):
-        path_graph(sources, (Node("mlp", 0, 0, 0),), 2, w)

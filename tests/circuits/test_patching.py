@@ -1,4 +1,4 @@
-"""Batched ablations and patches against single edited runs and against path sums."""
+"""Ablation, patching and path patching, against single edited runs."""
 
 import math
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from circuitax.circuits import patching, path_patching
+from circuitax.circuits.patching import head_gradients
 from circuitax.circuits.paths import components, expansion, frozen
+from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.kernel.forward import forward, next_token_losses
-from circuitax.kernel.interventions import Interventions, freeze
+from circuitax.kernel.interventions import Interventions, ablate_heads, freeze
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
@@ -98,21 +100,6 @@ def test_gradient_by_the_head_mask_under_jit(make_run, x64):
         mask = jnp.zeros((2, 2)).at[layer, head].set(step)
         difference = (loss(mask) - loss(-mask)) / (2 * step)
         np.testing.assert_allclose(slope[layer, head], difference, rtol=1e-6)
-
-
-def test_gradient_by_the_mlp_mask_under_jit(make_run, x64):
-    run = make_run(2, mlp=True, **FULL)
-    heads = jnp.zeros((2, 2))
-
-    @jax.jit
-    def loss(mask):
-        edit = patching.ablation_edit(patching.Ablation(heads, mask))
-        return next_token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
-
-    mask, step = jnp.array([0.3, 0.6]), 1e-6
-    numeric = [(loss(mask + step * e) - loss(mask - step * e)) / (2 * step) for e in jnp.eye(2)]
-    np.testing.assert_allclose(jax.grad(loss)(mask), jnp.stack(numeric), atol=1e-7)
-    assert np.abs(jnp.stack(numeric)).min() > 1e-4
 
 
 def test_stream_patches_hand_over_the_donors_future(make_run, x64):
@@ -235,37 +222,6 @@ def test_an_edge_into_an_mlp_by_hand(make_run, x64):
     np.testing.assert_allclose(found, final @ run.model.W_U, atol=1e-11)
 
 
-def test_bad_arguments_are_named(make_run):
-    run = make_run(1, mlp=True, dtype=jnp.float32)
-    edges = path_patching.Edges(*(jnp.zeros((1, 2)),) * 3, jnp.asarray(0.0))
-    with pytest.raises(ValueError, match=r"edges\.mlps must not be None"):
-        path_patching.patch_paths(run, run.trace.streams[0], edges)
-    bare = make_run(1, dtype=jnp.float32)
-    edges = edges._replace(mlps=jnp.zeros(1))
-    with pytest.raises(ValueError, match=r"edges\.mlps must be None: the model has no MLPs"):
-        path_patching.patch_paths(bare, bare.trace.streams[0], edges)
-    with pytest.raises(ValueError, match=r"change has shape \(4, 6\), must be \(5, 6\)"):
-        path_patching.patch_paths(run, run.trace.streams[0][:4], edges)
-    with pytest.raises(ValueError, match=r"ablation\.mlps must be None: the model has no MLPs"):
-        cells = patching.Ablation(jnp.zeros((3, 1, 2)), jnp.zeros((3, 1)))
-        patching.ablated_metrics(bare.model, bare.tokens, cells, lambda z: z)
-    with pytest.raises(
-        ValueError, match=r"ablation\.heads has shape \(3, 2, 2\), must be one cell"
-    ):
-        cells = patching.Ablation(jnp.zeros((3, 2, 2)))
-        patching.ablated_metrics(bare.model, bare.tokens, cells, lambda z: z)
-    short = run_model(bare.model, bare.tokens[:3], outputs=True)
-    message = "donor is of a text of 3 tokens, must have the 5 of the run"
-    for face in (patching.ablation_effects, patching.patch_effects):
-        with pytest.raises(ValueError, match=message):
-            face(bare, donor=short)
-        batch = run_model(bare.model, jnp.stack([bare.tokens, bare.tokens]), outputs=True)
-        with pytest.raises(ValueError, match="run has 2 texts, must have one"):
-            face(batch, donor=bare)
-        with pytest.raises(ValueError, match="donor has 2 texts, must have one"):
-            face(bare, donor=batch)
-
-
 @pytest.mark.parametrize("mlp", [False, True])
 def test_the_effect_of_each_component_by_single_edited_runs(mlp, make_run, x64):
     """One edit of the forward pass for each component; the loss is written out in NumPy."""
@@ -297,29 +253,6 @@ def test_the_effect_of_each_component_by_single_edited_runs(mlp, make_run, x64):
         zero, _ = forward(run.model, run.tokens, Interventions(mlp_keep=keep))
         np.testing.assert_allclose(effects.mlps[layer], loss(zero) - loss(run.logits), atol=1e-12)
     assert np.abs(effects.heads).min() > 1e-4
-
-
-def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, monkeypatch):
-    run = make_run(2)
-    donor, cells = _other(run).trace, patching.each_component(run.model)
-
-    def both():
-        return (
-            patching.ablated_metrics(run.model, run.tokens, cells, lambda z: z),
-            patching.patched_metrics(run.model, run.tokens, donor, lambda z: z),
-        )
-
-    at_once = jax.jit(both)()
-    # What four heads write at five positions and the logits there: three of four cells, then one;
-    # of the 15 cells of the stream, whose three places take less, three at a time as well.
-    monkeypatch.setattr(patching, "BLOCK_ENTRIES", 3 * 5 * (4 * 6 + 7))
-    for found, expected in zip(jax.jit(lambda: both())(), at_once, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-    steps = jax.make_jaxpr(
-        lambda: patching.patched_metrics(run.model, run.tokens, donor, lambda z: z)
-    )()
-    loops = [step.params["length"] for step in steps.eqns if step.primitive.name == "scan"]
-    assert loops == [5]
 
 
 def test_patches_are_changes_of_the_metric(make_run, x64):
@@ -357,3 +290,59 @@ def test_a_metric_may_close_over_what_is_differentiated_and_mapped(make_run, x64
         np.testing.assert_allclose(
             mapped(jax.grad(total))(weights), jnp.stack([want, want]), atol=1e-12
         )
+
+
+HEAD_GRADIENTS_FULL = {
+    "biases": True,
+    "norm": Norm.layernorm,
+    "positions": Positions.learned,
+    "mlp": True,
+}
+
+
+def test_it_is_the_slope_as_a_head_is_turned_down(make_run, x64) -> None:
+    run = make_run(2, **HEAD_GRADIENTS_FULL)
+    found = jax.jit(lambda run, token: head_gradients(run, token, 5, position=3))(run, 2)
+    logits = jax.jit(lambda run, edit: forward(run.model, run.tokens, edit)[0])
+    step = 1e-5
+    for layer, head in ((0, 1), (1, 0)):
+        off = jnp.zeros((2, 2)).at[layer, head].set(step)
+        up, down = (logits(run, ablate_heads(a))[3] for a in (-off, off))
+        slope = ((up[2] - up[5]) - (down[2] - down[5])) / (2 * step)
+        np.testing.assert_allclose(found[layer, head], slope, rtol=1e-7)
+
+
+def test_frozen_it_is_the_sum_of_all_paths_through_a_head(make_run, x64) -> None:
+    run = make_run(3, **HEAD_GRADIENTS_FULL)
+    frozen = frozen_model(run, mlps="sources")  # what MLPs wrote is held
+    w = (frozen.read_out.W_U[:, 2] - frozen.read_out.W_U[:, 5]) / frozen.read_out.scale[-1]
+    values = np.asarray(expansion.path_streams(frozen)[:, -1] @ w)
+    each = jax.jit(head_gradients, static_argnames=("frozen", "position"))
+    found = each(run, 2, 5, frozen=True)
+    expected = np.zeros((3, 2))
+    for path, value in zip(expansion.all_paths(3, 2), values, strict=True):
+        for head in path:
+            expected[head] += value
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert abs(each(run, 2, 5) - found).max() > 1e-3  # the real model reacts
+
+
+def test_removing_a_head_removes_its_paths(make_run, x64):
+    run = make_run(3, biases=True, norm=Norm.layernorm, positions=Positions.learned)
+    found = jax.jit(patching.ablation_error)(run)
+    assert found.shape == (6, 5, 7)
+    np.testing.assert_allclose(found, 0, atol=1e-12)
+    assert patching.ablation_error(make_run(0)).shape == (0, 5, 7)
+
+
+def test_a_wrong_path_shows(make_run, x64, monkeypatch: pytest.MonkeyPatch):
+    """One head's values doubled in the expansion, but not in the forward pass."""
+    run, original = make_run(2), expansion.frozen_model
+
+    def planted(run, **options):
+        model = original(run, **options)
+        return model._replace(W_V=model.W_V.at[0, 0].multiply(2))
+
+    monkeypatch.setattr(expansion, "frozen_model", planted)
+    error = jnp.abs(patching.ablation_error(run)).max(axis=(1, 2))
+    assert error[0] > 1e-3

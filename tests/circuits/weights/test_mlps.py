@@ -1,16 +1,19 @@
-"""Bilinear MLPs: interaction matrices, eigenvectors and truncation against NumPy's own sums."""
+"""MLPs read from weights: composition against dense maps, bilinear ones as tensors."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import special_ortho_group
 
+import circuitax as cx
 from circuitax.circuits.weights.mlps import (
     as_eigenvectors,
     bilinear_mlps,
     interaction_eigenvectors,
     interaction_matrices,
     kept_eigenvectors,
+    mlp_composition,
     output_basis,
     pair_terms,
     token_interactions,
@@ -24,7 +27,107 @@ from circuitax.kernel.streaming import top_k
 from circuitax.kernel.weights import MLPWeights
 from circuitax.models.transformer import init
 
-D, M = 5, 7
+L, H, D, D_MLP = 3, 2, 6, 9
+
+
+def model_of(seed=0, gated=True, **options):
+    spec = cx.TransformerSpec(
+        d_vocab=5, n_ctx=4, n_layers=L, n_heads=H, d_model=D, d_head=3, d_mlp=D_MLP, gated=gated
+    )
+    return cx.init(jax.random.key(seed), spec.replace(norm="none", **options), jnp.float64)
+
+
+def units(model, layer):
+    """Each hidden unit as a map, and what opens it."""
+    mlp = model.blocks.mlp
+    W_in, W_out, W_gate = (np.asarray(w[layer]) for w in (mlp.W_in, mlp.W_out, mlp.W_gate))
+    maps = [np.outer(W_in[:, k], W_out[k]) for k in range(D_MLP)]
+    opened = [W_gate[:, k] * np.linalg.norm(maps[k]) for k in range(D_MLP)]
+    return maps, [v[:, None] for v in opened]
+
+
+def score(writes, reads):
+    """``√(Σ |A B|² / (Σ |A|² Σ |B|²))`` over all maps of both sides."""
+    over = sum(np.linalg.norm(a @ b) ** 2 for a in writes for b in reads)
+    sizes = [sum(np.linalg.norm(m) ** 2 for m in side) for side in (writes, reads)]
+    return np.sqrt(over / np.prod(sizes))
+
+
+def head(model, layer, h):
+    Q, K, V, O = (np.asarray(getattr(model.blocks.attention, f"W_{x}")[layer, h]) for x in "QKVO")
+    return {"OV": V @ O, "Q": Q @ K.T, "K": K @ Q.T, "V": V @ O}
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_scores_are_norms_over_all_units(parallel, x64):
+    model = model_of(parallel=parallel)
+    found = jax.jit(mlp_composition)(model)
+    for m in range(L):
+        maps, gates = units(model, m)
+        for l in range(L):
+            before, _ = units(model, l)
+            for kind, read in enumerate((maps, gates)):
+                want = score(before, read) if l < m else np.nan
+                np.testing.assert_allclose(found.mlp_to_mlp.score[kind, l, m], want, rtol=1e-12)
+                for h in range(H):
+                    may = l < m or (l == m and not parallel)
+                    want = score([head(model, l, h)["OV"]], read) if may else np.nan
+                    got = found.head_to_mlp.score[kind, l, h, m]
+                    np.testing.assert_allclose(got, want, rtol=1e-12)
+            for kind, name in enumerate("QKV"):
+                for h in range(H):
+                    want = score(before, [head(model, m, h)[name]]) if l < m else np.nan
+                    got = found.mlp_to_head.score[kind, l, m, h]
+                    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_the_null_is_that_of_random_rotations(rng, x64):
+    """Rotating what writers write leaves shapes and norms; scores have the stated moments."""
+    model = model_of(1)
+    blocks = model.blocks
+
+    @jax.jit
+    @jax.vmap
+    def rotated(R):
+        heads = blocks.attention._replace(W_O=blocks.attention.W_O @ R)
+        mlp = blocks.mlp._replace(W_out=blocks.mlp.W_out @ R)
+        turned = model.replace(blocks=blocks._replace(attention=heads, mlp=mlp))
+        return jax.tree.leaves(mlp_composition(turned))
+
+    n = 4000
+    draws = rotated(jnp.asarray(special_ortho_group.rvs(D, size=n, random_state=rng)))
+    for i, kind in enumerate(mlp_composition(model)):
+        squares, null_std = np.asarray(draws[3 * i]) ** 2, np.asarray(kind.null_std)
+        here = np.isfinite(null_std)
+        assert here.any()
+        off = (squares.mean(axis=0) - 1 / D)[here] / null_std[here]
+        assert np.abs(off).max() < 5 / np.sqrt(n)
+        np.testing.assert_allclose(squares.std(axis=0)[here], null_std[here], rtol=0.08)
+        z = (np.asarray(kind.score) ** 2 - 1 / D) / null_std
+        np.testing.assert_allclose(kind.z[here], z[here], rtol=1e-9)
+
+
+def test_scores_are_blind_to_how_a_unit_divides_its_size_and_differentiable(rng, x64):
+    model, c = model_of(2), jnp.asarray(np.exp(rng.normal(size=(L, D_MLP))))
+    mlp = model.blocks.mlp
+
+    def with_mlp(changed):
+        return model.replace(blocks=model.blocks._replace(mlp=changed))
+
+    moved = mlp._replace(W_in=mlp.W_in * c[:, None], W_out=mlp.W_out / c[..., None])
+    for a, b in zip(mlp_composition(model), mlp_composition(with_mlp(moved)), strict=True):
+        np.testing.assert_allclose(a.z, b.z, rtol=1e-9)
+
+    def one(step):
+        found = mlp_composition(with_mlp(mlp._replace(W_gate=mlp.W_gate.at[1, 2, 3].add(step))))
+        return found.head_to_mlp.score[1, 0, 1, 1]
+
+    slope = (one(1e-5) - one(-1e-5)) / 2e-5
+    assert abs(slope) > 1e-4
+    np.testing.assert_allclose(jax.grad(one)(0.0), slope, rtol=1e-6)
+
+
+BILINEAR_D, M = 5, 7
 BILINEAR = TransformerSpec(11, 6, 1, 2, 4, d_mlp=3, gated=True, activation=Activation.linear)
 
 
@@ -33,7 +136,12 @@ def mlp(rng, x64) -> MLPWeights:
     def normal(*shape):
         return jnp.asarray(rng.normal(size=shape))
 
-    return MLPWeights(normal(D, M), normal(M, D), b_out=normal(D), W_gate=normal(D, M))
+    return MLPWeights(
+        normal(BILINEAR_D, M),
+        normal(M, BILINEAR_D),
+        b_out=normal(BILINEAR_D),
+        W_gate=normal(BILINEAR_D, M),
+    )
 
 
 def written(mlp: MLPWeights, x: np.ndarray) -> np.ndarray:
@@ -46,7 +154,7 @@ def written(mlp: MLPWeights, x: np.ndarray) -> np.ndarray:
 
 
 def test_interaction_matrices_are_symmetric_and_give_what_is_written(mlp, rng) -> None:
-    u, x = rng.normal(size=(2, 3, D)), rng.normal(size=(4, D))
+    u, x = rng.normal(size=(2, 3, BILINEAR_D)), rng.normal(size=(4, BILINEAR_D))
     found = jax.jit(interaction_matrices)(mlp, jnp.asarray(u))
     np.testing.assert_array_equal(found, np.swapaxes(found, -1, -2))
     want = np.einsum("xd,...d->...x", written(mlp, x), u)
@@ -59,7 +167,7 @@ def test_interaction_matrices_are_symmetric_and_give_what_is_written(mlp, rng) -
 
 
 def test_eigenvectors_add_up_to_the_matrix_and_fall(mlp, rng) -> None:
-    matrices = interaction_matrices(mlp, jnp.asarray(rng.normal(size=(3, D))))
+    matrices = interaction_matrices(mlp, jnp.asarray(rng.normal(size=(3, BILINEAR_D))))
     found = interaction_eigenvectors(matrices)
     values, vectors = map(np.asarray, found)
     assert (np.diff(np.abs(values), axis=-1) <= 0).all() and (values < 0).any()
@@ -71,20 +179,20 @@ def test_eigenvectors_add_up_to_the_matrix_and_fall(mlp, rng) -> None:
 
 def test_the_basis_of_outputs_is_that_of_the_unfolded_tensor(mlp) -> None:
     basis = np.asarray(output_basis(mlp))
-    np.testing.assert_allclose(basis @ basis.T, np.eye(D), atol=1e-12)
+    np.testing.assert_allclose(basis @ basis.T, np.eye(BILINEAR_D), atol=1e-12)
     gate, value, out = (np.asarray(W) for W in (mlp.W_gate, mlp.W_in, mlp.W_out))
-    tensor = np.zeros((D, D, D))
+    tensor = np.zeros((BILINEAR_D, BILINEAR_D, BILINEAR_D))
     for k in range(M):
         outer = np.outer(gate[:, k], value[:, k])
         tensor += out[k][:, None, None] * (outer + outer.T) / 2
-    left, sizes, _ = np.linalg.svd(tensor.reshape(D, -1), full_matrices=False)
-    np.testing.assert_allclose(np.abs(basis @ left), np.eye(D), atol=1e-9)
+    left, sizes, _ = np.linalg.svd(tensor.reshape(BILINEAR_D, -1), full_matrices=False)
+    np.testing.assert_allclose(np.abs(basis @ left), np.eye(BILINEAR_D), atol=1e-9)
     norms = np.linalg.norm(interaction_matrices(mlp, jnp.asarray(basis)), axis=(1, 2))
     np.testing.assert_allclose(norms, sizes, rtol=1e-10)
 
 
 def test_eigenvectors_as_units_are_the_same_mlp_and_few_are_the_largest(mlp, rng) -> None:
-    x = rng.normal(size=(4, D))
+    x = rng.normal(size=(4, BILINEAR_D))
     whole = jax.jit(as_eigenvectors)(mlp)
     np.testing.assert_allclose(
         apply_mlp(whole, jnp.asarray(x), "linear"),
@@ -97,18 +205,20 @@ def test_eigenvectors_as_units_are_the_same_mlp_and_few_are_the_largest(mlp, rng
         values, vectors = np.linalg.eigh(interaction_matrices(mlp, jnp.asarray(u)))
         for i in np.argsort(-np.abs(values))[:2]:
             want += (values[i] * (x @ vectors[:, i]) ** 2)[:, None] * u
-    two = jnp.broadcast_to(jnp.arange(2), (D, 2))
+    two = jnp.broadcast_to(jnp.arange(2), (BILINEAR_D, 2))
     kept = kept_eigenvectors(whole, two)
-    assert kept.W_out.shape == (2 * D, D)
+    assert kept.W_out.shape == (2 * BILINEAR_D, BILINEAR_D)
     found = apply_mlp(kept, jnp.asarray(x), "linear") - mlp.b_out[None]
     np.testing.assert_allclose(found, want, atol=1e-11)
     assert np.abs(want - written(mlp, x)).max() > 0.1
-    with pytest.raises(ValueError, match=f"places has {D - 1} rows, must have d_model={D}"):
+    with pytest.raises(
+        ValueError, match=f"places has {BILINEAR_D - 1} rows, must have d_model={BILINEAR_D}"
+    ):
         kept_eigenvectors(whole, two[1:])
 
 
 def test_pairs_of_sources_add_up_to_what_is_written(mlp, rng) -> None:
-    sources, u = rng.normal(size=(3, D)), rng.normal(size=(2, D))
+    sources, u = rng.normal(size=(3, BILINEAR_D)), rng.normal(size=(2, BILINEAR_D))
     terms = np.asarray(jax.jit(pair_terms)(mlp, jnp.asarray(sources), jnp.asarray(u)))
     want = written(mlp, sources.sum(axis=0, keepdims=True))[0] @ u.T
     np.testing.assert_allclose(terms.sum(axis=(1, 2)), want, atol=1e-12)
@@ -122,18 +232,6 @@ def test_pairs_of_sources_add_up_to_what_is_written(mlp, rng) -> None:
     np.testing.assert_allclose(materialise(table), terms, atol=1e-12)
     best = top_k(table, 1)
     np.testing.assert_allclose(best.values[:, 0], terms.max(axis=(1, 2)), atol=1e-12)
-
-
-def test_derivatives_are_those_of_differences(mlp, rng) -> None:
-    u = jnp.asarray(rng.normal(size=D))
-
-    def top(mlp: MLPWeights):
-        return interaction_eigenvectors(interaction_matrices(mlp, u)).values[0]
-
-    slope = jax.grad(top)(mlp).W_in[1, 2]
-    step = jnp.zeros((D, M)).at[1, 2].set(1e-5)
-    ends = [top(mlp._replace(W_in=mlp.W_in + sign * step)) for sign in (1, -1)]
-    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-5, rtol=1e-6)
 
 
 @pytest.mark.parametrize("norm", ["none", "rmsnorm"])
@@ -154,17 +252,3 @@ def test_a_model_is_read_with_its_gains_and_stays_itself_when_frozen(norm, x64) 
     matrices = interaction_matrices(layer, jnp.eye(4))
     want = np.einsum("ti,oij,tj->to", read, matrices, read) / np.reshape(scale, (-1, 1)) ** 2
     np.testing.assert_allclose(seen.trace.mlp_outputs[1], want, atol=1e-12)
-
-
-def test_what_is_not_bilinear_is_refused(mlp) -> None:
-    def refused(match: str, **changes) -> None:
-        model = init(jax.random.key(0), BILINEAR.replace(**changes))
-        with pytest.raises(ValueError, match=match):
-            bilinear_mlps(model)
-
-    refused("model.blocks.mlp must be gated MLPs", gated=False)
-    refused("spec.activation=silu must be linear", activation="silu")
-    refused("mlp.b_in must be None", biases=True)
-    refused("mlp.b_in must be None, and its norm without offset", norm="layernorm")
-    with pytest.raises(ValueError, match="W_gate has shape None, must be one layer's"):
-        interaction_matrices(mlp._replace(W_gate=None), jnp.eye(D))

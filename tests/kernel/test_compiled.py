@@ -1,4 +1,4 @@
-"""Options of the compiler: on a CPU, for short programs of their own, behind the user's flags."""
+"""Options of short programs, and the bits of initial weights that they must keep."""
 
 from typing import Any
 

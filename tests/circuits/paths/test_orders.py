@@ -1,12 +1,12 @@
-"""Order terms against path sums, against the paper's ablation procedure, and as a polynomial."""
+"""Sums of paths by order and layer, and virtual heads, against single paths."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
-from circuitax.circuits.paths import expansion, frozen
+from circuitax.circuits.paths import expansion, frozen, orders
 from circuitax.circuits.paths import orders as order_terms
+from circuitax.kernel.chain import materialise
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import freeze
 from circuitax.kernel.norm import Norm
@@ -104,24 +104,18 @@ def test_layer_subsets_are_sums_of_paths_and_add_up_to_removals(make_run, x64):
         np.testing.assert_allclose(kept[mask], trace.streams[-1], atol=1e-12)
 
 
-def test_orders_under_vmap_and_grad(make_run):
-    """A member axis, and d order-2 / d W_O scale = 2 × order-2: homogeneous of degree two."""
-    run = make_run(2, dtype=jnp.float32)
-    model = _model(run)
-
-    def second_order(scale):
-        return order_terms.order_streams(model._replace(W_O=scale * model.W_O))[2]
-
-    one, two = jax.vmap(second_order)(jnp.array([1.0, 2.0]))
-    np.testing.assert_allclose(two, 4 * one, rtol=1e-4, atol=1e-5)
-    _, slope = jax.jvp(second_order, (1.0,), (1.0,))
-    np.testing.assert_allclose(slope, 2 * one, rtol=1e-4, atol=1e-5)
-
-
-def test_bad_arguments_are_named(make_run):
-    model = _model(make_run(1, dtype=jnp.float32))
-    deep = model._replace(A=jnp.repeat(model.A, 9, axis=0))
-    with pytest.raises(ValueError, match="n_layers=9 must be at most 8"):
-        order_terms.layer_subset_streams(deep)
-    with pytest.raises(ValueError, match="3 subsets on its first axis, must be a power of two"):
-        order_terms.over_subsets(jnp.zeros((3, 2)))
+def test_virtual_heads_are_second_order_paths(make_run, x64):
+    run = make_run(3)
+    model = frozen.frozen_model(run)
+    patterns = orders.virtual_patterns(model, 0, 2)
+    ov = materialise(orders.virtual_ov(run.model, 0, 2))
+    sizes = jax.jit(orders.virtual_sizes, static_argnums=(1, 2))(model, 0, 2)
+    streams = expansion.path_streams(model)
+    np.testing.assert_allclose(patterns.sum(-1), 1, atol=1e-12)
+    for first in range(2):
+        for second in range(2):
+            stream = streams[expansion.path_index(((0, first), (2, second)), 2)]
+            found = patterns[first, second] @ model.tokens @ ov[first, second]
+            np.testing.assert_allclose(found, stream, atol=1e-12)
+            expected = np.linalg.norm(np.asarray(stream @ run.model.W_U), axis=-1)
+            np.testing.assert_allclose(sizes[first, second], expected, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Scores of a later head, split by what its queries and keys were built from."""
+"""A head's scores by source: terms by hand, their sums, and losses with some of them."""
 
 import jax
 import jax.numpy as jnp
@@ -7,6 +7,7 @@ import pytest
 
 from circuitax.circuits import score_terms
 from circuitax.kernel.attention import causal_mask, masked_softmax
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -33,13 +34,6 @@ def test_169_terms_sum_to_the_scores_of_a_second_layer_head(make_run, x64):
     x, heads = np.asarray(run.trace.streams[1]), run.model.blocks.attention
     scores = x @ heads.W_Q[1, 5] @ np.asarray(heads.W_K[1, 5]).T @ x.T * run.model.spec.scale
     np.testing.assert_allclose(found.terms.sum((0, 1)), scores, atol=1e-12)
-
-
-def test_positions_make_196_terms(make_run, x64):
-    run = make_run(2, n_heads=12, n_ctx=4, positions=Positions.shortformer)
-    names, found = _terms(run, 1, 5)
-    assert len(names) ** 2 == 196 and names[-1] == "positions"
-    np.testing.assert_allclose(_pattern(found.terms.sum((0, 1)), run), run.trace.patterns[1, 5])
 
 
 @pytest.mark.parametrize(
@@ -84,21 +78,6 @@ def test_a_single_term_by_hand(make_run, x64):
     written = np.asarray(run.trace.patterns[0, 1]) @ x @ heads.W_V[0, 1] @ heads.W_O[0, 1]
     expected = (x @ heads.W_Q[1, 0]) @ np.asarray(written @ heads.W_K[1, 0]).T
     np.testing.assert_allclose(found.terms[0, 2], expected * run.model.spec.scale, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("layer", "head", "message"),
-    [(9, 0, "layer=9 must be from 0 to 1"), (-1, 0, "layer=-1 "), (1, 9, "head=9 must be from 0 ")],
-)
-def test_heads_that_the_model_lacks_are_named(layer, head, message, make_run):
-    run = make_run(2, dtype=jnp.float32)
-    with pytest.raises(ValueError, match=message):
-        score_terms.score_terms(run, layer, head)
-    with pytest.raises(ValueError, match=message):
-        score_terms.head_scores(run, layer, head)
-    if layer != 1:
-        with pytest.raises(ValueError, match=message):
-            score_terms.score_sources(run, layer)
 
 
 @pytest.mark.parametrize(
@@ -184,3 +163,69 @@ def test_dressed_terms_are_products_of_every_path(by, make_run, x64):
     np.testing.assert_allclose(slope, by_hand, atol=1e-10)
     with pytest.raises(ValueError, match="by='neuron' must be 'head' or 'token'"):
         score_terms.dressed_score_terms(run, 1, 0, by="neuron")
+
+
+SOURCES = ("tokens", "head 0.0", "head 0.1")
+
+
+def _losses(run, layer, selections):
+    step = jax.jit(score_terms.score_selection_losses, static_argnums=1)
+    return step(run, layer, selections)
+
+
+def test_which_terms_compose():
+    table = np.asarray(score_terms.composition_selections(SOURCES)).astype(int)
+    assert table[0].all()
+    np.testing.assert_array_equal(table[1], [[1, 1, 1], [0, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(table[2], [[1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(table[3], [[1, 0, 0], [0, 0, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "n_sources"),
+    [
+        ({}, 3),
+        ({"positions": Positions.shortformer}, 4),
+        ({"biases": True, "norm": Norm.layernorm, "positions": Positions.learned, "mlp": True}, 7),
+    ],
+    ids=["plain", "shortformer", "layernorm_mlp"],
+)
+def test_all_terms_give_back_the_model(options, n_sources, make_run, x64):
+    run = make_run(2, **options)
+    losses = _losses(run, 1, jnp.ones((1, n_sources, n_sources)))
+    np.testing.assert_allclose(losses[0], next_token_losses(run.logits, run.tokens), atol=1e-12)
+
+
+def test_losses_without_composition_by_hand(make_run, x64):
+    run = make_run(2)
+    losses = _losses(run, 1, score_terms.composition_selections(SOURCES))
+    W = jax.tree.map(np.asarray, run.model)
+    heads = W.blocks.attention
+    x0, x1 = (np.asarray(s) for s in run.trace.streams[:2])
+    n_ctx = len(x0)
+    future = np.triu(np.ones((n_ctx, n_ctx), bool), k=1)
+    for row, (reads_q, reads_k) in enumerate([(x1, x1), (x0, x1), (x1, x0), (x0, x0)]):
+        out = x1.copy()
+        for h in range(heads.W_Q.shape[1]):
+            q, k = reads_q @ heads.W_Q[1, h], reads_k @ heads.W_K[1, h]
+            scores = np.where(future, -np.inf, run.model.spec.scale * q @ k.T)
+            A = np.exp(scores - scores.max(1, keepdims=True))
+            A /= A.sum(1, keepdims=True)
+            out += A @ x1 @ heads.W_V[1, h] @ heads.W_O[1, h]
+        z = out @ W.W_U
+        log_p = z - np.log(np.exp(z).sum(1, keepdims=True))
+        want = -log_p[np.arange(n_ctx - 1), np.asarray(run.tokens)[1:]]
+        np.testing.assert_allclose(losses[row], want, atol=1e-12)
+    assert not np.allclose(losses[1], losses[2], atol=1e-3)
+
+
+def test_a_selection_has_a_gradient(make_run):
+    run = make_run(2)
+
+    def loss(weight):
+        selection = jnp.ones((1, 3, 3)).at[0, :, 1:].set(weight)
+        return score_terms.score_selection_losses(run, 1, selection).mean()
+
+    slope = jax.grad(loss)(1.0)
+    numeric = (loss(1.01) - loss(0.99)) / 0.02
+    np.testing.assert_allclose(slope, numeric, rtol=0.05, atol=1e-4)

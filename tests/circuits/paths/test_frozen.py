@@ -1,7 +1,8 @@
-"""Paths through MLPs: every path of small models written out in NumPy, dressed and undressed."""
+"""The frozen model: dressed paths, groups and segments against brute force, and post-LN."""
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,15 +10,24 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.circuits.ledger import ledger, path_mass
-from circuitax.circuits.paths import expansion, frozen, groups, path_segments
+from circuitax.circuits.ledger import path_mass
+from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.path_patching import Edges, patch_paths
+from circuitax.circuits.paths import components, expansion, frozen, groups, path_segments
 from circuitax.circuits.paths import orders as order_terms
 from circuitax.circuits.paths.components import logits_of
+from circuitax.circuits.paths.orders import virtual_ov, virtual_sizes
+from circuitax.circuits.score_terms import score_terms
+from circuitax.circuits.weights.composition import composition_scores
+from circuitax.circuits.weights.folding import fold_norms
+from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.kernel import kron
+from circuitax.kernel.generate import Sampling
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import Run, run
 from circuitax.kernel.weights import NormWeights
-from circuitax.models.sources import HOW, has_smollm2
 
 TEXT = [3, 1, 4, 1, 5]
 L, H = 2, 2
@@ -326,39 +336,6 @@ def test_groups_are_sums_of_single_paths(seen: Run) -> None:
     np.testing.assert_allclose(found.by_last.sum(), found.by_source.sum(), rtol=1e-11)
 
 
-@pytest.mark.parametrize("gates", ["frozen", "shared"])
-def test_the_ledger_is_brute_force_over_dressed_position_paths(seen: Run, gates: str) -> None:
-    """The k largest of all, proven, and their values, against NumPy from the weights alone."""
-    linear, position, k = frozen.frozen_model(seen, gates=gates), 3, 25
-    direction = linear.read_out.W_U[:, 7] - linear.read_out.W_U[:, 2]
-    if seen.model.spec.post_ln:
-        with pytest.raises(ValueError, match="in post-LN there is no ledger"):
-            ledger.position_ledger(linear, position, direction, k=k)
-        # The values of chosen paths are there: over all that a head reads they are its head path's.
-        places = (None, *range(position + 1))
-        some = path_mass.position_path_values(
-            linear, (((1, 1),),) * len(places), tuple((s,) for s in places), position, direction
-        )
-        (whole,) = path_mass.head_path_values(linear, (((1, 1),),), position, direction)
-        np.testing.assert_allclose(some.sum(), whole, rtol=1e-9)
-        return
-    scale = linear.read_out.scale
-    w = np.asarray(direction if scale is None else direction / scale[position])
-    streams = Written(seen, gates).position_paths(position)
-    values = {key: float(x @ w) for key, x in streams.items()}
-    found = ledger.position_ledger(linear, position, direction, k=k)
-    order = sorted(values, key=lambda key: -abs(values[key]))
-    assert found.complete and list(zip(found.paths, found.positions, strict=True)) == order[:k]
-    want = [values[key] for key in order[:k]]
-    np.testing.assert_allclose(found.values, want, rtol=1e-9)
-    assert abs(values[order[k]]) <= found.omitted_bound * (1 + 1e-12) <= abs(want[-1])
-    np.testing.assert_allclose(found.found + found.remainder, sum(values.values()), rtol=1e-9)
-    few = order[:6] if ((), ()) in order[:6] else [*order[:5], ((), ())]
-    some, places = (tuple(part) for part in zip(*few, strict=True))
-    one = path_mass.position_path_values(linear, some, places, position, direction)
-    np.testing.assert_allclose(one, [values[key] for key in few], rtol=1e-9)
-
-
 def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
     """Each split written out in NumPy from the weights; a unit by setting its gate to 0."""
     linear, t, s = frozen.frozen_model(seen), 3, 1
@@ -412,21 +389,6 @@ def test_a_stretch_of_a_path_opens_to_mlps_and_units(seen: Run) -> None:
         path_segments.opened_segment(linear, ((1, 0),), (None,), 0, t, direction)
     with pytest.raises(ValueError, match="must be a position for each head"):
         path_segments.opened_segment(linear, ((1, 0),), (), 0, t, direction)
-
-
-def test_opened_stretches_under_jit_vmap_and_grad(x64: None) -> None:
-    linear = frozen.frozen_model(run(tiny("gated"), TEXT, outputs=True))
-    path, sources = ((0, 1), (1, 0)), (0, 2)
-    w = linear.read_out.W_U[:, 7]
-
-    @jax.jit
-    def units(linear, w):
-        return path_segments.opened_segment(linear, path, sources, 1, 3, w).units
-
-    both = jax.vmap(units, in_axes=(None, 0))(linear, jnp.stack([w, -2 * w]))
-    close(both[1], -2 * both[0])
-    slope = jax.grad(lambda w: units(linear, w)[0, 2])(w)
-    np.testing.assert_allclose(slope @ w, units(linear, w)[0, 2], rtol=1e-10)
 
 
 def test_flow_is_conserved_from_layer_to_layer(seen: Run) -> None:
@@ -492,78 +454,112 @@ def test_a_pre_activation_splits_by_source_and_last_head(seen: Run, layer: int) 
     np.testing.assert_allclose(found.by_source, rolled, atol=1e-12)
 
 
-def test_dressed_paths_under_vmap_and_grad(x64: None) -> None:
-    model = tiny("gated")
-    texts = jnp.asarray([TEXT, TEXT[::-1]])
-
-    def logits(model: Model, text) -> jax.Array:
-        return expansion.expand(run(model, text, outputs=True)).terms
-
-    both = jax.jit(jax.vmap(logits, in_axes=(None, 0)))(model, texts)
-    close(both[0], logits(model, texts[0]))
-
-    @jax.jit
-    def value(scale):
-        mlp = model.blocks.mlp._replace(W_out=scale * model.blocks.mlp.W_out)
-        changed = model.replace(blocks=model.blocks._replace(mlp=mlp))
-        return logits(changed, texts[0])[4, 3, 2]
-
-    step = 1e-5
-    slope = (value(1 + step) - value(1 - step)) / (2 * step)
-    np.testing.assert_allclose(jax.grad(value)(1.0), slope, rtol=1e-6)
+@pytest.fixture
+def post_ln_seen(make_run, x64):
+    """A run of two post-LN layers without MLPs, with every bias, gain and offset."""
+    model = make_run(2, biases=True, norm=Norm.layernorm).model
+    model = model.replace(final_norm=None).with_options(post_ln=True, final_norm=False)
+    return run(model, jnp.asarray([1, 4, 2, 6, 4]), outputs=True)
 
 
-def test_refusals(x64: None) -> None:
-    seen = run(tiny("gated"), TEXT, outputs=True)
-    with pytest.raises(ValueError, match="mlps='source' must be"):
-        frozen.frozen_model(seen, mlps="source")
-    with pytest.raises(ValueError, match="gates='half' must be"):
-        expansion.expand(seen, gates="half")
-    with pytest.raises(ValueError, match=r"trace\.gates is None"):
-        freeze(run(seen.model, TEXT).trace)
-    linear = frozen.frozen_model(seen)
-    with pytest.raises(ValueError, match="no Kronecker product"):
-        expansion.path_term(linear, ((0, 0),))
-    with pytest.raises(ValueError, match="start=0 must be None"):
-        expansion.path_stream(linear, ((1, 0),), 0)
-    narrow = seen.trace.gates._replace(values=seen.trace.gates.values[..., :3])
-    with pytest.raises(ValueError, match=r"interventions\.gates\.values has shape"):
-        run(seen.model, TEXT, Interventions(gates=narrow))
-    with pytest.raises(ValueError, match="gate_share needs"):
-        run(seen.model, TEXT, Interventions(gate_share=jnp.zeros(L)))
+def test_paths_are_dense_kronecker_matrices_that_the_norms_multiply(post_ln_seen):
+    """Each path a product of ``kron(A, W^T)`` and ``kron(diag(1/s), ((I - 1/d) diag(g))^T)``.
+
+    The patterns are the run's; divisors are computed here. The direct path passes both norms.
+    """
+    model, A = jax.tree.map(np.asarray, post_ln_seen.model), np.asarray(post_ln_seen.trace.patterns)
+    heads, norms, (n, d) = model.blocks.attention, model.blocks.attention_norm, (5, 6)
+    OV = heads.W_V @ heads.W_O
+    centre, x = np.eye(d) - 1 / d, model.W_E[np.asarray(post_ln_seen.tokens)]
+    direct, found = np.eye(n * d), {(): np.eye(n * d)}
+    for layer in range(2):
+        added = x + heads.b_O[layer]
+        for h in range(2):
+            added = added + A[layer, h] @ (
+                x @ OV[layer, h] + heads.b_V[layer, h] @ heads.W_O[layer, h]
+            )
+        size = np.sqrt(added.var(axis=1) + post_ln_seen.model.spec.norm_eps)
+        norm = np.kron(np.diag(1 / size), (centre * norms.gain[layer]).T)
+        moved = {
+            (*path, (layer, h)): norm @ np.kron(A[layer, h], OV[layer, h].T) @ before
+            for path, before in found.items()
+            for h in range(2)
+        }
+        found = {path: norm @ before for path, before in found.items()} | moved
+        direct = norm @ direct
+        x = (added @ centre) / size[:, None] * norms.gain[layer] + norms.offset[layer]
+    np.testing.assert_allclose(x @ model.W_U + model.b_U, post_ln_seen.logits, atol=1e-12)
+    linear = frozen.with_source(frozen.frozen_model(post_ln_seen), "tokens")
+    streams = expansion.path_streams(linear)
+    np.testing.assert_allclose(found[()], direct, atol=1e-14)
+    assert set(found) == set(expansion.all_paths(2, 2))
+    for path, dense in found.items():
+        want = (dense @ np.asarray(linear.tokens).ravel()).reshape(n, d)
+        np.testing.assert_allclose(streams[expansion.path_index(path, 2)], want, atol=1e-12)
+        term = kron.act(expansion.path_term(linear, path), linear.tokens)
+        np.testing.assert_allclose(term, want @ model.W_U, atol=1e-12)
+        np.testing.assert_allclose(expansion.path_stream(linear, path), want, atol=1e-12)
 
 
-# The design page's table: next token, logit, orders 0 to 5 by number of heads, absolute sum.
-TABLE = {
-    "The capital of France is": (" Paris", 17.37, [1.68, 5.03, 6.10, 2.84, 1.42, 0.34], 17.45),
-    "When Mary and John went to the store, John gave a drink to": (
-        " Mary",
-        11.04,
-        [-0.05, 6.87, 3.03, 0.94, 0.18, 0.05],
-        11.14,
-    ),
-}
-
-
-@pytest.mark.skipif(not has_smollm2(), reason=f"no weights: {HOW}")
-def test_orders_of_smollm2_hardly_cancel_in_the_dressed_stream() -> None:
-    with jax.enable_x64(True):
-        model, tokenizer = (
-            cx.load_pretrained("smollm2", dtype=jnp.float64),
-            cx.load_tokenizer("smollm2"),
+def test_paths_and_biases_close_and_under_vmap(post_ln_seen):
+    found = jax.jit(expansion.expand)(post_ln_seen)
+    np.testing.assert_allclose(found.remainder, 0, atol=1e-12)
+    texts = jnp.stack([post_ln_seen.tokens, post_ln_seen.tokens[::-1]])
+    both = jax.vmap(lambda text: expansion.expand(run(post_ln_seen.model, text)).terms)(texts)
+    np.testing.assert_allclose(both[0], found.terms, atol=1e-12)
+    whole = sum(
+        expansion.path_streams(frozen.with_source(frozen.frozen_model(post_ln_seen), source)).sum(
+            axis=0
         )
+        for source in ("tokens", "positions", "biases")
+    )
+    np.testing.assert_allclose(whole, post_ln_seen.trace.streams[-1], atol=1e-12)
 
-        @jax.jit
-        def orders(ids):
-            seen = run(model, ids, outputs=True)
-            linear = frozen.frozen_model(seen)
-            w = linear.read_out.W_U[:, seen.logits[-1].argmax()] / linear.read_out.scale[-1]
-            return seen.logits[-1], order_terms.order_streams(linear)[:, -1] @ w
 
-        for text, (token, logit, first, absolute) in TABLE.items():
-            logits, found = orders(jnp.asarray(tokenizer.encode(text).ids))
-            assert tokenizer.decode([int(logits.argmax())]) == token
-            np.testing.assert_allclose(found.sum(), logits.max(), rtol=1e-12)
-            np.testing.assert_allclose(logits.max(), logit, atol=0.005)
-            np.testing.assert_allclose(found[:6], first, atol=0.005)
-            np.testing.assert_allclose(np.abs(found).sum(), absolute, atol=0.005)
+def test_paths_of_the_first_gpt_close(x64):
+    """A tiny `openai-gpt` of transformers, MLPs dressed: 125 paths and the absolute sum."""
+    family = Path(__file__).parents[2] / "fixtures" / "families" / "openai_gpt"
+    reference = np.load(family / "reference.npz")
+    model = cx.load_pretrained(family, dtype=jnp.float64)
+    found = cx.expand(run(model, jnp.asarray(reference["tokens"][0]), outputs=True))
+    assert found.terms.shape[0] == 125
+    want = reference["logits"][0]
+    np.testing.assert_allclose(found.terms.sum(axis=0), want, atol=1e-9 * np.abs(want).max())
+
+
+def test_a_cache_and_frozen_values_give_the_same_logits(post_ln_seen):
+    again = run(post_ln_seen.model, post_ln_seen.tokens, freeze(post_ln_seen.trace))
+    np.testing.assert_allclose(again.logits, post_ln_seen.logits, atol=1e-12)
+    greedy = Sampling(temperature=0.0)
+    text = cx.generate(
+        post_ln_seen.model, post_ln_seen.tokens, 3, key=jax.random.key(0), sampling=greedy
+    )
+    for end in range(5, 8):
+        assert int(run(post_ln_seen.model, text[:end]).logits[-1].argmax()) == int(text[end])
+
+
+def test_analyses_that_add_up_the_stream_refuse_it(post_ln_seen):
+    """In one line that names the option, wherever parts of the stream would not sum to it."""
+    model, tokens = post_ln_seen.model, post_ln_seen.tokens
+    ones = jnp.ones((2, 2))
+    direction = jnp.ones((5, 6))
+    edges = Edges(ones, ones, ones, jnp.ones(()))
+    for call in (
+        lambda: components.components_of(post_ln_seen),
+        lambda: components.component_logits(post_ln_seen),
+        lambda: components.attribute(post_ln_seen, tokens),
+        lambda: components.attribute_sources(post_ln_seen, direction),
+        lambda: score_terms(post_ln_seen, 1, 0),
+        lambda: patch_paths(post_ln_seen, direction, edges),
+        lambda: ledger(post_ln_seen, token=1, position=4, k=2),
+        lambda: frozen.frozen_model(post_ln_seen, mlps="sources"),
+        lambda: fold_norms(model),
+        lambda: composition_scores(model),
+        lambda: token_qk(model),
+        lambda: token_ov(model),
+        lambda: virtual_ov(model, 0, 1),
+    ):
+        with pytest.raises(ValueError, match=r"^spec\.post_ln=True must be False for "):
+            call()
+    with pytest.raises(ValueError, match=r"^frozen\.norms must be None"):
+        virtual_sizes(frozen.frozen_model(post_ln_seen), 0, 1)
