@@ -303,6 +303,21 @@ def reads(step: Callable[[jax.Array], jax.Array], x: jax.Array) -> np.ndarray:
     return influence.sum(axis=(1, 3)) > 1e-12
 
 
+def test_S1_section_3_per_token_layers_cannot_do_context(layer: Layer, rows: jax.Array) -> None:
+    """However many maps are applied token by token, "sat" stays what it is alone."""
+
+    def per_token(x: jax.Array) -> jax.Array:
+        for _ in range(3):
+            x = x + layer.mlp(x @ layer.W_V[0])
+        return x
+
+    np.testing.assert_array_equal(reads(per_token, rows), np.eye(N, dtype=bool))
+    np.testing.assert_array_equal(reads(layer.head, rows), np.tril(np.ones((N, N), bool)))
+    another = rows.at[1].add(1.0)  # "a dog sat"
+    np.testing.assert_allclose(per_token(another)[2], per_token(rows)[2], rtol=1e-12)
+    assert np.abs(np.asarray(layer.head(another) - layer.head(rows))[2]).max() > 1e-3
+
+
 def test_S1_summary_table_what_each_step_operates_on(layer: Layer, rows: jax.Array) -> None:
     """Per token, all token pairs, per query, across tokens: row by row of the table."""
     alone = np.eye(N, dtype=bool)

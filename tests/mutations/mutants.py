@@ -638,7 +638,7 @@ MUTANTS = (
         "circuits/weights/spectra.py",
         "jnp.finfo(sizes.dtype).eps * sizes[..., 0]",
         "jnp.finfo(sizes.dtype).tiny * sizes[..., 0]",
-        ("tests/circuits/weights/test_subspaces.py::test_maps_of_lower_rank_are_refused[1.0]",),
+        ("tests/circuits/weights/test_spectra.py::test_maps_of_lower_rank_are_refused[1.0]",),
     ),
     Mutant(
         "a_gated_bias_stays_before_the_product",

@@ -174,6 +174,22 @@ def test_bandwidth_by_hand():
     np.testing.assert_allclose([apart.written, apart.effective, apart.reused], [1, 1, 0], atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_maps_of_lower_rank_are_refused(scale, rng):
+    """A regression: of two equal columns, one gave an arbitrary direction to the overlap."""
+    whole = jnp.asarray(rng.normal(size=(9, 3)), jnp.float32) * scale
+    other = jnp.asarray(rng.normal(size=(9, 2)), jnp.float32)
+    deficient = whole.at[:, 2].set(whole[:, 0] - 2 * whole[:, 1])
+    assert np.isfinite(spectra.overlap(whole, other).value)
+    message = "has linearly dependent columns, must have full column rank k=3"
+    with pytest.raises(ValueError, match=f"x {message}"):
+        spectra.overlap(deficient, other)
+    with pytest.raises(ValueError, match=f"y {message}"):
+        spectra.principal_cosines(other, jnp.zeros((9, 3)))
+    with pytest.raises(ValueError, match=f"the transpose of W_O {message}"):
+        spectra.bandwidth(jnp.stack([whole.T, deficient.T]))
+
+
 def test_under_jit_maps_of_lower_rank_are_nan_and_the_others_are_not(rng):
     whole = jnp.asarray(rng.normal(size=(9, 3)), jnp.float32)
     deficient = whole.at[:, 2].set(whole[:, 0])
