@@ -11,7 +11,7 @@ import pytest
 from circuitax.circuits import detectors, known, score_terms
 from circuitax.circuits import known as ground_truth
 from circuitax.circuits.detectors import induction_scores
-from circuitax.circuits.known import Strengths, offset_model, planted_model
+from circuitax.circuits.known import Strengths, offset_model, planted_model, unequal_heads
 from circuitax.circuits.ledger import ledger
 from circuitax.circuits.paths import frozen
 from circuitax.circuits.weights import composition, heads, spectra, token_tables
@@ -466,7 +466,7 @@ def test_the_score_of_a_shift_is_a_sum_of_cosines() -> None:
 
 def test_each_head_writes_its_own_multiple(make_run) -> None:
     model = make_run(3, n_heads=40).model
-    found = known(jax.random.key(1), model, 1.5)
+    found = unequal_heads(jax.random.key(1), model, 1.5)
     ratio = np.asarray(found.blocks.attention.W_O / model.blocks.attention.W_O)
     logs = np.log(ratio).reshape(3, 40, -1)
     np.testing.assert_allclose(np.ptp(logs, axis=-1), 0, atol=1e-5)

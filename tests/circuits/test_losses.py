@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from circuitax.circuits import losses as in_context
-from circuitax.circuits import losses as loss_slope
 from circuitax.circuits.losses import (
     bigram_log_probs,
     change_window,
     direct_path_log_probs,
+    loss_slope,
     progress,
     reached,
     speed_up,

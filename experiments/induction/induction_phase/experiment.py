@@ -11,9 +11,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits import losses as loss_slope
 from circuitax.circuits.detectors import duplicate_mask, induction_scores
-from circuitax.circuits.losses import change_window, speed_up, steepest_stretch
+from circuitax.circuits.losses import change_window, loss_slope, speed_up, steepest_stretch
 from circuitax.circuits.patching import Ablation, ablated_metrics, each_component
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.circuits.paths.test_dressed import CASES, H, L, tiny
 
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import cut_before_gates, path_groups
 from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
 from circuitax.circuits.paths.source_rows import of_blocks, source_rows
 from circuitax.kernel.run import Run, run
+from tests.circuits.paths.test_frozen import CASES, H, L, tiny
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=60), st.integers(7, 130))

@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits import losses as loss_slope
 from circuitax.circuits.detectors import induction_scores
+from circuitax.circuits.losses import loss_slope
 from circuitax.config.catalogue import discover
 from circuitax.config.planned_runs import plan
 from circuitax.data.synthetic import RepeatedSource
