@@ -1,15 +1,4 @@
-"""Heads recognised by their attention: previous tokens, duplicates, prefixes, copying, repeats.
-
-A mask is a boolean ``[dest, src]`` table, made from positions or tokens; the score of a head is the
-attention it puts on the mask. Nothing assumes a repeat of fixed period: the masks compare tokens.
-The functions take one sequence; vmap over texts, and average with ``n_dest`` as weights.
-
-Eigenvalues of the OV circuit (`spectra.copying_score`) say it from weights. These scores say it
-from a run, whatever the layer and whatever the values were read from.
-
-`sums_at_repeats` reads one text; its results are added over texts before `shares_at_repeats`
-divides, so that every repeat counts alike, whichever text it is in.
-"""
+"""Heads recognised by their attention: previous tokens, duplicates, prefixes, copying, repeats."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,11 +1,5 @@
 """Hand-written models with known circuits: ground truth for detectors and searches.
 
-Each is a `Model` with scores so large that attention which should be all or nothing is so up to
-rounding.
-
-Each head of the first layer looks at the previous token, each of the second matches prefixes and
-copies, all by a planted part of its weights beside a random part of the same size.
-
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 

@@ -1,8 +1,5 @@
 """Losses in context: bigram tables, in-context scores, slopes along a text, phase changes.
 
-A curve is a quantity measured at increasing steps. Its *progress* is 0 at the first measurement and
-1 at the last; the *window* of a change is the time from a tenth to nine tenths of it.
-
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 

@@ -1,9 +1,5 @@
 """Firing of MLP units, and the rate at which the tokens that they raise come next.
 
-An MLP can be read as a memory: a unit's key is the pattern it fires on, its value is the set of
-tokens it raises. `token_tables.neuron_tables` lists both; this module compares them with a text. In
-an MLP of several hidden layers, "units" are those of the last one, which write to the stream.
-
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 

@@ -1,9 +1,4 @@
-"""Ablation and patching: many edited runs of the one forward pass, vmapped over blocks of edits.
-
-What is removed is replaced by zero, by a mean over data, or by another run's value; patterns (and
-norm scales) either react or are held as they were. `ablation_effects`
-removes every head and MLP in turn, `patch_effects` replaces every entry of the stream in turn.
-"""
+"""Ablation and patching: many edited runs of the one forward pass, vmapped over blocks of edits."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

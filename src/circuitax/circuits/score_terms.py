@@ -4,13 +4,6 @@
 whatever wrote to the stream. A second-layer head of a model with H heads per layer has
 ``(1 + H)²`` terms without positions and biases. Norms of queries and keys are frozen too. A
 bound on scores (``score_cap``) comes after all this: terms sum to what it bounds.
-
-What MLPs wrote is a source of its own in `score_terms`. In the dressed stream, gates held, MLPs
-pass on what they read, and sources are earlier heads or tokens (`dressed_score_terms`).
-
-`order_terms` keeps the attention patterns of a run, so it sees V-composition alone. This module
-rebuilds the scores of one layer's heads from some of their terms (query source × key source) and
-applies the softmax to them again.
 """
 
 from typing import NamedTuple

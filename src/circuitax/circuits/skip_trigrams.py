@@ -1,13 +1,5 @@
 """Skip-trigrams: heads without a softmax, the gain of a softmax beyond them, and forced triples.
 
-Only the denominator of the softmax makes the sources of a head depend on each other. This
-module replaces it by one factor that depends on the destination token and one that depends on the
-two positions. The model is then a bigram table plus a sum of skip-trigrams, as S0 Theorem 25
-states, of the same ranks and with the same positions.
-
-A one-layer model is exactly a sum over sources only for frozen patterns; the pattern itself couples
-the sources. The gap is the held-out loss of the best *additive* model minus the transformer's.
-
 One head raises triples by ``f(source, destination) · g(source, out)``: it cannot make
 ``keep … in → mind`` and ``keep … at → bay`` likely without also raising ``keep … in → bay``. Such a
 forced triple is a bug. Its price is how much the loss falls when each (source, destination) pair

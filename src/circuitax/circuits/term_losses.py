@@ -1,11 +1,4 @@
-"""Values of the terms of a whole run in nats: losses by order, by layer, and by composition.
-
-A loss is not additive over terms, so a term has no worth of its own: it has one given what is
-already there (a marginal), or on average over all orders of arrival (Shapley).
-
-`term_losses` keeps the attention patterns of a run, so composition acts through values alone.
-`score_losses` rebuilds the patterns of one layer without its Q- or K-composition.
-"""
+"""Values of the terms of a whole run in nats: losses by order, by layer, and by composition."""
 
 import math
 from typing import NamedTuple

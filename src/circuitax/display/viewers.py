@@ -1,9 +1,4 @@
-"""Viewers: interactive parts of a page, with their style and script beside this file.
-
-A viewer is a title, a sentence, and facts as plain values. Its section of a page holds the facts;
-the script, once on a page, draws them. All of it works from a file, without a network, with the
-keyboard, and without colour.
-"""
+"""Viewers: interactive parts of a page, with their style and script beside this file."""
 
 import html
 import json

@@ -1,7 +1,4 @@
-"""Parameters of a transformer by name: drawn, and converted between a Linen module and a `Model`.
-
-A parameter is named by its place in a `Model`, such as ``blocks.attention.W_Q``.
-"""
+"""Parameters of a transformer by name: drawn, and converted between a Linen module and a `Model`."""
 
 import math
 from collections.abc import Mapping

@@ -1,8 +1,4 @@
-"""Pretrained models: files of the Hub, GGUF files, and TransformerLens's, also written.
-
-TransformerLens 4 no longer reads shortformer models; this module does. It reads ``.safetensors``,
-and of TransformerLens ``.pth`` where torch is installed.
-"""
+"""Pretrained models: files of the Hub, GGUF files, and TransformerLens's, also written."""
 
 import json
 from collections.abc import Mapping

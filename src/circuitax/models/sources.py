@@ -1,8 +1,4 @@
-"""Sources of models by name or path, and the named tensors of a file, read one at a time.
-
-The package cannot be imported without the runtime that it is made for, which nothing here needs;
-its metadata say where the file is.
-"""
+"""Sources of models by name or path, and the named tensors of a file, read one at a time."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,10 +1,4 @@
-"""One prediction explained: the terms of a logit, its largest paths, and attention patterns.
-
-`explain` is the entry. It gathers what other modules compute: from which tokens the logit comes, by
-all paths through heads and MLPs together; its paths by last head and by number of heads; the
-neurons that most flows through; direct effects, which add up to the logit; the path ledger; and the
-patterns of the heads that matter. `str` prints it.
-"""
+"""One prediction explained: the terms of a logit, its largest paths, and attention patterns."""
 
 from collections.abc import Callable
 from typing import Any, SupportsIndex

@@ -1,8 +1,4 @@
-"""Best-first search among partial paths: the k largest values, and a bound on all others.
-
-A partial path comes with a bound on whatever can precede it (`ledger_steps`), so that the search
-drops a branch only when nothing in it can matter.
-"""
+"""Best-first search among partial paths: the k largest values, and a bound on all others."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Second moments of all completions of a path in the dressed stream, rounding included.
 
-The ledger's search in the dressed stream uses it (`dressed_moments`, `dressed_steps`).
-
 Between heads the stream passes the MLPs of its position, ``N ← (I + M_s)ᵀ N (I + M_s)``. Thirty
 layers of spectral norms would make any rounding error as large as the stream, so that errors are
 not followed through norms here. Instead each matrix is raised where it is made until it is no less

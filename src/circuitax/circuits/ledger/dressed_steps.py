@@ -1,19 +1,10 @@
 """One step of the ledger's search in the dressed stream, or past its last neuron.
 
-Like `ledger_steps.PositionSteps`, but that a direction passes the MLPs of its position on its way
-from one head to an earlier one. A partial path carries one number for its rounding: how far the
-value of any completion may be from what its coefficient and direction say (`dressed_moments`).
-
 What reaches the logit was written last by the embedding, a constant, a head, or a hidden unit of
 an MLP, a *neuron*. Neuron n of layer l reads ``x_l · d_ln``, gates held, and writes that much of
 ``w_ln``, so that along the direction w of the logit
 
     x_L · w = x_0 · w + Σ_l (b_l + c_l) · w + Σ_lh o_lh · w + Σ_ln (x_l · d_ln) (w_ln · w)
-
-with the constants b_l of attention and c_l of MLPs, and o_lh what head h of layer l writes.
-
-Heads here write past all MLPs. What such a head or neuron reads is split into paths in the dressed
-stream, as everywhere else (`dressed_steps`): only the last stretch is opened.
 """
 
 from typing import NamedTuple

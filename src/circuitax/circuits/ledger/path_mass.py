@@ -1,7 +1,5 @@
 """Values of chosen paths, and the absolute sum of all dressed paths by random walks.
 
-The ledger searches on the host and returns which paths are the largest; these are their values.
-
 The ledger lists the largest paths; their absolute sum has a long tail, which nobody can list. A
 walk goes from the logit backwards, as the search does. At a partial path q it sees every path that
 is one head longer, ends there or goes on through one of them, c, with probability
@@ -13,9 +11,6 @@ number of paths one head longer than c; any positive b would serve. With ``π(q)
 these along q, the probability that a walk comes by q,
 
     S = Σ |v| = |v_direct| + E [Σ_{q on the walk} E_q / π(q)]
-
-(Horvitz and Thompson's weights), and likewise every sum over paths, such as the number of paths
-larger than some size.
 """
 
 from typing import NamedTuple, SupportsIndex

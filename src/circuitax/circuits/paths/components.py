@@ -1,9 +1,5 @@
 """The final stream as a sum of components, and what each adds to the logits.
 
-Embedding, positions, every head, every MLP and every output bias write to the stream once, and the
-stream is exactly their sum. Only reading logits from it freezes a scale, that of the final norm.
-In post-LN the stream is no such sum.
-
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 

@@ -16,9 +16,6 @@ In post-LN a norm follows each addition, ``x ↦ N(x + f(x))``. Its divisor σ_t
 Kronecker term, ``diag(1/σ) ⊗ (I - 1 1ᵀ/d) diag(γ)``, by which everything on the stream is
 multiplied, the direct path too, and an offset that enters there like a bias.
 
-What is held gets no credit: not why a head looked where it did, nor why a unit was open. Both are
-split by `attention.score_terms` and `paths.openings`.
-
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 

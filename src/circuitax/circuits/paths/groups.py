@@ -1,14 +1,4 @@
-"""Sums of paths to one logit, or to a unit's gate, each from one linear pass.
-
-Single paths through MLPs are many and partly cancel. A group is exact however many paths it holds:
-a forward pass with one stream for each source splits the logit by source and by the last head of
-the path; a backward pass, the logit's direction carried to every place, splits what flows through
-any node. Both run through the dressed stream of a `FrozenModel`.
-
-Frozen gates say what is moved, not why they are open. A pre-activation is affine in the stream that
-its MLP reads, so that it splits like a logit: by source token, by head, into paths. Attention
-scores, which are bilinear, are split by `attention.score_terms`.
-"""
+"""Sums of paths to one logit, or to a unit's gate, each from one linear pass."""
 
 from typing import NamedTuple
 

@@ -1,9 +1,5 @@
 """Sums of paths by order and by layer, and heads in series as one virtual head.
 
-Give every head output a factor e: the frozen model becomes a polynomial in e, and its coefficient
-of e^k is the sum of all paths through k heads. With one variable e_l for each layer, there is one
-coefficient for each subset of layers.
-
 Through V-composition, ``H`` heads in each of two layers form ``H²`` virtual heads, each with a
 pattern and an OV circuit of its own.
 

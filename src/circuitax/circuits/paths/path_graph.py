@@ -1,18 +1,4 @@
-"""All paths to one logit as a graph of a few chosen nodes: each edge carries a part of it.
-
-A layer has its nodes in slots, and slots come in blocks: what is computed of nodes is computed of
-the blocks that have any, and most choices of as many nodes have arrays of the same shapes.
-
-A path passes some of the chosen heads, hidden units and MLPs, in order, and counts to the edges
-between one and the next, whatever else lies between them. So the values of the edges are sums of
-paths: what flows into a node flows out of it, and the edges into the logit add up to it, whichever
-nodes are chosen. One backward pass finds what each node's write is worth, and one forward pass with
-a stream for each source, a node, a token or the biases, what of it reaches which node. Where
-attention is causal a source reaches its own position and later ones only.
-
-Why a node is open is a second question, which the same passes answer: what the input of a gate, or
-a difference of scores, comes from (`Questions`).
-"""
+"""All paths to one logit as a graph of a few chosen nodes: each edge carries a part of it."""
 
 import math
 from collections.abc import Sequence

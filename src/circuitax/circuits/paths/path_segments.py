@@ -6,8 +6,6 @@ term a unit, and are exact:
 
     x Π_l (I + M_l) = x + Σ_l x Π_{j<l} (I + M_j) M_l        by the last MLP that is passed
     x Π_l (I + M_l) = through M_l + past it, for any one l   M_l by its hidden units
-
-Shares through MLPs of two layers have ways in common and do not add.
 """
 
 from typing import NamedTuple, SupportsIndex

@@ -1,9 +1,4 @@
-"""Streams of many sources as rows: each source at the positions that it reaches, in blocks.
-
-Where attention is causal a source reaches its own position and later ones only, and none before the
-layer in which it writes. All rows of a source are in one block, so that attention mixes rows of a
-block alone, and a block is computed from the layer on in which its first source is read.
-"""
+"""Streams of many sources as rows: each source at the positions that it reaches, in blocks."""
 
 import math
 from collections.abc import Callable, Sequence

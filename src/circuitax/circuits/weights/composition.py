@@ -4,9 +4,6 @@
 Random heads score ``1/√d_model``, not 0, so every score comes with what random heads would score
 and with the most that these two heads could.
 
-With rotary positions a head has one ``W_QK`` for each offset between destination and source, and so
-one Q- and one K-score with each writer; ``offset`` says which.
-
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 

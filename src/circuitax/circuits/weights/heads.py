@@ -1,9 +1,5 @@
 """The QK and OV circuits of every head, over features, tokens, positions and offsets, as chains.
 
-All are batched over ``[n_layers, n_heads]``, and no vocabulary-sized matrix is multiplied out. The
-score scale is folded in. Tables are in the gauge that makes them readable: QK is centred over
-sources, OV over the vocabulary.
-
 With rotary positions ``⟨q_t, k_s⟩ = q R_Δ kᵀ``, Δ = t - s, so that a head has one QK circuit for
 each offset: ``W_QK(Δ) = W_Q R_Δ W_Kᵀ``. Each entry is a trigonometric polynomial in Δ: pair i of
 the head's entries turns by ``f_i Δ``, so coefficients say exactly how content and offset interact.

@@ -16,8 +16,6 @@ for it to be read from its weights:
     ⟨(x W_gate ∘ x W_in) W_out, u⟩ = x B_u xᵀ
     B_u = Σ_k ⟨W_out[k], u⟩ sym(W_gate[:, k] W_in[:, k]ᵀ)
 
-Under a norm x is what the norm gives: one divisor for each position is left, squared.
-
 Source: Pearce, Dooms, Rigg, Oramas and Sharkey 2024, "Bilinear MLPs enable weight-based mechanistic
 interpretability" (docs/bibliography.md), section 3.
 """

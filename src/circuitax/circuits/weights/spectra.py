@@ -4,13 +4,6 @@
 d_head non-zero eigenvalues. Positive ones mean that tokens, on the whole, raise themselves. They do
 not prove it, since eigenvectors need not be orthogonal: report the diagonal and the top-1 rate too.
 
-Each score comes with its value by chance. The module `detectors` scores where heads attend.
-
-Unlike composition scores, these measures ignore how strongly a direction is used, and they do not
-depend on the basis inside a head. They are defined for maps of full column rank only: a map that is
-numerically rank-deficient has fewer directions than columns, and an orthonormal basis of "its
-column space" would contain arbitrary ones.
-
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 

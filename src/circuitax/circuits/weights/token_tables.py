@@ -1,8 +1,5 @@
 """Circuits as tables of tokens: skip-trigrams, copying accuracy, keys and values of neurons.
 
-All of them go through the vocabulary block by block (`kernel.streaming`) and use the gauge of
-`heads`: they read centred scores before the softmax, not probabilities. Call them under jit.
-
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
