@@ -108,7 +108,7 @@ def sum_law(
     n_terms: int,
     first: Count = 0,
 ) -> tuple[Complex[Array, " n_terms"], Complex[Array, " n_terms"]]:
-    """``prod_j (1 - p_j + p_j phi(k step_j))`` and ``sum_j single_j phi(k step_j)``, as `ladder`."""
+    """``prod_j (1 - p_j + p_j phi(k step_j))``, ``sum_j single_j phi(k step_j)``, as `ladder`."""
     check_range("density", density, "[0, 1]")
 
     @jax.checkpoint
