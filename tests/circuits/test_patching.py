@@ -276,22 +276,6 @@ def test_patches_are_changes_of_the_metric(make_run, x64):
     np.testing.assert_allclose(own[2, 3], want / 4, atol=1e-12)
 
 
-def test_a_metric_may_close_over_what_is_differentiated_and_mapped(make_run, x64):
-    run = make_run(2, **FULL)
-    donor = _other(run)
-
-    def total(weight):
-        return patching.patch_effects(run, donor, lambda logits: logits[-1] @ weight).sum()
-
-    weights = jnp.linspace(-1, 1, 14).reshape(2, 7)
-    want = patching.patch_effects(run, donor, lambda logits: logits[-1]).sum(axis=(0, 1))
-    for mapped in (jax.vmap, lambda f: jax.jit(jax.vmap(f))):
-        np.testing.assert_allclose(mapped(total)(weights), weights @ want, atol=1e-12)
-        np.testing.assert_allclose(
-            mapped(jax.grad(total))(weights), jnp.stack([want, want]), atol=1e-12
-        )
-
-
 HEAD_GRADIENTS_FULL = {
     "biases": True,
     "norm": Norm.layernorm,

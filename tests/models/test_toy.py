@@ -82,13 +82,6 @@ def test_extract_and_restore_are_inverse(spec: ToySpec) -> None:
         np.testing.assert_array_equal(again["params"][name], value)
 
 
-def test_ensemble_of_initial_weights_equals_solo_and_differs() -> None:
-    keys = jax.random.split(jax.random.key(2), 3)
-    stacked = jax.vmap(lambda key: init_weights(ToySpec(), key))(keys)
-    np.testing.assert_array_equal(stacked.W[1], init_weights(ToySpec(), keys[1]).W)
-    assert not np.allclose(stacked.W[0], stacked.W[1])
-
-
 class ByFlax(nn.Module):
     """Parameters of the same names in the same order, drawn by Flax's own initialiser."""
 

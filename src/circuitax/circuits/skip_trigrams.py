@@ -21,6 +21,7 @@ from circuitax.kernel.attention import attention_scores, causal_mask, per_head, 
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 
 
@@ -39,6 +40,7 @@ def counted(model: Model) -> AdditiveHeads:
     position i sees. Equal to the model where all scores are 0, and near it at an initialisation,
     where they are small.
     """
+    _check_sum(model)
     n_ctx, n_heads = model.spec.n_ctx, model.spec.n_heads
     seen = _allowed(model, n_ctx).sum(axis=-1, keepdims=True)
     place = jnp.broadcast_to(-jnp.log(seen), (n_heads, n_ctx, n_ctx)).astype(model.W_E.dtype)
@@ -74,10 +76,21 @@ def _log_gates(
 
 def pair_scores(model: Model, tokens: Int[Array, " n_ctx"]) -> Float[Array, "n_heads n_ctx n_ctx"]:
     """Scores of the only layer, before the mask; each depends on two tokens and two positions."""
+    _check_sum(model)
     x = jnp.asarray(model.W_E)[tokens]
     if model.spec.positions == Positions.shortformer and model.W_pos is not None:
         x = x + model.W_pos[: tokens.shape[0]]
     return _scores(model, x)
+
+
+def _check_sum(model: Model) -> None:
+    spec = model.spec
+    if spec.n_layers != 1 or model.blocks.mlp is not None or spec.norm != Norm.none:
+        raise ValueError("model must have one layer, no MLP and no norm to be a sum over sources")
+    if spec.qk_norm or spec.score_cap is not None or spec.window is not None:
+        raise ValueError("spec must have no qk_norm, score_cap or window: scores would be no sum")
+    if spec.positions not in (Positions.none, Positions.shortformer):
+        raise ValueError(f"spec.positions={spec.positions.value} must be none or shortformer")
 
 
 def _scores(model: Model, x: Float[Array, "n d_model"]) -> Float[Array, "n_heads n n"]:

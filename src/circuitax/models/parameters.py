@@ -1,4 +1,4 @@
-"""Parameters of a transformer by name: drawn, and converted between a Linen module and a `Model`."""
+"""Parameters of a transformer by name: drawn, and converted between Linen and a `Model`."""
 
 import math
 from collections.abc import Mapping

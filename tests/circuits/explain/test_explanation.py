@@ -37,28 +37,6 @@ def explained(model: Model, **options: object) -> Explanation:
     return explain(seen, name=WORDS.__getitem__, **{"n_nodes": 0} | options)
 
 
-@pytest.mark.parametrize("d_mlp", [None, 10])
-@pytest.mark.parametrize("minus", [None, 7])
-def test_direct_effects_add_up_to_the_logit(d_mlp: int | None, minus: int | None) -> None:
-    with jax.enable_x64(True):
-        model = tiny(d_mlp=d_mlp, biases=True)
-        found = explained(model, token=6, minus=minus, position=2)
-        logits = np.asarray(run(model, TEXT).logits)[2]
-    want = logits[6] - (0 if minus is None else logits[minus])
-    np.testing.assert_allclose(found.effects.sum() + found.bias, want, rtol=1e-9)
-    assert abs(found.remainder) < 1e-12 and found.logit == want
-    assert len(found.names) == len(found.effects) == len(set(found.names))
-    # The effect of one head, multiplied out by hand.
-    with jax.enable_x64(True):
-        seen = run(model, TEXT, outputs=True)
-        written = np.asarray(seen.trace.head_outputs)[1, 2, 2]
-        scale = float(seen.trace.scales.final[2])
-        gain, W_U = np.asarray(model.final_norm.gain), np.asarray(model.W_U)
-    column = W_U[:, 6] - (0 if minus is None else W_U[:, minus])
-    by_hand = (written - written.mean()) / scale * gain @ column
-    np.testing.assert_allclose(found.effects[found.names.index("head 1.2")], by_hand, rtol=1e-9)
-
-
 def test_paths_are_the_ledgers_and_name_heads_with_patterns() -> None:
     with jax.enable_x64(True):
         seen = run(tiny(), TEXT, outputs=True)

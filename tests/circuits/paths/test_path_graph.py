@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import cut_before_gates, path_groups
 from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
-from circuitax.circuits.paths.source_rows import of_blocks, source_rows
+from circuitax.circuits.paths.source_rows import source_rows
 from circuitax.kernel.run import Run, run
 from tests.circuits.paths.test_frozen import CASES, H, L, tiny
 
@@ -37,26 +37,6 @@ def test_every_position_that_a_source_reaches_has_a_row_in_its_block(
         held = source[block * n_rows : (block + 1) * n_rows]
         written = [layers[each] for each in held if each < len(first)]
         assert begun == min(written, default=np.iinfo(np.int32).max)
-
-
-def test_late_sources_wait_in_blocks_of_their_own() -> None:
-    # A block has 150 rows: of four sources of 50 one waits, which begins in layer 5, with the empty
-    # one.
-    begins = np.asarray(source_rows([0, 0, 0, 0], [0, 5, 0, 2], 50).begins)
-    assert begins.tolist() == [0, 5]
-
-
-def test_blocks_that_have_not_begun_are_zero() -> None:
-    x, y = np.random.default_rng(0).normal(size=(2, 6, 3))
-    begun = jnp.array([True, False, True])
-    found, negated = of_blocks(begun, lambda x, y: (x @ y.T, -x), jnp.asarray(x), jnp.asarray(y))
-    want = np.concatenate([x[i : i + 2] @ y[i : i + 2].T for i in (0, 2, 4)])
-    want[2:4] = 0
-    np.testing.assert_allclose(found, want, rtol=1e-5)
-    np.testing.assert_allclose(negated, np.where(np.arange(6)[:, None] // 2 == 1, 0, -x), rtol=1e-6)
-    slope = jax.grad(lambda x: of_blocks(begun, jnp.sin, x)[:4].sum())(jnp.asarray(x))
-    np.testing.assert_allclose(slope[:2], np.cos(x[:2]), rtol=1e-5)
-    assert not np.asarray(slope[2:]).any()
 
 
 TEXT = [3, 1, 4]
@@ -182,29 +162,6 @@ def test_what_enters_a_node_leaves_it_and_the_logit_gets_all(name: str, x64: Non
     by_source = path_groups(frozen, 2, w).by_source
     alone = np.asarray(path_graph(frozen, (), 2, w).edges)[0]
     np.testing.assert_allclose(alone, np.append(by_source[1:], by_source[0]), rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["gelu", "post_ln"])
-def test_attention_that_looks_ahead_reaches_earlier_positions(name: str, x64: None) -> None:
-    model = tiny(name).with_options(causal=False)
-    seen = jax.jit(run, static_argnames="outputs")(model, jnp.asarray(TEXT), outputs=True)
-    frozen = frozen_model(seen)
-    w = frozen.read_out.W_U[:, 5]
-    b_U = 0.0 if frozen.read_out.b_U is None else float(frozen.read_out.b_U[5])
-    for position in range(len(TEXT)):
-        edges = np.asarray(path_graph(frozen, NODES, position, w).edges)
-        np.testing.assert_allclose(edges[LOGIT].sum() + b_U, seen.logits[position, 5], rtol=1e-12)
-    traced = jax.jit(lambda frozen: path_graph(frozen, NODES, position, w).edges)(frozen)
-    np.testing.assert_allclose(traced, edges, rtol=1e-9, atol=1e-12)
-    with pytest.raises(ValueError, match="causal=True, and a pattern"):
-        path_graph(frozen, NODES, 2, w, causal=True)
-
-
-def test_what_is_said_to_be_causal_is_carried_forwards_alone(x64: None) -> None:
-    frozen = frozen_of("gelu")
-    w = frozen.read_out.W_U[:, 5]
-    found = jax.jit(lambda frozen: path_graph(frozen, NODES, 2, w, causal=True).edges)(frozen)
-    np.testing.assert_allclose(found, path_graph(frozen, NODES, 2, w).edges, rtol=1e-9, atol=1e-12)
 
 
 def test_mlps_as_sources_are_biases_of_the_graph_of_heads(x64: None) -> None:

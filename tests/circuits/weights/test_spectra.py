@@ -59,10 +59,6 @@ def test_random_scores_are_small_at_rank_64():
     null = spectra.random_score(jax.random.key(0), 64, 60)
     assert abs(null.mean) < 5 * 0.03 / np.sqrt(60)
     assert 0.01 < null.std < 0.03
-    with pytest.raises(ValueError, match="n_samples=1 must be at least 2"):
-        spectra.random_score(jax.random.key(0), 4, 1)
-    with pytest.raises(ValueError, match="rank=0 must be at least 1"):
-        spectra.random_score(jax.random.key(0), 0)
 
 
 def test_score_of_nothing_is_zero_and_gradients_are_finite(rng, x64):
@@ -97,12 +93,6 @@ def test_copying_is_the_share_of_the_own_token(rng, x64):
         spectra.copying(chain_of(-jnp.eye(9)), jnp.asarray(tokens)).score, -1
     )
     assert found.null == -0.5
-
-
-def test_random_circuits_copy_by_chance(rng):
-    W = jnp.asarray(rng.normal(size=(300, 10, 10)), jnp.float32)
-    found = spectra.copying(chain_of(W), jnp.arange(10))
-    assert abs(found.score.mean() - found.null) < 5 * found.score.std() / np.sqrt(300)
 
 
 def test_name_movers_attend_to_names_and_copy_them():

@@ -285,6 +285,8 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
 
     Source: framework paper, "virtual attention heads"; S0 section 6.
     """
+    if frozen.maps is not None:
+        raise ValueError("frozen.maps must be None: a dressed path is no Kronecker product")
     n_layers = frozen.A.shape[0]
     term = kron.identity()
     head_of = dict(path)

@@ -89,6 +89,8 @@ def virtual_sizes(
     frozen: FrozenModel, first: int, second: int
 ) -> Float[Array, "n_heads n_heads n_ctx"]:
     """Euclidean norms of the logits that each virtual head adds at each position."""
+    if frozen.norms is not None:
+        raise ValueError("frozen.norms must be None: in post-LN take path_stream(frozen, path)")
     brought = head_writes(frozen, first, frozen.embedding)
     written = jnp.swapaxes(head_writes(frozen, second, brought), 0, 1)
     return norm(logits_of(written, frozen.read_out))

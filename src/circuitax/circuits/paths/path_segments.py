@@ -89,6 +89,8 @@ def opened_segment(
 
     Source: ours; docs/methods/mlps.md.
     """
+    if frozen.maps is None or frozen.norms is not None:
+        raise ValueError("frozen must have maps of MLPs and no norms: post-LN is not opened")
     maps = frozen.maps
     n_ctx = frozen.A.shape[2]
     last = counted_index("position", position, n_ctx)

@@ -127,6 +127,8 @@ def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
 
     Source: framework paper, positional heads; the score is bilinear in the two streams.
     """
+    if model.spec.positions.in_stream and model.spec.norm != Norm.none:
+        raise ValueError(f"spec.norm={model.spec.norm.value} must be none to split positions off")
     spec = model.spec
     heads = per_head(model)
     tokens, W_Q, W_K = _query_key_maps(model, 0)

@@ -85,6 +85,8 @@ def mlp_composition(model: Model, *, offset: int = 0) -> MLPComposition:
     Source: ours; docs/methods/composition.md. For heads: framework paper, "composition scores".
     """
     heads, mlp = head_maps(model, offset), model.blocks.mlp
+    if mlp is None or mlp.W_hidden is not None:
+        raise ValueError("model.blocks.mlp must be MLPs of one hidden layer")
     read, written = jax.lax.map(_grams, mlp)
     read = jnp.moveaxis(read, 1, 0)  # [mlp kind, n_layers, d, d]
     near = [scaled_to_one(W)[0] for W in (heads.W_O, heads.W_Q, heads.W_K, heads.W_V)]

@@ -111,6 +111,8 @@ def neuron_tables(
 
     Source: S1 section 5 ("expand, activate, compress"); S2, feed-forward layers.
     """
+    if mlp.W_hidden is not None:
+        raise ValueError("mlp.W_hidden must be None: first and last units are not the same")
     reads = mlp.W_in if mlp.W_gate is None else mlp.W_gate
     return NeuronTable(
         top_k_columns(chain_of(reads.T, W_E.T), k, block_entries=block_entries),
