@@ -91,7 +91,20 @@ def sample_repeated(
 def repeated_tokens(
     key: Key[Array, ""], batch: int, length: int, d_vocab: int
 ) -> Int[Array, "batch length"]:
-    """Texts that repeat themselves, by `sample_repeated` with defaults, for `induction_scores`."""
+    """Random texts that repeat themselves, for `induction_scores`: `sample_repeated` with defaults.
+
+    Each text has a period of its own, from a quarter to half of the length, and no token twice in
+    it where the vocabulary has so many.
+
+    Args:
+        key: Random key, not to be used again.
+        batch: Number of texts, at least 1.
+        length: Tokens of each, at least 2.
+        d_vocab: Number of tokens, at least 2.
+
+    Raises:
+        ValueError: If a size is out of its range.
+    """
     length, d_vocab = whole("length", length, 2), whole("d_vocab", d_vocab, 2)
     check_key(key, one=True)
     most = length // 2

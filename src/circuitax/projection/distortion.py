@@ -165,6 +165,27 @@ def distortion(
 
     By default that of squared distances, ``‖f(x) − f(y)‖² / ‖x − y‖² − 1``, as in the lemma;
     ``measure="distance"`` is that of distances.
+
+    For many maps, use ``jax.vmap`` over ``images``: the shared ``points`` have their distances
+    computed once. Pairs that are too close for the Gram form (see `measures.tile_values`) are
+    computed again by direct differences, up to ``near_capacity`` in each tile; ``n_unresolved``
+    counts the rest. ``n_zero`` counts the pairs at distance zero, which enter nothing else. Under
+    jit, NaN is counted here and refused by `summarise`.
+
+    Args:
+        points: At least two, finite, centred by the caller if their mean is far from 0.
+        images: Under the map, one for each point, finite.
+        bounds: Rows ``(lower, upper)`` on the measure; failures are counted on each side.
+        limits: Range of the histogram, increasing.
+        measure: What is compared; a `Measure` or its name.
+        block: Side of a tile, at least 1.
+        n_bins: Cells of the histogram, whose width is the resolution of quantiles; 0 for none.
+        near_capacity: Nearly equal pairs resolved in each tile, at least 0; 0 is for clouds known
+            to have none, and compiles three times faster.
+
+    Raises:
+        ValueError: If there are fewer than two points, points and images differ in number or are
+            not finite, or an argument is out of range.
     """
     check_range("bounds", bounds, "[-inf, inf]")
     points, images = _as_array(points), _as_array(images)

@@ -160,7 +160,19 @@ _INITIALISERS = {
 
 @dataclass(frozen=True)
 class MapSpec:
-    """A random map: its family and sizes."""
+    """A random map: its family and sizes.
+
+    Args:
+        family: A `MapFamily` or its name: ``gaussian``, ``rademacher``, ``proof``, ``achlioptas``,
+            ``li``, ``hadamard``, ``lecun``, ``glorot``, ``he`` or ``orthogonal``.
+        dim_in: n, at least 1.
+        dim_out: m, at least 1; at most n for ``orthogonal``, at most the padded n for ``hadamard``.
+        epsilon: ε in (0, 1) of the proof's map; must be left out for every other family.
+        unit_gain: Divide by ``√gain``, so that squared lengths are kept on average.
+
+    Raises:
+        ValueError: If a name is unknown or a field is outside its range.
+    """
 
     family: MapFamily
     dim_in: int
@@ -214,6 +226,20 @@ def project(
     block: int = 256,
 ) -> Float[Array, "*batch dim_out"]:
     """The images ``f(z)`` of points under one random map; for many maps, vmap over keys.
+
+    Maps with independent entries hold at most ``dim_in x block`` of them at a time and give the
+    same map for every ``block``. Initialisers need the whole kernel. Products are taken at the
+    highest precision of the backend (no TF32, no bf16).
+
+    Args:
+        key: Consumed; with ``spec`` it names the map.
+        points: Rows of length ``spec.dim_in``.
+        spec: The family and size.
+        block: Columns drawn at a time, at least 1.
+
+    Raises:
+        ValueError: If ``points`` has another length than ``spec.dim_in`` or is not finite, or
+            ``block`` is below 1.
 
     Source: S0 Theorem 27, proof, for ``rademacher`` and ``proof``.
     """

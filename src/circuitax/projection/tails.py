@@ -68,6 +68,16 @@ def jl_dimension(
     The smallest m with ``N (N − 1)/2 · bound(m, ε) ≤ δ``: with probability at least 1 − δ no pair
     is distorted by more than ε. Other statements need other numbers: that such a map exists,
     `dasgupta_gupta_dim`; what Theorem 27's proof takes, `proof_constant`.
+
+    Args:
+        n_points: N, at least 2.
+        epsilon: ε in (0, 1).
+        delta: Failure probability in (0, 1).
+        tail: The bound for one pair; a `Tail` or its name. ``cubic`` is for Gaussian maps and for
+            those of random signs, ``exact`` smaller and for Gaussian maps alone.
+
+    Raises:
+        ValueError: If an argument is outside its range.
     """
     n_pairs = _pairs(n_points)
     check_epsilon(epsilon)

@@ -65,6 +65,13 @@ def dimensions_per_feature(W: Float[Array, "n_hidden n_features"]) -> Float[Arra
 def dimensionality(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
     """``D_i = |W_i|^2 / sum_j (What_i . W_j)^2``, feature i's share of a dimension.
 
+    The sum over i is at most the rank, with equality iff every W_i is an eigenvector of ``W W^T``
+    (a tegum product of tight frames). Equal to the capacity ``|W_i|^4 / sum_j (W_i . W_j)^2`` of
+    Scherlis et al. 2022.
+
+    Raises:
+        ValueError: If W is no matrix, or not finite.
+
     Source: toy-models paper, "The Geometry of Superposition".
     """
     check_range("W", W, "(-inf, inf)")

@@ -103,6 +103,31 @@ def find_optimum(
 ) -> Optimum:
     """Minimise the expected sum loss over W and b in every cell, from random and given starts.
 
+    Args:
+        key: Random starts; the same starts serve every cell, so that cells differ by setting only.
+        density: P(feature is on), in [0, 1]; one row for each cell, or that of one cell. Results
+            have an axis of cells in either case: ``found.weights.W[0]`` is that of the first.
+        importance: I_i, not negative; of the same shape.
+        n_hidden: Hidden dimensions, at least 1.
+        n_restarts: Random starts of each cell; ``W ~ N(0, init_scale^2 / n_hidden)``, ``b = 0``.
+        starts: Further starts, with a leading axis, such as `crossover.digon_starts`.
+        init_scale: Expected norm of a feature at the start, nearly; positive.
+        n_polished: Restarts of each cell whose polished solutions are kept, best first.
+        tolerance: Relative distance to the best loss that counts as near it, not negative.
+        thorough: Also start from polytopes, and where the best loss was reached less than three
+            times, climb from several solutions by swaps of two features and by dropping one
+            (`climb.climbed`), until three climbs end in it or there is no further start; from ten
+            features on, climb once from the best. What these find is in ``weights`` and ``loss``,
+            and not among the restarts; given as ``starts``, it is gone on from.
+
+    Warns:
+        UserWarning: If the best loss of a cell was reached once, so that there may be a better one
+            that no start has reached.
+
+    Raises:
+        ValueError: If an argument is out of range, the shapes do not fit, there is no start, or the
+            starts take more than this machine's memory.
+
     Source: toy-models paper, "The Geometry of Superposition" (best of several fits).
     """
     check_key(key, one=True)
