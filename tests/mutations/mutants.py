@@ -195,7 +195,7 @@ MUTANTS = (
         "if n_terms < (n_features > 2):",
         "if n_terms < 0:",
         (
-            "tests/superposition/loss/test_expected_loss.py::test_too_few_terms_are_refused_also_under_jit",
+            "tests/superposition/test_expected_loss.py::test_too_few_terms_are_refused_also_under_jit",
         ),
     ),
     Mutant(
@@ -203,7 +203,7 @@ MUTANTS = (
         "superposition/kgons.py",
         "starts = _grid_minima(k)",
         "starts = [(0.364, -1.0)]",
-        ("tests/superposition/tasks/test_kgons.py::test_polygons_that_once_ended_on_the_plateau",),
+        ("tests/superposition/test_kgons.py::test_polygons_that_once_ended_on_the_plateau",),
     ),
     Mutant(
         "one_key_for_all_members",
@@ -300,7 +300,7 @@ MUTANTS = (
         "projection/maps.py",
         "math.sqrt(padded / dim_out)",
         "math.sqrt(dim_in / dim_out)",
-        ("tests/projection/test_hadamard.py::test_all_rows_give_an_isometry",),
+        ("tests/projection/test_maps.py::test_all_rows_give_an_isometry",),
     ),
     Mutant(
         "interval_from_the_population_deviation",
@@ -314,7 +314,7 @@ MUTANTS = (
         "training/toy.py",
         "jnp.sum(importance * error)",
         "jnp.sum(importance**2 * error)",
-        ("tests/training/test_losses.py::test_E17_importance_is_outside_the_square",),
+        ("tests/training/test_toy.py::test_E17_importance_is_outside_the_square",),
     ),
     Mutant(
         "the_token_before_is_predicted",
@@ -329,7 +329,7 @@ MUTANTS = (
         "return jax.lax.with_sharding_constraint(samples, PartitionSpec(*spec))",
         "return samples[: n_samples // n_devices]",
         (
-            "tests/training/test_sharding.py"
+            "tests/training/test_ensemble.py"
             "::test_split_batches_and_members_train_as_on_one_device[1-1-8-8-Mapping.loop]",
         ),
     ),
@@ -370,7 +370,7 @@ MUTANTS = (
         "alive = state.alive & jnp.isfinite(loss)",
         "alive = jnp.isfinite(loss)",
         (
-            "tests/training/test_step.py::"
+            "tests/training/test_problem.py::"
             "test_a_diverged_member_stays_so_when_later_batches_are_fine",
         ),
     ),
@@ -379,7 +379,7 @@ MUTANTS = (
         "training/problem.py",
         "problem.batch(member.data_key, state.step)",
         "problem.batch(member.data_key, 0 * state.step)",
-        ("tests/training/test_loop.py::test_steps_are_adamw_on_the_schedule",),
+        ("tests/training/test_problem.py::test_steps_are_adamw_on_the_schedule",),
     ),
     Mutant(
         "query_and_key_composition_swapped",
@@ -400,7 +400,7 @@ MUTANTS = (
         "training/problem.py",
         "jnp.where(alive, new, old), moved, kept",
         "new, moved, kept",
-        ("tests/training/test_loop.py::test_a_run_freezes_where_it_diverges",),
+        ("tests/training/test_problem.py::test_a_run_freezes_where_it_diverges",),
     ),
     Mutant(
         "composition_cycled_inside_the_norm",  # E15 in the product that a score is the norm of
@@ -484,7 +484,7 @@ MUTANTS = (
         "n_wrong += not (right and bound <= min(losses))",
         "n_wrong += bound > above",
         (
-            "tests/superposition/proofs/test_pair_proof.py::"
+            "tests/superposition/test_pair_proof.py::"
             "test_bounds_and_balls_that_are_no_numbers_are_wrong",
         ),
     ),
@@ -494,7 +494,7 @@ MUTANTS = (
         "missed = TERMS_ROUNDED * np",
         "missed = 0 * np",
         (
-            "tests/superposition/proofs/test_triple_bounds.py::"
+            "tests/superposition/test_triple_proof.py::"
             "test_gram_matrices_without_any_room_are_possible",
         ),
     ),
@@ -665,7 +665,7 @@ MUTANTS = (
         "superposition/intervals.py",
         "_outwards(self.low - other.high, self.high - other.low)",
         "_outwards(self.low - other.low, self.high - other.high)",
-        ("tests/superposition/proofs/test_intervals.py::test_results_of_members_are_members",),
+        ("tests/superposition/test_intervals.py::test_results_of_members_are_members",),
     ),
     Mutant(
         "rotary_heads_composed_at_the_opposite_offset",
@@ -690,7 +690,7 @@ MUTANTS = (
         "return at[0], at[2], at[1], at[3]",
         "return at[0], at[1], at[2], at[3]",
         (
-            "tests/superposition/proofs/test_triple_bounds.py::"
+            "tests/superposition/test_triple_proof.py::"
             "test_slopes_are_those_of_the_value_and_work_is_half_of_one",
         ),
     ),
@@ -700,7 +700,7 @@ MUTANTS = (
         "- twice_work.high[:, left + side]",
         "- twice_work.high[:, left]",
         (
-            "tests/superposition/proofs/test_triple_bounds.py::"
+            "tests/superposition/test_triple_proof.py::"
             "test_bounds_lie_below_every_member_and_come_closer_with_the_square_of_the_size",
         ),
     ),
@@ -710,7 +710,7 @@ MUTANTS = (
         "other_order = least[:, [0, 2, 1, 3]]",
         "other_order = least",
         (
-            "tests/superposition/proofs/test_triple_bounds.py::"
+            "tests/superposition/test_triple_proof.py::"
             "test_the_bound_of_a_box_lies_below_the_loss_of_its_members",
         ),
     ),
@@ -719,7 +719,7 @@ MUTANTS = (
         "data/synthetic.py",
         "jnp.where(done < steps, follow(answers), answers)",
         "jnp.where(done < steps, follow(starts), answers)",
-        ("tests/data/test_chained_maps.py::test_every_answer_is_where_the_listed_map_leads",),
+        ("tests/data/test_synthetic.py::test_every_answer_is_where_the_listed_map_leads",),
     ),
     Mutant(
         "a_claim_leads_to_the_first_function_of_a_name_like_its_own",
