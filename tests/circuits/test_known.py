@@ -102,7 +102,7 @@ def test_E11_one_head_computes_a_unless_b():
     assert abs(lead[3] - (lead[1] + lead[2] - lead[0])) > 2
 
 
-GROUND_TRUTH_HEADS_V, GROUND_TRUTH_HEADS_N = 10, 16
+ZOO_V, ZOO_N = 10, 16
 KEYS = jax.random.split(jax.random.key(1), 5)
 PERFECT = (1, 1)  # precision, recall
 
@@ -116,10 +116,8 @@ class Zoo(NamedTuple):
 
 def _texts(key):
     def text(period, key):  # never one period: positions alone must not be enough
-        once = jax.random.permutation(key, GROUND_TRUTH_HEADS_V - 1)[:period]
-        return jnp.concatenate([jnp.array([GROUND_TRUTH_HEADS_V - 1]), jnp.tile(once, 4)])[
-            :GROUND_TRUTH_HEADS_N
-        ]
+        once = jax.random.permutation(key, ZOO_V - 1)[:period]
+        return jnp.concatenate([jnp.array([ZOO_V - 1]), jnp.tile(once, 4)])[:ZOO_N]
 
     cases = zip((4, 5, 7), jax.random.split(key, 3), strict=True)
     return jnp.stack([text(*case) for case in cases])
@@ -133,7 +131,7 @@ def _known_heads(key):
     which makes a virtual head of two: "the token two back, again".
     """
     key, *shuffles = jax.random.split(key, 3)
-    model = ground_truth.induction_model(key, GROUND_TRUTH_HEADS_V, GROUND_TRUTH_HEADS_N)
+    model = ground_truth.induction_model(key, ZOO_V, ZOO_N)
     W_Q, W_K, W_V, W_O, *_ = model.blocks.attention
     read_token, read_place, read_marker = W_V[1, 0], W_K[0, 0], W_K[1, 0]
     sharp = W_Q.max()
@@ -204,7 +202,7 @@ def _found_roles(zoo):
         return jax.vmap(jax.vmap(one))(zoo.runs.tokens, zoo.runs.trace.patterns).mean(axis=1)
 
     def copied(model):
-        return spectra.copying(heads.token_ov(model), jnp.arange(GROUND_TRUTH_HEADS_V)).score
+        return spectra.copying(heads.token_ov(model), jnp.arange(ZOO_V)).score
 
     return {
         "previous": _over_keys(attended(detectors.previous_mask), 0.5),
@@ -271,8 +269,8 @@ def test_the_ledger_finds_the_paths_of_known_circuits_and_no_others(zoos):
         run = _member(zoo, i, j)
         model = frozen.frozen_model(run)
         text, directions = run.tokens.tolist(), list(run.model.W_U.T)
-        absent = min(set(range(GROUND_TRUTH_HEADS_V)) - set(text))
-        for t in range(text.index(text[1], 2), GROUND_TRUTH_HEADS_N - 1):
+        absent = min(set(range(ZOO_V)) - set(text))
+        for t in range(text.index(text[1], 2), ZOO_N - 1):
             for out in (text[t + 1], text[t - 2], absent):
                 best = ledger.position_ledger(model, t, directions[out], k=6)
                 named = zip(best.paths, best.positions, best.values, strict=True)
@@ -299,15 +297,15 @@ def test_scores_of_the_induction_head_are_one_term_from_the_previous_token_head(
         (i, j, 0, first_head + int(zoo.at["previous"][i]), t, s)
         for i, texts in enumerate(zoo.runs.tokens.tolist())
         for j, text in enumerate(texts)
-        for t, s in product(range(GROUND_TRUTH_HEADS_N), range(GROUND_TRUTH_HEADS_N))
+        for t, s in product(range(ZOO_N), range(ZOO_N))
         if s <= t and text[max(s - 1, 0)] == text[t]  # the first token marks itself
     }
     sharp = float(zoo.runs.model.blocks.attention.W_Q.max())
     assert ground_truth.precision_recall(_over_keys(terms, sharp / 2), true) == PERFECT
 
 
-GROUND_TRUTH_TABLES_KEYS = jax.random.split(jax.random.key(2), 5)
-GROUND_TRUTH_TABLES_PERFECT = (1, 1)  # precision, recall
+TABLES_KEYS = jax.random.split(jax.random.key(2), 5)
+TABLES_PERFECT = (1, 1)  # precision, recall
 
 
 # Source, destinations, outs. One head's triples multiply: the last has two that nobody wanted.
@@ -323,7 +321,7 @@ def _planted_and_found(noise, n_tokens=12, score=9.0, raised=4.0):
     """Every structure in tokens of every key; found is what has half of the planted strength."""
     rng, tables, true = np.random.default_rng(0), [], set()
     for i, blocks in enumerate(STRUCTURES.values()):
-        for j in range(len(GROUND_TRUTH_TABLES_KEYS)):
+        for j in range(len(TABLES_KEYS)):
             token = rng.permutation(n_tokens).tolist()
             scores, raises = np.zeros((2, n_tokens, n_tokens))
             for source, dests, outs in blocks:
@@ -331,7 +329,7 @@ def _planted_and_found(noise, n_tokens=12, score=9.0, raised=4.0):
                     scores[token[dest], token[source]] = score
                     raises[token[source], token[out]] = raised
                     triple = (token[source], token[dest], token[out])
-                    true.add((i * len(GROUND_TRUTH_TABLES_KEYS) + j, *triple))
+                    true.add((i * len(TABLES_KEYS) + j, *triple))
             scores += noise * score * rng.normal(size=scores.shape)
             raises += noise * raised * rng.normal(size=raises.shape)
             tables.append((scores, raises, rng.normal(size=scores.shape)))
@@ -354,8 +352,8 @@ def _planted_and_found(noise, n_tokens=12, score=9.0, raised=4.0):
 
 def test_planted_skip_trigrams_are_found_and_no_others():
     found, true = _planted_and_found(noise=0.0)
-    assert len(true) == len(GROUND_TRUTH_TABLES_KEYS) * (3 + 4 + 5 + 6)
-    assert ground_truth.precision_recall(found, true) == GROUND_TRUTH_TABLES_PERFECT
+    assert len(true) == len(TABLES_KEYS) * (3 + 4 + 5 + 6)
+    assert ground_truth.precision_recall(found, true) == TABLES_PERFECT
 
 
 def test_planted_skip_trigrams_stand_out_of_noise_and_drown_in_more():

@@ -132,14 +132,14 @@ def test_E30_S2_shape_of_W_1_needs_rows(rng: np.random.Generator) -> None:
 
 
 TOKENS = jnp.array([3, 1, 4, 1, 5, 9])
-DEEPER_MLP_ORACLE = {
+DEEPER_ORACLE = {
     "relu": lambda z: np.maximum(z, 0),
     "gelu": lambda z: z * 0.5 * (1 + np.vectorize(math.erf)(z / math.sqrt(2))),
     "silu": lambda z: z / (1 + np.exp(-z)),
 }
 
 
-def deeper_mlp_make(rng: np.random.Generator, n_extra: int, biases: bool = True) -> MLPWeights:
+def make_deeper(rng: np.random.Generator, n_extra: int, biases: bool = True) -> MLPWeights:
     shapes = {"W_in": (4, 6), "W_hidden": (n_extra, 6, 6), "W_out": (6, 4)}
     if biases:
         shapes |= {"b_in": (6,), "b_hidden": (n_extra, 6), "b_out": (4,)}
@@ -160,25 +160,25 @@ def test_a_network_of_depth_2_by_hand() -> None:
 
 
 @pytest.mark.parametrize("biases", [False, True])
-@pytest.mark.parametrize("name", list(DEEPER_MLP_ORACLE))
+@pytest.mark.parametrize("name", list(DEEPER_ORACLE))
 def test_S0_def_5_further_layers_in_columns_position_by_position(
     x64: None, rng: np.random.Generator, name: str, biases: bool
 ) -> None:
-    weights, x = deeper_mlp_make(rng, 2, biases), rng.standard_normal((3, 4))
+    weights, x = make_deeper(rng, 2, biases), rng.standard_normal((3, 4))
     raw = jax.tree.map(np.asarray, weights)
     got = np.asarray(apply_mlp(weights, jnp.asarray(x), name))
     for column, y in zip(x, got, strict=True):
-        hidden = DEEPER_MLP_ORACLE[name](raw.W_in.T @ column + (raw.b_in if biases else 0))
+        hidden = DEEPER_ORACLE[name](raw.W_in.T @ column + (raw.b_in if biases else 0))
         for i in range(2):
             hidden = raw.W_hidden[i].T @ hidden + (raw.b_hidden[i] if biases else 0)
-            hidden = DEEPER_MLP_ORACLE[name](hidden)
+            hidden = DEEPER_ORACLE[name](hidden)
         want = raw.W_out.T @ hidden + (raw.b_out if biases else 0)
         np.testing.assert_allclose(y, want, rtol=1e-12, atol=1e-12)
 
 
 @given(seed=st.integers(0, 2**32 - 1), n_extra=st.integers(1, 4))
 def test_identity_layers_of_relus_change_nothing(seed: int, n_extra: int) -> None:
-    weights = deeper_mlp_make(np.random.default_rng(seed), n_extra)
+    weights = make_deeper(np.random.default_rng(seed), n_extra)
     through = weights._replace(
         W_hidden=jnp.tile(jnp.eye(6), (n_extra, 1, 1)), b_hidden=jnp.zeros((n_extra, 6))
     )
@@ -212,9 +212,9 @@ def oracle(model: Model, normed: bool) -> np.ndarray:
             update += A / A.sum(axis=1, keepdims=True) @ v @ a.W_O[i, h]
         x = x + update
         read = ln(x, b.mlp_norm.gain[i], b.mlp_norm.offset[i]) if normed else x
-        hidden = DEEPER_MLP_ORACLE["gelu"](read @ b.mlp.W_in[i] + b.mlp.b_in[i])
+        hidden = DEEPER_ORACLE["gelu"](read @ b.mlp.W_in[i] + b.mlp.b_in[i])
         for j in range(b.mlp.W_hidden.shape[1]):
-            hidden = DEEPER_MLP_ORACLE["gelu"](hidden @ b.mlp.W_hidden[i, j] + b.mlp.b_hidden[i, j])
+            hidden = DEEPER_ORACLE["gelu"](hidden @ b.mlp.W_hidden[i, j] + b.mlp.b_hidden[i, j])
         x = x + hidden @ b.mlp.W_out[i] + b.mlp.b_out[i]
     final = ln(x, W.final_norm.gain, W.final_norm.offset) if normed else x
     return final @ W.W_U + W.b_U
