@@ -92,8 +92,6 @@ def paired_features(
 
     Source: the distribution of two correlated features in Chanin et al. 2025, arXiv 2505.11756.
     """
-    check_range("density", density, "[0, 1]")
-    check_range("together", together, "[0, 1]")
     both, one, other = density * together, density, density * (2 - together)
     first = pair < one
     second = (pair < both) | ((pair >= one) & (pair < other))

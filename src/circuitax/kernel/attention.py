@@ -1,7 +1,7 @@
 """Attention of one sequence, step by step: project, turn, score, mask, softmax, mix, write.
 
 Pairs are neighbouring entries (2i, 2i + 1) of a head here. Files that pair entry i with i + half of
-the rotated width are permuted when they are read (`models.rotary_layout`), which changes no score.
+the rotated width are permuted when they are read (`models.hub_weights`), which changes no score.
 
 Grouped heads share keys and values, gains of QK-norm stand between a map and the scores, and a
 norm of what attention writes has a gain after ``W_O``. All of this is linear and goes into the maps

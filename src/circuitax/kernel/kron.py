@@ -1,7 +1,5 @@
 """Kronecker terms ``A ⊗ W``: A moves between positions, W acts on features at each of them.
 
-What a term is as a matrix, its trace and its norm are in `kron_matrix`.
-
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 

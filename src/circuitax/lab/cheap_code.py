@@ -24,7 +24,7 @@ def cheap_flags() -> dict[str, str]:
 def quick_flags() -> dict[str, str]:
     """Flags of XLA for runs whose numbers nobody keeps: a third less compiling, steps as fast.
 
-    For a whole process, the options that `kernel.compiler_options` gives to short programs.
+    For a whole process, the options that `kernel.compiled` gives to short programs.
     """
     return {"xla_backend_optimization_level": "1", **_older_emitters()}
 

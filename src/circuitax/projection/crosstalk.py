@@ -17,11 +17,6 @@ def sphere_success(n_features: int, dim: int, n_active: int, threshold: float = 
     independent Gaussian crosstalk of variance k/m allows. An active read-out is
     ``1 + N(0, (k-1)/m)``.
     """
-    if dim < 2 or not 1 <= n_active <= n_features or not 0 < threshold < 1:
-        raise ValueError(
-            f"dim={dim} must be at least 2, n_active={n_active} in [1, n_features={n_features}] "
-            f"and threshold={threshold} in (0, 1)"
-        )
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     spread = np.sqrt(2 * n_active * (n_active - 1) / dim)
     squared = np.maximum(n_active + spread * nodes, threshold**2)

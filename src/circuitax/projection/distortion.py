@@ -269,10 +269,6 @@ def sampled_distortion(
     n_points = points.shape[0]
     check_points(points, images)
     limits = _check_histogram(limits, n_bins)
-    check_range("n_pairs", n_pairs, "[1, inf)")
-    check_range("block", block, "[1, inf)")
-    if n_points < 2:
-        raise ValueError(f"n_points={n_points} must be at least 2 to make a pair")
     measure = choice("measure", Measure, measure)
     return _sampled_pairs(key, points, images, bounds, limits, n_pairs, measure, block, n_bins)
 

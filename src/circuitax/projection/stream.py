@@ -27,9 +27,6 @@ class Tiles(NamedTuple):
 
 def upper_tiles(n_points: int, block: int) -> Tiles:
     """All tiles on or above the diagonal."""
-    if n_points < 2:
-        raise ValueError(f"n_points={n_points} must be at least 2 to make a pair")
-    check_range("block", block, "[1, inf)")
     rows, columns = np.triu_indices(-(-n_points // block))
     return Tiles(rows.astype(np.int32), columns.astype(np.int32))
 
@@ -230,8 +227,6 @@ def _shown(title: str, found: Summary, note: str, bad: str = "") -> NumberTable:
 
 def empty_stream(n_bounds: int, n_bins: int) -> Stream:
     """The state before the first value."""
-    check_range("n_bounds", n_bounds, "[0, inf)")
-    check_range("n_bins", n_bins, "[0, inf)")
     zero = zero_count()
     return Stream(
         n_used=zero,

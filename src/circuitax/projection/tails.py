@@ -45,7 +45,6 @@ def tail_bound(tail: Tail | str, dim_out: ArrayLike, epsilon: ArrayLike) -> Valu
     Source: S0 Theorem 27, proof, the two displayed tails (there with unnamed constants); Dasgupta
         and Gupta 2003; Achlioptas 2003, Lemma 5.1; Laurent and Massart 2000, Lemma 1.
     """
-    check_range("dim_out", dim_out, "[1, inf)")
     tail = choice("tail", Tail, tail)
     m, eps = np.asarray(dim_out, float), check_epsilon(epsilon)
     if tail is Tail.exact:
@@ -182,7 +181,6 @@ def smallest_dim(
     """The smallest m from which the success rate stays at or above ``1 − δ``, with its interval."""
     n_maps = success.shape[0]
     k = success.sum(0)
-    check_range("level", level, "(0, 1)")
     sure_low, sure_high = np.transpose([_interval(int(count), n_maps, level) for count in k])
     ends = (first_dim(rate, dims, delta) for rate in (k / n_maps, sure_high, sure_low))
     return Threshold(*map(float, ends))
@@ -198,8 +196,5 @@ def first_dim(
     rate: Float[np.ndarray, "*cells n_dims"], dims: Int[np.ndarray, " n_dims"], delta: float
 ) -> Float[np.ndarray, "*cells"]:
     """The smallest m from which a rate stays at or above ``1 − δ``; NaN if there is none."""
-    check_range("delta", delta, "(0, 1)")
-    if not (np.diff(dims) > 0).all():
-        raise ValueError(f"dims={np.asarray(dims)} must increase")
     enough = np.flip(np.minimum.accumulate(np.flip(rate >= 1 - delta, -1), -1), -1)
     return np.asarray(np.where(enough.any(-1), np.asarray(dims, float)[enough.argmax(-1)], np.nan))

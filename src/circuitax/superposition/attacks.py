@@ -50,7 +50,6 @@ def analytic_errors(
     Differs: the paper does not say whether the sign is fixed or the feature is chosen for each
         input.
     """
-    check_range("strength", strength, "[0, inf)")
     directions = attack_directions(weights.W)
     changes = strength * jnp.concatenate([directions, -directions])
     return jax.lax.map(lambda change: input_errors(weights, x, importance, change), changes)
@@ -69,8 +68,6 @@ def gradient_errors(
     Source: toy-models paper, "Relationship to adversarial robustness" (gradient masking); the
         ascent is that of Madry et al. 2018, arXiv 1706.06083.
     """
-    check_range("strength", strength, "[0, inf)")
-    check_range("n_steps", n_steps, "[1, inf)")
 
     def total(change: Array) -> Float[Array, ""]:
         return jnp.sum(input_errors(weights, x, importance, change))

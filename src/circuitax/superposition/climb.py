@@ -59,8 +59,6 @@ class TegumGains(NamedTuple):
 
 def vertices(name: str) -> np.ndarray:
     """Unit vertices of a polytope in columns, ``[3, 8]``, padded with zeros."""
-    if name not in TEGUM_FACTORS:
-        raise ValueError(f"name={name!r} must be one of {', '.join(TEGUM_FACTORS)}")
     k, r = TEGUM_FACTORS[name]
     if r == 1:
         corners = np.array([[1.0, -1.0]])[:, :k]
@@ -85,7 +83,6 @@ def tegum_gains(density: Float[Array, " density"]) -> TegumGains:
     Source: toy-models paper, "The Geometry of Superposition" (uniform superposition); the gain for
         each dimension is ours.
     """
-    check_range("density", density, "(0, 1]")
     shapes = jnp.asarray(np.stack([vertices(name) for name in TEGUM_FACTORS]))
     sizes = np.array(list(TEGUM_FACTORS.values()), float)
     used = jnp.asarray(np.arange(MOST_FEATURES) < sizes[:, :1], density.dtype)

@@ -58,9 +58,6 @@ def set_patterns(
     Source: toy-models paper, "Correlated and anticorrelated features"; layout as
         `kernel.features.sample_correlated`.
     """
-    check_range("n_sets", n_sets, "[1, 6]")
-    check_range("set_size", set_size, "[1, inf)")
-    check_range("log2_points", log2_points, "[1, 16]")
     from scipy.stats import qmc  # costs over a second: only when it is needed
 
     choices = [np.zeros(set_size)]
@@ -81,7 +78,6 @@ def set_loss(
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """
-    check_range("density", density, "[0, 1]")
     off = patterns.n_sets - patterns.n_on
     probability = patterns.share * density**patterns.n_on * (1 - density) ** off
 
@@ -106,16 +102,11 @@ def set_optimum(
 
     Source: toy-models paper, "Correlated and anticorrelated features".
     """
-    check_range("density", density, "(0, 1]")
-    check_range("n_hidden", n_hidden, "[1, inf)")
-    check_range("n_restarts", n_restarts, "[0, inf)")
     n = patterns.mask.shape[1]
     W = jax.random.normal(derive(key, "starts"), (n_restarts, n_hidden, n), density.dtype)
     first = TiedWeights(W / n_hidden**0.5, jnp.zeros((n_restarts, n), density.dtype))
     if starts is not None:
         first = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), first, starts)
-    if first.W.shape[0] == 0:
-        raise ValueError("n_restarts=0 must be at least 1 when no starts are given")
     x, loss = _minimise(_flat(first), density, patterns, n_hidden)
     best = jnp.argmin(loss, axis=1)
     chosen = jnp.take_along_axis(x, best[:, None, None], axis=1)[:, 0]

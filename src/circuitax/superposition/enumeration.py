@@ -69,17 +69,6 @@ def enumerated_loss(
     """
     W, b, p, weight = (np.asarray(v, np.float64) for v in (W, b, density, importance))
     n_features = W.shape[1]
-    if n_features > MAX_FEATURES:
-        raise ValueError(
-            f"n_features={n_features} must be at most {MAX_FEATURES}: use expected_loss"
-        )
-    for name, vector in (("b", b), ("density", p), ("importance", weight)):
-        if vector.shape != (n_features,):
-            raise ValueError(f"{name} has shape {vector.shape}, must have ({n_features},)")
-    check_range("density", p, "[0, 1]")
-    check_range("importance", weight, "[0, inf)")
-    if Activation(activation) not in (Activation.relu, Activation.linear):
-        raise ValueError(f"activation={activation!r} must be 'relu' or 'linear'")
     rectified = Activation(activation) is Activation.relu
     gram = W.T @ W
     total = 0.0

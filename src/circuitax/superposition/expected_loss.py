@@ -140,10 +140,6 @@ def converged_loss(
     max_terms: int = 16384,
 ) -> tuple[ExpectedLoss, int]:
     """`expected_loss` with the number of terms doubled until its error is small enough."""
-    check_range("tolerance", tolerance, "(0, inf)")
-    check_range("start_terms", start_terms, "[1, inf)")
-    check_range("density", density, "[0, 1]")
-    check_range("importance", importance, "[0, inf)")
     n_terms = start_terms
     while True:
         loss = expected_loss(weights, density, importance, n_terms=n_terms, convention=convention)
@@ -209,8 +205,6 @@ def linear_loss(
     Source: toy-models paper, "Demonstrating Superposition" (linear model); its loss is that of
         principal components.
     """
-    check_range("density", density, "[0, 1]")
-    check_range("importance", importance, "[0, inf)")
     missing = jnp.eye(density.shape[0], dtype=weights.W.dtype) - weights.W.T @ weights.W
     variance = density / 3 - density**2 / 4
     offset = missing @ (density / 2) - weights.b

@@ -143,8 +143,6 @@ def neuron_classes(
         neurons).
     Differs: the paper classifies by eye; the thresholds are ours.
     """
-    check_range("least_norm", least_norm, "[0, inf)")
-    check_range("least_purity", least_purity, "(0.5, 1]")
     live = jnp.sum(W**2, axis=1) >= least_norm**2
     pure = purity(W) >= least_purity
     mono, poly = NeuronClass.monosemantic, NeuronClass.polysemantic
@@ -155,7 +153,6 @@ def neurons_per_feature(
     W: Float[Array, "n_hidden n_features"], *, least_share: float = 0.25
 ) -> Int[Array, " n_features"]:
     """Number of neurons a feature turns on: those in which its weight is positive and large."""
-    check_range("least_share", least_share, "(0, 1]")
     most = jnp.max(jnp.abs(W))
     on = (least_share * most <= W) & (most > 0)
     return jnp.sum(on, axis=0)

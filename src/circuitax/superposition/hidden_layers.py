@@ -66,9 +66,6 @@ def asymmetric_motif(
         weights 2 and -1/2, output weights 1/2 and 2, and an inhibiting neuron).
     Differs: the paper shows an example; the thresholds are ours.
     """
-    check_range("least_serving", least_serving, "(0, 1]")
-    check_range("least_ratio", least_ratio, "[1, inf)")
-    check_range("least_inhibition", least_inhibition, "[0, 1]")
     size, does = jnp.abs(W_in).T, serving(W_in, W_out)
     opposite = (W_in.T[:, :, None] * W_in.T[:, None, :]) < 0
     in_ratio = _ratio(size[:, :, None], size[:, None, :])
@@ -141,14 +138,8 @@ def onsets(weights: DenseWeights, limit: float = 3.0, n_grid: int = 301) -> Onse
 
     Source: S0 Example 26; errata E6.
     """
-    check_range("limit", limit, "(0, inf)")
-    check_range("n_grid", n_grid, "[2, inf)")
-    if len(weights.layers) < 2:
-        raise ValueError(f"weights has {len(weights.layers)} layer; a hidden layer is needed")
     n_features = weights.layers[0].W.shape[0]
     dtype = weights.layers[0].W.dtype
-    if (d_out := weights.layers[-1].W.shape[1]) != n_features:
-        raise ValueError(f"weights put out {d_out} features, must put out n_features={n_features}")
 
     def margins(a: Float[Array, ""], k: Int[Array, ""]) -> Float[Array, "3"]:
         e_k = jax.nn.one_hot(k, n_features, dtype=dtype)

@@ -41,7 +41,6 @@ def configuration_losses(
     Source: toy-models paper, "Superposition as a Phase Change", and its derivation notebook.
     """
     _check(n_features, density)
-    check_range("importance", importance, "[0, inf)")
     p, r = density, importance
     ignored = p / 3 - p**2 / 4
     pair_first = p**2 / 3 if n_features == 3 else jnp.full_like(p, jnp.inf)
@@ -61,7 +60,6 @@ def lower_boundary(density: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
     Source: toy-models paper, phase diagram; algebra on the four losses.
     """
-    check_range("density", density, "[0, 1]")
     return jnp.where(density < 4 / 7, 2 * density / (4 - 5 * density), 1)
 
 
@@ -73,6 +71,3 @@ def upper_boundary(density: Float[Array, "*shape"], n_features: int) -> Float[Ar
 
 
 def _check(n_features: int, density: Float[Array, "*shape"]) -> None:
-    if n_features not in (2, 3):
-        raise ValueError(f"n_features={n_features} must be 2 or 3")
-    check_range("density", density, "[0, 1]")

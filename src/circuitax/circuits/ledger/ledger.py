@@ -1,9 +1,9 @@
 """The path ledger: the largest paths to one logit, and a proven bound on all the others.
 
 `ledger` is the entry. The search (`best_first`) goes from the logit backwards. A partial path is a
-row over positions and a direction; `second_moments` bounds whatever can precede it. The search runs
+row over positions and a direction; `path_bounds` bounds whatever can precede it. The search runs
 on the host in double precision and returns indices; the values at those indices are the
-differentiable `path_values.head_path_values`.
+differentiable `path_mass.head_path_values`.
 
 A *head path* is a chain of heads, summed over positions; a *position path* is a chain of heads and
 of the positions they read. MLPs are taken in one of two ways, as in `frozen_model`: what each wrote

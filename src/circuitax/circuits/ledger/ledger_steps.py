@@ -2,7 +2,7 @@
 
 A search walks from the logit back. A partial path is a row over positions (or one position with a
 coefficient) and a direction in the value space of its first head; a step puts one more head in
-front of it. It carries what rounding may have done to it (`rounding`), so that values come with
+front of it. It carries what rounding may have done to it (`host_model`), so that values come with
 errors, and bounds hold for the exact paths.
 """
 

@@ -11,7 +11,7 @@ counts all paths together, where the largest one matters. So the matrices of gro
 joined by ``(Σ_g M_g²)^(1/2)`` instead of ``Σ_g M_g``: the square root preserves the order of
 matrices (Löwner), so this is no less than each M_g, and for n equal groups it grows by √n only.
 
-Rounding is covered twice (`rounding`): what it does to a sum of squares, and LAPACK to its
+Rounding is covered twice (`host_model`): what it does to a sum of squares, and LAPACK to its
 eigenvalues, is added to these before the root, and what it did to the parts that were squared, to
 the root. LAPACK is taken to be right to 16 units of the last place for each row of a matrix.
 
