@@ -235,6 +235,8 @@ def frozen_unequal(
     key: Key[Array, ""], strength_key: Key[Array, ""], sizes: TransformerSpec, tail: float
 ) -> FrozenModel:
     """A freshly initialised model with `unequal_heads`, frozen on a random text of its length."""
+    if sizes.n_ctx is None:
+        raise ValueError("sizes.n_ctx=None must be a number: the text is that long")
     model = unequal_heads(strength_key, init(derive(key, "weights"), sizes), tail)
     text = jax.random.randint(derive(key, "text"), (sizes.n_ctx,), 0, sizes.d_vocab)
     return frozen_model(run(model, text))

@@ -40,6 +40,8 @@ def counted(model: Model) -> AdditiveHeads:
     position i sees. Equal to the model where all scores are 0, and near it at an initialisation,
     where they are small.
     """
+    if model.spec.n_ctx is None:
+        raise ValueError("spec.n_ctx=None must be set: each pair of positions has a factor")
     _check_sum(model)
     n_ctx, n_heads = model.spec.n_ctx, model.spec.n_heads
     seen = _allowed(model, n_ctx).sum(axis=-1, keepdims=True)

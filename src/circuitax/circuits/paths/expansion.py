@@ -273,6 +273,8 @@ def _dressed_path_stream(
 
 
 def _mlp_stream(frozen: FrozenModel, start: int, first: int) -> Float[Array, "n_ctx d_model"]:
+    if frozen.mlps is None or start >= first:
+        raise ValueError(f"start={start} must be None, or an MLP before the path's first head")
     return frozen.mlps[start]
 
 

@@ -155,6 +155,8 @@ def neuron_flows(
 
     Source: ours; gradient times activation of RelP, whose sum in one layer is exact here.
     """
+    if frozen.maps is None:
+        raise ValueError("frozen.maps is None: neurons need a model with MLPs, dressed")
     units = neuron_activations(run)
     after = run.trace.scales.mlp_post
     if after is not None:
