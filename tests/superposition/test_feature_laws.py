@@ -21,8 +21,6 @@ def test_frequencies_of_a_power_law() -> None:
     np.testing.assert_allclose(power_law(3, 0), 1 / 3)
     with pytest.raises(ValueError, match=r"active=2 must be at most 1\.42"):
         power_law(4, 2, active=2)
-    with pytest.raises(ValueError, match="exponent=-1"):
-        power_law(4, -1)
 
 
 def test_the_ignored_tail_is_its_sum() -> None:
@@ -30,8 +28,6 @@ def test_the_ignored_tail_is_its_sum() -> None:
     found = unlearned_loss(p, np.array([0, 1, 3]))
     np.testing.assert_allclose(found, [4 / 3 * 0.8, 4 / 3 * 0.3, 0], atol=1e-15)
     assert unlearned_loss(p, 2, mean_square=1.0) == pytest.approx(0.1)
-    with pytest.raises(ValueError, match="n_learned=4 must be in"):
-        unlearned_loss(p, 4)
 
 
 def test_correlations_of_circles_and_clusters() -> None:
@@ -41,8 +37,6 @@ def test_correlations_of_circles_and_clusters() -> None:
     np.testing.assert_allclose(clusters[2], [-0.225, -0.225, 1, 0.9, -0.225, -0.225])
     for R in (circular_correlation(12, 0.99), clustered_correlation(12, 3, 0.99)):
         assert np.linalg.eigvalsh(R)[0] > 0.009
-    with pytest.raises(ValueError, match="n_clusters=4 must divide n_features=6"):
-        clustered_correlation(6, 4, 0.5)
 
 
 def test_two_features_are_on_together_as_often_as_the_bivariate_normal_says() -> None:
@@ -54,8 +48,6 @@ def test_two_features_are_on_together_as_often_as_the_bivariate_normal_says() ->
     # Sheppard: at p = 1/2 the probability is 1/4 + asin(r) / 2π.
     np.testing.assert_allclose(co_activation(r, 0.5), 0.25 + np.arcsin(r) / (2 * np.pi), rtol=1e-12)
     assert co_activation(1.0, 0.3) == pytest.approx(0.3, rel=1e-9)
-    with pytest.raises(ValueError, match=r"correlation=-1\.0 must be in"):
-        co_activation(-1.0, 0.2)
 
 
 def test_the_best_linear_model_keeps_the_largest_principal_components() -> None:

@@ -139,13 +139,6 @@ def test_T4_optimum_is_never_above_the_best_closed_form(two, x64):
     assert (two.loss <= closed + 1e-12).all()
 
 
-def test_T4_losses_are_those_of_the_enumeration(two):
-    for k, (r, p, *_) in enumerate(TABLE):
-        exact = enumerated_loss(two.weights.W[k], two.weights.b[k], [p, p], [1, r])
-        assert two.loss[k] == pytest.approx(exact, abs=1e-13)
-    assert (two.error == 0).all()
-
-
 def test_restarts_and_the_count_of_those_that_reached_the_best(two):
     within = two.restart_loss <= 1.001 * two.loss[:, None]
     np.testing.assert_array_equal(two.n_near, within.sum(axis=1))

@@ -179,26 +179,3 @@ def test_losses_are_those_of_the_module_applied_by_hand() -> None:
     p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     want = [[-np.log(p[i, t, texts[i, t + 1]]) for t in range(8)] for i in range(4)]
     np.testing.assert_allclose(module_losses(MODULE, params, texts), want, rtol=1e-5)
-
-
-class Started(Recurrent):
-    """Reads a start token first, and no more than six tokens."""
-
-    start_token: int = 7
-    n_ctx: int = 6
-
-
-def test_a_module_may_name_its_start_token_and_its_longest_text() -> None:
-    batch = NextToken(Started(8, 6), OWN_MODULE_SOURCE).batch(jax.random.key(0), jnp.array(0))
-    np.testing.assert_array_equal(batch[:, 0], 7)
-    with pytest.raises(ValueError, match="length=9 must be at most n_ctx=6 of the module"):
-        train_on_text(
-            jax.random.key(0),
-            Started(8, 6),
-            OWN_MODULE_OPTIM,
-            np.arange(50) % 7,
-            batch=2,
-            length=9,
-            seeds=1,
-            chunk=1,
-        )

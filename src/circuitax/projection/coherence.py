@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 from scipy import special
 
-from circuitax.kernel.checks import check_range
 from circuitax.projection.stream import block_of, gram, pad_rows, tile_mask, upper_tiles
 
 

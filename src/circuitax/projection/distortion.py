@@ -266,7 +266,6 @@ def sampled_distortion(
     n_bins: int = 512,
 ) -> Stream:
     """The distortion of ``n_pairs`` independent uniform pairs of distinct indices."""
-    n_points = points.shape[0]
     check_points(points, images)
     limits = _check_histogram(limits, n_bins)
     measure = choice("measure", Measure, measure)

@@ -12,7 +12,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
 from numpy.typing import NDArray
 
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import at_index, derive, member_keys
 from circuitax.projection.coherence import coherence_by_count, unit_rows
 from circuitax.projection.laws import random_capacity
@@ -130,7 +129,6 @@ def greedy_packing(
     By Gilbert and Varshamov's argument the set grows, without a limit on candidates, like
     ``1 / P(|⟨u, v⟩| > ε) ≈ exp(d ε² / 2)``, the square of what plain random directions reach.
     """
-    _check(dim, capacity, n_dims)
     return _greedy(
         key, epsilon, dim if n_dims is None else n_dims, dim, capacity, n_candidates, batch
     )
@@ -191,7 +189,6 @@ def optimised_packing(
     β. ``signed`` takes ``⟨u_i, u_j⟩`` itself, so that antipodal pairs cost nothing (spherical
     codes). The method is local, so take the best of several keys, under ``jax.vmap``.
     """
-    _check(dim, capacity, n_dims)
     used = dim if n_dims is None else n_dims
     return _optimised(key, n_vectors, used, learning_rate, dim, capacity, n_steps, signed)
 
@@ -267,10 +264,6 @@ def _directions(
     return unit_rows(jnp.where(used[None, :], x, 0))
 
 
-def _check(dim: int, capacity: int, n_dims: int | Int[Array, ""] | None) -> None:
-    if n_dims is not None:
-
-
 FRACTIONS = (0.4, 0.55, 0.7, 0.85)  # sizes that the optimiser tries, in units of the upper bound
 
 
@@ -278,7 +271,6 @@ def random_counts(
     key: Key[Array, ""], dims: tuple[int, ...], epsilon: float, n_trials: int
 ) -> Int[Array, "n_dims {n_trials}"]:
     """Length of a sequence of random directions before its first pair that overlaps more than ε."""
-    _check_sizes(dims, epsilon, n_trials=n_trials)
     capacity = 3 * int(random_capacity(dims[-1], epsilon)) + 8
 
     def one(key: Key[Array, ""], dim: Int[Array, ""]) -> Int[Array, ""]:
@@ -302,7 +294,6 @@ def greedy_counts(
     capacity: int = 500,
 ) -> Int[Array, "n_dims {n_seeds}"]:
     """Sizes of greedy packings (`packings.greedy_packing`), at most ``capacity``."""
-    _check_sizes(dims, epsilon, n_seeds=n_seeds, n_candidates=n_candidates, capacity=capacity)
 
     def one(key: Key[Array, ""], n_dims: Int[Array, ""]) -> Int[Array, ""]:
         return greedy_packing(
@@ -324,7 +315,6 @@ def optimised_counts(
     all starts fail, the set of the next smaller dimension with the new axes beside it is larger,
     and counts: ``N(d) ≥ N(d') + d - d'``, from d axes on.
     """
-    _check_sizes(dims, epsilon, n_seeds=n_seeds, n_steps=n_steps)
     bounds = [capacity_bound(d, epsilon) for d in dims]
     if not np.isfinite(bounds[-1]):
         raise ValueError(f"dims={dims} must have finite bounds at epsilon={epsilon}: d < 3/ε² − 2")
@@ -344,6 +334,3 @@ def optimised_counts(
     # N(d) - d never falls: axes are orthogonal to all that lies in the dimensions before them.
     beyond_axes = best - jnp.asarray(dims)[:, None]
     return jnp.asarray(dims)[:, None] + jax.lax.cummax(jnp.maximum(beyond_axes, 0))
-
-
-def _check_sizes(dims: tuple[int, ...], epsilon: float, **counts: int) -> None:

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.toy import tied_forward
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.features import SMALLEST_NORM, gram

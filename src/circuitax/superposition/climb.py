@@ -22,7 +22,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.descent import Effort, Settled, begin, minimise
 from circuitax.superposition.exact_losses import Padding

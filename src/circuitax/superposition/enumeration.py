@@ -18,7 +18,6 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.mlp import Activation
 
 MAX_FEATURES = 9

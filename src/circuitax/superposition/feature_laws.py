@@ -10,8 +10,6 @@ loss is due to dependence alone. NumPy is used, not JAX, since records are read 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from circuitax.kernel.checks import check_range
-
 MEAN_SQUARE = 4 / 3
 """Mean of ``v^2`` for a value v that is uniform on [0, 2]."""
 
@@ -23,6 +21,11 @@ def power_law(n_features: int, exponent: float | int, active: float | int = 1.0)
     """
     weight = np.arange(1, n_features + 1, dtype=np.float64) ** -float(exponent)
     density = active * weight / weight.sum()
+    if density[0] > 1 + 1e-12:
+        raise ValueError(
+            f"active={active} must be at most {1 / (weight[0] / weight.sum()):g} for "
+            f"exponent={exponent}: the most frequent feature has density {density[0]:g}"
+        )
     return np.minimum(density, 1)
 
 

@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.toy import dense_forward
 from circuitax.kernel.weights import DenseWeights
 

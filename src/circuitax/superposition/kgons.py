@@ -101,7 +101,6 @@ def kgon_weights(
     n_positive: int = 0,
 ) -> TiedWeights:
     """A regular k-gon with ``n_features - k`` features at zero."""
-    _check_counts(k, n_features, n_positive)
     angle = 2 * jnp.pi * jnp.arange(n_features) / k
     index = jnp.arange(n_features)
     alive = index < k
@@ -141,7 +140,6 @@ def kgon_potential(h: float, k: int, n_features: int, *, n_positive: int = 0) ->
 
     Source: Chen et al. 2023.
     """
-    _check_counts(k, n_features, n_positive)
     return (h + n_features - k) / (3 * n_features) - n_positive / (4 * n_features**2)
 
 
@@ -167,9 +165,6 @@ def _grid_minima(k: int) -> list[tuple[float, float]]:
     return [
         (gains[a] ** 0.5, gains[a] * ratios[b]) for a, b in zip(i[order], j[order], strict=True)
     ]
-
-
-def _check_counts(k: int, n_features: int, n_positive: int) -> None:
 
 
 def tgon_norm(n_points: ArrayLike | int) -> np.ndarray:

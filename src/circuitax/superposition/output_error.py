@@ -22,8 +22,6 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Complex, Float, Int
 
-from circuitax.kernel.checks import check_range
-
 # How many frequencies stand before those that are wanted.
 Count = int | Int[Array, ""]
 # 2 pi as a number with trailing zeros (n times it is exact for n < 2^20) and a correction.

@@ -18,8 +18,6 @@ from enum import IntEnum
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.kernel.checks import check_range
-
 TRIPLE_POINT = (1.0, 4 / 7)
 """(r, p) at which ignoring, dedicating and sharing tie."""
 
@@ -40,7 +38,6 @@ def configuration_losses(
 
     Source: toy-models paper, "Superposition as a Phase Change", and its derivation notebook.
     """
-    _check(n_features, density)
     p, r = density, importance
     ignored = p / 3 - p**2 / 4
     pair_first = p**2 / 3 if n_features == 3 else jnp.full_like(p, jnp.inf)
@@ -65,9 +62,5 @@ def lower_boundary(density: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 def upper_boundary(density: Float[Array, "*shape"], n_features: int) -> Float[Array, "*shape"]:
     """The importance above which the last feature has a dimension of its own."""
-    _check(n_features, density)
     shared = (4 - 5 * density) / (2 * density)
     return jnp.where((density < 4 / 7) & (n_features == 2), shared, 1)
-
-
-def _check(n_features: int, density: Float[Array, "*shape"]) -> None:

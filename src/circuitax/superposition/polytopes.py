@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csgraph
 
-from circuitax.kernel.checks import check_range
-
 
 def angles(W: ArrayLike) -> np.ndarray:
     """The direction of every feature, in degrees from 0 to 360."""
@@ -119,7 +117,6 @@ def solution_class(W: ArrayLike, **thresholds: float) -> str:
 def phase(W: ArrayLike, feature: int = -1, **thresholds: float) -> Phase:
     """Whether a feature is ignored, superposed with others, or has a dimension of its own."""
     W = np.asarray(W, np.float64)
-    n_features = W.shape[1]
     norm_sq = W[:, feature] @ W[:, feature]
     driven = np.sum((W.T @ W[:, feature]) ** 2) / (norm_sq or 1.0)
     return Phase(phases(norm_sq**0.5, driven - norm_sq, **thresholds).item())
