@@ -8,6 +8,7 @@ from circuitax.projection.tails import (
     Tail,
     dasgupta_gupta_dim,
     jl_dimension,
+    jl_epsilon,
     proof_constant,
     smallest_dim,
     statement_constant,
@@ -111,3 +112,9 @@ def test_success_needs_both_sides() -> None:
     np.testing.assert_array_equal(succeeds(low, high, 0.3), [[True, True]])
     many = succeeds(np.stack([low, 2 * low]), np.stack([high, high]), 0.4)  # a table a size
     np.testing.assert_array_equal(many, [[[True, True]], [[True, False]]])
+
+
+def test_guaranteed_epsilon_inverts_the_jl_dimension() -> None:
+    m = jl_dimension(200, 0.3, tail=Tail.exact)
+    assert jl_epsilon(200, m, tail=Tail.exact) == pytest.approx(0.3, abs=5e-3)
+    assert np.isnan(jl_epsilon(200, 10, tail=Tail.subgaussian))

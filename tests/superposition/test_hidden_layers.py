@@ -12,6 +12,7 @@ from circuitax.superposition.hidden_layers import (
     gains,
     onsets,
     pair_table,
+    serving,
 )
 
 # Neuron 0 reads feature 0 with 2 and feature 1 with -1/2, and writes 1/2 and 2, as published.
@@ -101,3 +102,12 @@ def test_E7_all_ten_pairs(x64: None) -> None:
     for i, j, between in [(1, 3, 2), (2, 4, 3), (3, 5, 4), (1, 4, 5), (2, 5, 1)]:
         assert seen[i, j][i - 1] == seen[i, j][j - 1] == 0, "both are erased, as S0 says"
         np.testing.assert_allclose(seen[i, j][between - 1], 0.427, atol=5e-4)
+
+
+def test_rescaling_a_neuron_changes_nothing() -> None:
+    scale = np.array([3.0, 0.2, 7.0])
+    with jax.enable_x64(True):
+        W_in, W_out = jnp.asarray(W_IN * scale), jnp.asarray(W_OUT / scale[:, None])
+        motif = asymmetric_motif(W_in, W_out)
+        np.testing.assert_allclose(serving(W_in, W_out), [[1, 1], [0, 0], [0, 1]], atol=1e-12)
+    assert int(motif.found.sum()) == 1

@@ -8,6 +8,7 @@ import pytest
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.features import dimensionality
 from circuitax.superposition.kgons import (
+    critical_point,
     kgon_potential,
     kgon_weights,
     one_hot_loss,
@@ -150,3 +151,20 @@ def test_a_tgon_memorises_from_its_least_norm_on() -> None:
         assert losses[2] == pytest.approx(2 * 0.19**2, rel=1e-9)
     with jax.enable_x64(True):
         np.testing.assert_allclose(dimensionality(jnp.asarray(W @ x)), 2 / 7, rtol=1e-9)
+
+
+def test_curvatures_are_those_of_the_gradient_and_one_is_the_rotation(kgons, x64):
+    gradient = jax.jit(jax.grad(one_hot_loss))
+    for k, left_out in ((5, 0), (5, 1)):
+        at = kgon_weights(k, k + left_out, kgons[k].norm, kgons[k].bias, n_positive=left_out)
+        found = critical_point(at)
+        assert found.slope < 1e-7
+        assert found.curvatures.shape == (3 * (k + left_out),)
+        assert np.sum(np.abs(found.curvatures) < 1e-9) == 1
+        # One step along a feature's bias: the largest change of the gradient is no surprise.
+        step = 1e-5
+        moved = gradient(TiedWeights(at.W, at.b.at[0].add(step)))
+        change = np.linalg.norm(np.concatenate([np.ravel(leaf) for leaf in moved])) / step
+        assert found.curvatures[0] - 1e-6 <= change <= found.curvatures[-1] + 1e-6
+    turned = TiedWeights(jnp.asarray([[0.8, -0.6], [0.6, 0.8]]) @ at.W, at.b)
+    np.testing.assert_allclose(critical_point(turned).curvatures, found.curvatures, atol=1e-9)
