@@ -330,3 +330,26 @@ def test_a_wrong_path_shows(make_run, x64, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(expansion, "frozen_model", planted)
     error = jnp.abs(patching.ablation_error(run)).max(axis=(1, 2))
     assert error[0] > 1e-3
+
+
+def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, monkeypatch):
+    run = make_run(2)
+    donor, cells = _other(run).trace, patching.each_component(run.model)
+
+    def both():
+        return (
+            patching.ablated_metrics(run.model, run.tokens, cells, lambda z: z),
+            patching.patched_metrics(run.model, run.tokens, donor, lambda z: z),
+        )
+
+    at_once = jax.jit(both)()
+    # What four heads write at five positions and the logits there: three of four cells, then one;
+    # of the 15 cells of the stream, whose three places take less, three at a time as well.
+    monkeypatch.setattr(patching, "BLOCK_ENTRIES", 3 * 5 * (4 * 6 + 7))
+    for found, expected in zip(jax.jit(lambda: both())(), at_once, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    steps = jax.make_jaxpr(
+        lambda: patching.patched_metrics(run.model, run.tokens, donor, lambda z: z)
+    )()
+    loops = [step.params["length"] for step in steps.eqns if step.primitive.name == "scan"]
+    assert loops == [5]

@@ -29,8 +29,8 @@ MUTANTS = (
     Mutant(
         "cyclic_singular_values",
         "kernel/spectrum.py",
-        "decompositions.singular(r_left @ jnp.matrix_transpose(r_right))",
-        "decompositions.singular(cyclic(chain).core)",
+        "linalg.singular(r_left @ jnp.matrix_transpose(r_right))",
+        "linalg.singular(cyclic(chain).core)",
         ("tests/kernel/test_spectrum.py::test_singular_values_of_the_dense_matrix[thin]",),
     ),
     Mutant(
@@ -218,7 +218,7 @@ MUTANTS = (
         "0 if residual else 1",
         "1",
         (
-            "tests/kernel/test_bias.py::"
+            "tests/kernel/test_gauge.py::"
             "test_E25_the_constant_doubles_at_every_layer_unless_writes_leave_it",
         ),
     ),
@@ -438,7 +438,7 @@ MUTANTS = (
         "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
         "jnp.eye(tokens.shape[0], k=-4, dtype=bool)",
         (
-            "tests/circuits/attention/test_detectors.py::"
+            "tests/circuits/test_detectors.py::"
             "test_repeats_of_any_period_are_found_and_a_fixed_offset_is_not",
         ),
     ),
@@ -454,10 +454,7 @@ MUTANTS = (
         "circuits/detectors.py",
         "return jnp.tril(_same(tokens), k=-1)",
         "return jnp.tril(_same(tokens))",
-        (
-            "tests/circuits/known/test_ground_truth_heads.py::"
-            "test_each_role_is_given_to_its_heads_and_to_no_others",
-        ),
+        ("tests/circuits/test_known.py::test_each_role_is_given_to_its_heads_and_to_no_others",),
     ),
     Mutant(
         "ledger_sources_reversed",
@@ -465,7 +462,7 @@ MUTANTS = (
         "sources = [hop % (n_ctx + 1) for hop in hops]",
         "sources = [hop % (n_ctx + 1) for hop in hops][::-1]",
         (
-            "tests/circuits/known/test_ground_truth_heads.py::"
+            "tests/circuits/test_known.py::"
             "test_the_ledger_finds_the_paths_of_known_circuits_and_no_others",
         ),
     ),
@@ -567,10 +564,7 @@ MUTANTS = (
         "circuits/weights/mlps.py",
         "W_out * safe_sqrt(reads)[:, None]",
         "W_out * safe_sqrt(reads)[:, None] ** 0",
-        (
-            "tests/circuits/weights/test_mlp_composition.py::"
-            "test_scores_are_norms_over_all_units[False]",
-        ),
+        ("tests/circuits/weights/test_mlps.py::test_scores_are_norms_over_all_units[False]",),
     ),
     Mutant(
         "dressed_scores_past_no_mlp",
@@ -578,7 +572,7 @@ MUTANTS = (
         "parts, written = after_layer(frozen, before, parts, outputs[before])",
         "parts, written = parts, outputs[before]",
         (
-            "tests/circuits/attention/test_score_terms.py::"
+            "tests/circuits/test_score_terms.py::"
             "test_dressed_terms_are_products_of_every_path[head]",
         ),
     ),
@@ -645,20 +639,14 @@ MUTANTS = (
         "models/lens_format.py",
         "late = jnp.asarray(b_out + np.einsum(",
         "late = jnp.asarray(b_out + 0 * np.einsum(",
-        (
-            "tests/models/test_lens_options.py::"
-            "test_logits_and_patterns_of_TransformerLens[grouped]",
-        ),
+        ("tests/models/test_lens_format.py::test_logits_and_patterns_of_TransformerLens[grouped]",),
     ),
     Mutant(
         "frozen_gradients_through_norms",
         "circuits/patching.py",
         "held._replace(all_patterns=trace.patterns, scales=trace.scales)",
         "held._replace(all_patterns=trace.patterns)",
-        (
-            "tests/circuits/interventions/test_head_gradients.py::"
-            "test_frozen_it_is_the_sum_of_all_paths_through_a_head",
-        ),
+        ("tests/circuits/test_patching.py::test_frozen_it_is_the_sum_of_all_paths_through_a_head",),
     ),
     Mutant(
         "difference_of_intervals_end_by_end",
@@ -737,7 +725,7 @@ MUTANTS = (
         "size = max(1, BLOCK_ENTRIES // held)",
         "size = max(n_cells, BLOCK_ENTRIES // held)",
         (
-            "tests/circuits/interventions/test_patching.py::"
+            "tests/circuits/test_patching.py::"
             "test_cells_that_do_not_fit_at_once_are_run_block_by_block",
         ),
     ),
@@ -747,7 +735,7 @@ MUTANTS = (
         "jax.random.normal(key, (c.shape[0], rows, columns))",
         "jax.random.normal(key, (1, rows, columns))",
         (
-            "tests/circuits/known/test_planted_heads.py::"
+            "tests/circuits/test_known.py::"
             "test_random_parts_differ_from_head_to_head_and_from_part_to_part",
         ),
     ),
@@ -776,7 +764,7 @@ MUTANTS = (
         "_allowed(model, n_ctx).sum(axis=-1, keepdims=True)",
         "_allowed(model, n_ctx).sum(axis=-2)[..., None]",
         (
-            "tests/circuits/skip_trigrams/test_additive_heads.py::"
+            "tests/circuits/test_skip_trigrams.py::"
             "test_the_count_of_sources_is_the_denominator_where_scores_are_0",
         ),
     ),
