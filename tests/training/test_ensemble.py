@@ -22,7 +22,6 @@ from circuitax.training.ensemble import (
     as_cells,
     best_of,
     device_mesh,
-    divergence,
     new_members,
     shared_batches,
     take,
@@ -264,22 +263,7 @@ def test_a_cell_without_a_finite_restart_is_reported_not_chosen() -> None:
     assert chosen[1].tolist() == [9.0, 10.0, 11.0]
 
 
-def test_take_from_every_leaf_of_a_tree_of_cells() -> None:
-    restart = jnp.array([[0, 2], [1, 1]])
-    W = jnp.arange(2 * 2 * 3 * 4.0).reshape(2, 2, 3, 4)
-    loss = jnp.arange(12.0).reshape(2, 2, 3)
-    chosen = take({"W": W, "loss": loss}, restart)
-    for i, j in np.ndindex(2, 2):
-        np.testing.assert_array_equal(chosen["W"][i, j], W[i, j, restart[i, j]])
-        assert chosen["loss"][i, j] == loss[i, j, restart[i, j]]
-
-
 def test_cells_are_row_major_and_restarts_vary_fastest() -> None:
     cells = as_cells({"x": jnp.arange(12), "y": jnp.zeros((12, 5))}, 2, 3)
     assert cells["x"][1, 2].tolist() == [10, 11]
     assert cells["y"].shape == (2, 3, 2, 5)
-
-
-def test_divergence_says_which_and_when() -> None:
-    report = divergence(jnp.array([True, False, True, False]), jnp.array([9, 3, 9, 0]))
-    assert report == {"members": 4, "diverged": 2, "after_steps": {"1": 3, "3": 0}}

@@ -24,7 +24,6 @@ from circuitax.training.language import (
     LanguageModule,
     NextToken,
     StreamedNextToken,
-    module_losses,
     stream,
     text_losses,
     train_on_text,
@@ -168,14 +167,3 @@ def test_an_ensemble_learns_and_resumes_where_it_stopped(tmp_path: Path) -> None
     assert (np.asarray(last["loss"]) < np.asarray(first["loss"]) - 0.05).all()
     kernels = through.params["Dense_0"]["kernel"]
     assert kernels.shape == (2, 6, 8) and np.abs(np.asarray(kernels[0] - kernels[1])).max() > 1e-2
-
-
-def test_losses_are_those_of_the_module_applied_by_hand() -> None:
-    texts = OWN_MODULE_SOURCE(jax.random.key(1))
-    params = PLAN.problem.init(jax.random.key(2), ())
-    drawn = MODULE.init(jax.random.key(2), texts)["params"]
-    jax.tree.map(np.testing.assert_array_equal, params, drawn)
-    logits = np.asarray(MODULE.apply({"params": params}, texts)[0], float)
-    p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
-    want = [[-np.log(p[i, t, texts[i, t + 1]]) for t in range(8)] for i in range(4)]
-    np.testing.assert_allclose(module_losses(MODULE, params, texts), want, rtol=1e-5)

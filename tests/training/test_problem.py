@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.keys import derive
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.training import ensemble
 from circuitax.training.checkpoints import Checkpoints
@@ -55,14 +54,6 @@ def test_steps_are_adamw_on_the_schedule(quadratic: Any, scales: Any, x64: None)
     np.testing.assert_allclose(metrics["loss"], np.mean(losses), rtol=1e-6)
     np.testing.assert_allclose(metrics["grad_norm"], np.mean(norms), rtol=1e-6)
     assert int(state.step) == 5 and bool(state.alive)
-
-
-def test_init_and_data_have_their_own_keys() -> None:
-    member = new_member(jax.random.key(3), 0.1, ())
-    key = jax.random.key(3)
-    assert member.init_key == derive(key, "init")
-    assert member.data_key == derive(key, "data")
-    assert member.init_key != member.data_key
 
 
 def test_resume_equals_an_uninterrupted_run(quadratic: Any, scales: Any, tmp_path: Path) -> None:
