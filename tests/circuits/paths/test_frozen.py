@@ -34,7 +34,6 @@ L, H = 2, 2
 CASES = {
     "gelu": {"activation": "gelu", "norm": "layernorm", "positions": "learned", "biases": True},
     "relu": {"activation": "relu", "norm": "none", "positions": "none", "biases": True},
-    "gated": {"activation": "silu", "norm": "rmsnorm", "positions": "rotary", "gated": True},
     "gated_biases": {"activation": "gelu_tanh", "norm": "layernorm", "gated": True, "biases": True},
     "parallel": {"activation": "gelu_tanh", "norm": "layernorm", "parallel": True, "biases": True},
     "post_norm": {
@@ -54,7 +53,6 @@ CASES = {
         "post_ln": True,
         "final_norm": False,
     },
-    "post_ln_gated": {"activation": "silu", "norm": "rmsnorm", "gated": True, "post_ln": True},
 }
 GATES = {
     "relu": lambda z: (z > 0) * 1.0,
