@@ -142,7 +142,7 @@ def test_shuffled_null_sits_on_the_uniform_null_for_positional_heads(rng):
     assert 1 - null.mean > 10 * null.std
 
 
-LLAMA = Path(__file__).parents[2] / "fixtures" / "families" / "llama"
+LLAMA = Path(__file__).parents[1] / "fixtures" / "families" / "llama"
 
 
 def test_measured_kernels_are_loops_over_positions(x64: None, rng: np.random.Generator) -> None:

@@ -238,7 +238,6 @@ def test_what_the_library_of_tokenizers_cannot_read_is_one_line(
     assert capfd.readouterr().err == ""
 
 
-FOLDER = Path(__file__).parent.parent / "fixtures" / "transformer_lens" / "standard_None"
 FAMILY_FOLDER = Path(__file__).parent.parent / "fixtures" / "families"
 FAMILIES = sorted(path.parent.name for path in FAMILY_FOLDER.glob("*/config.json"))
 
@@ -295,7 +294,7 @@ def test_wrong_settings_of_the_hub_cost_one_line(name: str) -> None:
 def test_sizes_are_checked_against_the_file_first(
     tmp_path: Path, folder: str, key: str, layers: int, message: str
 ) -> None:
-    source = FAMILY_FOLDER / folder if folder else FOLDER
+    source = FAMILY_FOLDER / folder if folder else LENS
     config = json.loads((source / "config.json").read_text()) | {key: layers}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.safetensors").symlink_to(source / "model.safetensors")

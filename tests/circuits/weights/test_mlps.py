@@ -211,10 +211,6 @@ def test_eigenvectors_as_units_are_the_same_mlp_and_few_are_the_largest(mlp, rng
     found = apply_mlp(kept, jnp.asarray(x), "linear") - mlp.b_out[None]
     np.testing.assert_allclose(found, want, atol=1e-11)
     assert np.abs(want - written(mlp, x)).max() > 0.1
-    with pytest.raises(
-        ValueError, match=f"places has {BILINEAR_D - 1} rows, must have d_model={BILINEAR_D}"
-    ):
-        kept_eigenvectors(whole, two[1:])
 
 
 def test_pairs_of_sources_add_up_to_what_is_written(mlp, rng) -> None:
