@@ -169,11 +169,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
         },
     ),
     "explanation_page": ({}, {"explained": ["a run", None, 3]}),
-    "patch": (
+    "patch_effects": (
         {"run": "a run", "donor": "a run"},
         {"run": NO_RUN, "donor": NO_RUN, "metric": [3, "loss"]},
     ),
-    "ablate_each": (
+    "ablation_effects": (
         {"run": "a run"},
         {"run": NO_RUN, "donor": [x for x in NO_RUN if x is not None], "metric": [3, "loss"]},
     ),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.config.catalogue import checkout
 from circuitax.cores import n_cores
 from circuitax.lab.execute import device_name
 
@@ -62,13 +61,3 @@ def test_a_system_that_does_not_say_which_cores_are_ours(monkeypatch: pytest.Mon
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
     assert n_cores() == 5 and device_name().endswith(", 5 cores")
-
-
-def test_nothing_else_asks_for_them() -> None:
-    packages = [checkout() / "src", checkout() / "experiments"]
-    asking = [p for package in packages for p in package.rglob("*.py") if asks(p.read_text())]
-    assert [p.name for p in asking] == ["cores.py"]
-
-
-def asks(text: str) -> bool:
-    return "os.sched_getaffinity" in text

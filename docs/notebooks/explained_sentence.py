@@ -12,7 +12,7 @@ import circuitax as cx
 from circuitax.data.tokenizer import token_names
 from circuitax.lab.language_model import open_language_model
 from circuitax.lab.runs import accepted_run
-from circuitax.models.smollm2 import has_smollm2
+from circuitax.models.sources import has_smollm2
 
 opened = open_language_model(accepted_run("text_models"), "full")
 names = token_names(opened.tokenizer)

@@ -17,7 +17,7 @@ import optax
 
 import circuitax as cx
 from circuitax.lab.runs import accepted_run
-from circuitax.superposition.geometry.alignment import align
+from circuitax.superposition.polytopes import align
 
 jax.config.update("jax_enable_x64", True)
 importance = jnp.ones(5)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import circuitax as cx
-from circuitax.circuits.known.ground_truth import induction_model
+from circuitax.circuits.known import induction_model
 from circuitax.lab.language_model import open_language_model
 from circuitax.lab.runs import accepted_run
 
@@ -75,8 +75,8 @@ print(found)
 
 # %%
 lead = lambda logits: logits[-1, guess] - jnp.delete(logits[-1], guess).max()  # noqa: E731
-reacting = cx.ablate_each(run, lead).heads
-frozen = cx.ablate_each(run, lead, preserve_patterns=True).heads
+reacting = cx.ablation_effects(run, lead).heads
+frozen = cx.ablation_effects(run, lead, preserve_patterns=True).heads
 print("change of the lead without each head, later heads react:\n", rounded(reacting))
 print("with patterns held:\n", rounded(frozen))
 

@@ -13,8 +13,8 @@ import xarray as xr
 import circuitax as cx
 from circuitax.lab.runs import accepted_run
 
-prove_pair = cx.superposition.proofs.pair_proof.prove_pair
-Candidates = cx.superposition.proofs.pair_proof.Candidates
+prove_pair = cx.superposition.pair_proof.prove_pair
+Candidates = cx.superposition.pair_proof.Candidates
 CLASSES = ("ignored", "dedicated", "opposite signs", "equal signs")
 none = Candidates(np.zeros((0, 2)), np.zeros((0, 2)))
 importance = np.array([0.1, 0.5, 2.0, 10.0])

@@ -17,7 +17,7 @@ import numpy as np
 import optax
 
 import circuitax as cx
-from circuitax.circuits.weights.head_tables import head_tables
+from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.data.tokenizer import token_names
 from circuitax.kernel.chain import materialise
 from circuitax.lab.language_model import open_language_model

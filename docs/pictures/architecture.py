@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import circuitax as cx
-from circuitax.circuits.weights.head_tables import head_tables
 from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.data.tokenizer import token_names
 from circuitax.figures.style import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, new_figure
 from circuitax.kernel import attention
+from circuitax.kernel.attention import turn
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.norm import apply_norm
-from circuitax.kernel.rotary import turn
 from circuitax.lab.language_model import LanguageModel, open_language_model
 from circuitax.lab.runs import accepted_run
 

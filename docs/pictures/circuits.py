@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import circuitax as cx
-from circuitax.circuits.known.ground_truth import induction_model, skip_trigram_model
+from circuitax.circuits.known import induction_model, skip_trigram_model
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.figures.style import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, new_figure
 from circuitax.kernel.chain import materialise
@@ -161,7 +161,7 @@ def patching() -> Figure:
     ]
     losses = [
         0.0,
-        *(float(cx.ablate_each(run, preserve_patterns=h).heads[0, 0]) for h in (False, True)),
+        *(float(cx.ablation_effects(run, preserve_patterns=h).heads[0, 0]) for h in (False, True)),
     ]
     figure, axes = new_figure(1, 3, height=2.75)
     for ax, (one, title), loss in zip(axes[0], panels, losses, strict=True):

@@ -6,10 +6,8 @@ from matplotlib.patches import Rectangle
 
 from circuitax.figures.palette import COLOURS
 from circuitax.figures.style import BLACK, GREY, ORANGE, new_figure
-from circuitax.superposition.proofs.pair_bounds import Plane
-from circuitax.superposition.proofs.pair_classes import pair_classes
-from circuitax.superposition.proofs.pair_loss import pair_error
-from circuitax.superposition.proofs.pair_proof import Candidates, prove_pair
+from circuitax.superposition.pair_loss import Plane, pair_classes, pair_error
+from circuitax.superposition.pair_proof import Candidates, prove_pair
 
 P, R = 0.3, 0.1  # density, and importance of the second feature
 

@@ -12,8 +12,8 @@ import circuitax as cx
 from circuitax.figures.palette import COLOURS
 from circuitax.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, new_figure
 from circuitax.projection import laws
-from circuitax.superposition.optimum.tegum import TEGUM_FACTORS, tegum_gains, vertices
-from circuitax.superposition.tasks.frequencies import power_law, unlearned_loss
+from circuitax.superposition.climb import TEGUM_FACTORS, tegum_gains, vertices
+from circuitax.superposition.feature_laws import power_law, unlearned_loss
 
 ARROW = {"arrowstyle": "->", "shrinkA": 0, "shrinkB": 0}
 

@@ -19,15 +19,14 @@ import numpy as np
 
 from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.ledger import Ledger, position_ledger
-from circuitax.circuits.paths.chosen_nodes import Node
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import neuron_flows, path_groups
-from circuitax.circuits.paths.path_graph import path_graph
+from circuitax.circuits.paths.path_graph import Node, path_graph
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
 from circuitax.models.pretrained import load_pretrained
-from circuitax.models.smollm2 import has_smollm2
+from circuitax.models.sources import has_smollm2
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.export_llama import hub_folder, smollm2_spec
 from experiments.benchmarks.peer import Peer

@@ -16,7 +16,7 @@ import numpy as np
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from circuitax.models.pretrained import load_pretrained
-from circuitax.models.smollm2 import has_smollm2
+from circuitax.models.sources import has_smollm2
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.export_llama import hub_folder, lens_weights, smollm2_spec
 from experiments.benchmarks.peer import Peer

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from circuitax.lab.compilation import compile_seconds
-from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.superposition.optimum import find_optimum
 from experiments.benchmarks.case import Case
 
 MODULE = "experiments.benchmarks.first_optimum"

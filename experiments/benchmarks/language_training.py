@@ -15,10 +15,9 @@ from circuitax.data.windows import WindowSource
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble
-from circuitax.training.ensemble import Plan, new_members
+from circuitax.training.ensemble import Plan, device_mesh, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import Optimizer, OptimSpec
-from circuitax.training.sharding import device_mesh
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.peer import Peer
 from experiments.benchmarks.profiled import time_by_kind

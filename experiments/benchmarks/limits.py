@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import uniforms
 
 PEAK_SIZE = 2048
 # Far beyond any cache: 128 MB are read and as many written.

@@ -10,14 +10,12 @@ from functools import partial
 import jax
 import numpy as np
 
-from circuitax.circuits.known.unequal_heads import frozen_unequal
-from circuitax.circuits.ledger.host_model import host_model
+from circuitax.circuits.known import frozen_unequal
+from circuitax.circuits.ledger.host_model import host_model, one_thread
 from circuitax.circuits.ledger.ledger import Ledger, head_ledger, position_ledger
-from circuitax.circuits.ledger.one_thread import one_thread
-from circuitax.circuits.ledger.path_bounds import head_path_bounds
-from circuitax.circuits.ledger.second_moments import position_path_moments
+from circuitax.circuits.ledger.path_bounds import head_path_bounds, position_path_moments
+from circuitax.circuits.paths.expansion import n_paths
 from circuitax.circuits.paths.frozen import FrozenModel
-from circuitax.circuits.paths.paths import n_paths
 from circuitax.kernel.keys import derive
 from circuitax.kernel.spec import TransformerSpec
 from experiments.benchmarks.case import Case

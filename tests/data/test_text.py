@@ -1,9 +1,12 @@
+"""From a spec to tokens."""
+
 import json
 from pathlib import Path
 
 import pytest
 
 from circuitax.data.corpus import TextError
+from circuitax.data.files import fingerprint
 from circuitax.data.text import TextSpec, open_text
 from circuitax.data.tokenizer import BOUNDARY
 
@@ -54,21 +57,6 @@ def test_tokenizer_with_a_gap_between_its_ids(tmp_path: Path) -> None:
         open_text(spec)
 
 
-def test_default_is_the_standard_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    library = tmp_path / "lib"
-    library.mkdir()
-    (library / "json.py").write_text("class JSONEncoder:\n    pass\n")
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(library))
-    text = open_text(TextSpec(d_vocab=260, cache=str(tmp_path / "cache")))
-    assert str(text.about()["corpus"]).startswith("python-3")
-
-
-def test_dataset_goes_to_the_hub_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("circuitax.data.hub.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match="needs the package 'datasets'"):
-        open_text(TextSpec(dataset="someone/stories"))
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -80,3 +68,19 @@ def test_dataset_goes_to_the_hub_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_spec_is_checked(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TextSpec(**fields)
+
+
+def test_a_text_names_all_that_it_reads(tmp_path: Path) -> None:
+    text, words = tmp_path / "text", tmp_path / "tokenizer.json"
+    text.write_text("one")
+    words.write_text("{}")
+    first = TextSpec(path=str(text), tokenizer=str(words)).outside_inputs()
+    assert set(first) == {"path", "tokenizer"}
+    text.write_text("two")
+    second = TextSpec(path=str(text), tokenizer=str(words)).outside_inputs()
+    assert second["path"] != first["path"] and second["tokenizer"] == first["tokenizer"]
+    own = TextSpec().outside_inputs()
+    assert set(own) == {"python"} and own["python"].startswith("3.")
+    assert TextSpec(dataset=str(tmp_path)).outside_inputs() == {"dataset": fingerprint(tmp_path)}
+    with pytest.raises(TextError, match=r"^dataset='no/such' "):
+        TextSpec(dataset="no/such").outside_inputs()

@@ -1,18 +1,22 @@
-from concurrent.futures import ThreadPoolExecutor
+"""Byte-level BPE and token arrays on disk."""
+
 from pathlib import Path
 
 import hypothesis
 import hypothesis.strategies as st
+import numpy as np
 import pytest
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from circuitax.data.corpus import Corpus, build_corpus, text_document
+from circuitax.data.corpus import Corpus, Document, build_corpus, text_document
 from circuitax.data.tokenizer import (
     BOUNDARY,
     boundary_id,
     corpus_tokenizer,
+    corpus_tokens,
     size,
     token_names,
+    token_text,
     tokenizer_digest,
     tokenizer_from_file,
     train_tokenizer,
@@ -47,21 +51,6 @@ def test_merges_the_frequent(tokenizer: Tokenizer) -> None:
     assert len(tokenizer.encode("the the the").ids) <= 4
 
 
-def test_same_corpus_same_tokenizer(tokenizer: Tokenizer) -> None:
-    again = train_tokenizer(small_corpus(), 280)
-    assert tokenizer_digest(again) == tokenizer_digest(tokenizer)
-    assert tokenizer_digest(train_tokenizer(small_corpus(), 279)) != tokenizer_digest(tokenizer)
-
-
-def test_validation_text_has_no_say() -> None:
-    names = [d.name for d in small_corpus().validation]
-    documents = [
-        text_document(f"d{i}", "qqzz" * 90 if f"d{i}" in names else TEXT * 3) for i in range(5)
-    ]
-    other = train_tokenizer(build_corpus("other", documents), 280)
-    assert tokenizer_digest(other) == tokenizer_digest(train_tokenizer(small_corpus(), 280))
-
-
 def test_trained_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = corpus_tokenizer(small_corpus(), 270, tmp_path)
     (file,) = tmp_path.glob("*/tokenizer.json")
@@ -70,31 +59,6 @@ def test_trained_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         first
     )
     assert tokenizer_digest(tokenizer_from_file(file)) == tokenizer_digest(first)
-
-
-def test_broken_cache_is_made_again(tmp_path: Path) -> None:
-    first = corpus_tokenizer(small_corpus(), 270, tmp_path)
-    (file,) = tmp_path.glob("*/tokenizer.json")
-    file.write_text('{"half')
-    assert tokenizer_digest(corpus_tokenizer(small_corpus(), 270, tmp_path)) == tokenizer_digest(
-        first
-    )
-    tokenizer_from_file(file)
-
-
-def test_threads_share_the_cache(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        made = pool.map(lambda _: corpus_tokenizer(small_corpus(), 270, tmp_path), range(4))
-        assert len({tokenizer_digest(t) for t in made}) == 1
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_impossible_sizes(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="d_vocab=256 must be at least 257"):
-        corpus_tokenizer(small_corpus(), 256, tmp_path)
-    with pytest.raises(ValueError, match=r"d_vocab=5000 must be at most \d+ for corpus 'small'"):
-        corpus_tokenizer(small_corpus(), 5000, tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_unusable_files(tmp_path: Path) -> None:
@@ -120,3 +84,72 @@ def test_a_file_that_pads_and_cuts_does_neither_here(tmp_path: Path) -> None:
     assert tokenizer_digest(loaded) == tokenizer_digest(
         corpus_tokenizer(small_corpus(), 270, tmp_path)
     )
+
+
+@pytest.fixture(scope="module")
+def byte_level() -> Tokenizer:
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merged = {"âĨ": 256, "aâĨ": 257}  # two of the three bytes of an arrow
+    vocabulary = {letter: i for i, letter in enumerate(letters)} | merged
+    tokenizer = Tokenizer(models.BPE(vocabulary, [("â", "Ĩ"), ("a", "âĨ")]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def test_every_byte_has_a_text_of_its_own(byte_level: Tokenizer) -> None:
+    texts = {token_text(byte_level, i) for i in range(256)}
+    plain = {chr(b) for b in range(128)}
+    assert texts == plain | {f"\\x{b:02x}" for b in range(128, 256)}
+
+
+def test_parts_of_characters_are_shown_by_their_bytes(byte_level: Tokenizer) -> None:
+    assert byte_level.decode([256]) == "\ufffd"
+    assert token_text(byte_level, 256) == r"\xe2\x86" == repr("→".encode())[2:10]
+    assert token_text(byte_level, 257) == r"a\xe2\x86"
+
+
+def test_a_tokenizer_that_names_bytes_keeps_its_names() -> None:
+    tokenizer = Tokenizer(models.BPE({"<0xE2>": 0, "one": 1}, [], byte_fallback=True))
+    tokenizer.decoder = decoders.ByteFallback()
+    assert token_text(tokenizer, 0) == "<0xE2>" and token_text(tokenizer, 1) == "one"
+
+
+TOKENS_TEXT = "the theory of the thing: then they think of this, that and the other.\n"
+
+
+def tokens_small_corpus() -> Corpus:
+    return build_corpus(
+        "small", [text_document(f"d{i}", f"{i} {TOKENS_TEXT}" * 3) for i in range(5)]
+    )
+
+
+def test_arrays_hold_the_documents_in_order(tmp_path: Path) -> None:
+    corpus = tokens_small_corpus()
+    tokenizer = train_tokenizer(corpus, 280)
+    tokens = corpus_tokens(corpus, tokenizer, tmp_path)
+    assert isinstance(tokens.train, np.memmap) and tokens.train.dtype == np.uint16
+    assert not tokens.train.flags.writeable
+    for part, array in ((corpus.train, tokens.train), (corpus.validation, tokens.validation)):
+        edges = np.flatnonzero(array == tokens.boundary)
+        assert edges[0] == 0 and len(edges) == len(part)
+        for document, ids in zip(part, np.split(array, edges[1:]), strict=True):
+            assert tokenizer.decode(ids[1:].tolist()) == "".join(document.pieces())
+
+
+def test_one_boundary_for_a_document_in_many_pieces(tmp_path: Path) -> None:
+    long = Document("long", lambda: iter([TOKENS_TEXT] * 100))
+    corpus = build_corpus(
+        "pieces", [long, text_document("short", TOKENS_TEXT)], validation_fraction=0.5
+    )
+    tokenizer = train_tokenizer(corpus, 260)
+    tokens = corpus_tokens(corpus, tokenizer, tmp_path)
+    arrays = {
+        d.name: array
+        for (d,), array in (
+            (corpus.train, tokens.train),
+            (corpus.validation, tokens.validation),
+        )
+    }
+    assert np.count_nonzero(arrays["long"] == tokens.boundary) == 1
+    assert tokenizer.decode(arrays["long"][1:].tolist()) == TOKENS_TEXT * 100

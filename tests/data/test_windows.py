@@ -1,3 +1,5 @@
+"""Windows of a text: random, evenly spaced and repeated."""
+
 from pathlib import Path
 
 import jax
@@ -9,6 +11,7 @@ from scipy import stats
 from circuitax.data import windows
 from circuitax.data.corpus import TextError
 from circuitax.data.windows import (
+    RepeatedWindowSource,
     WindowSource,
     device_tokens,
     draw_windows,
@@ -71,12 +74,6 @@ def test_starts_beyond_int32_reach_the_whole_corpus() -> None:
     assert rows.min() < 20 and rows.max() > 1004
 
 
-def test_fits() -> None:
-    tokens = np.zeros(1000, np.uint16)
-    assert fits_on_device(tokens)
-    assert not fits_on_device(tokens, limit_bytes=1999)
-
-
 def test_spaced_windows_cover_without_overlap() -> None:
     rows = spaced_windows(np.arange(103), 5, 20)
     assert len(np.unique(rows)) == 100
@@ -87,13 +84,6 @@ def test_spaced_windows_cover_without_overlap() -> None:
         TextError, match="a text of 4 tokens is shorter than one window of length=16"
     ):
         spaced_windows(np.arange(4), 1, 16)
-
-
-def test_short_text_and_empty_batch() -> None:
-    with pytest.raises(ValueError, match="length=8 must be between 1 and the 5 tokens"):
-        draw_windows(KEY, jnp.arange(5), 2, 8)
-    with pytest.raises(ValueError, match="batch=0"):
-        read_windows(KEY, np.arange(5), 0, 2, range(1))
 
 
 def test_source_is_the_sampler_and_equal_for_equal_texts() -> None:
@@ -109,16 +99,33 @@ def test_source_is_the_sampler_and_equal_for_equal_texts() -> None:
         WindowSource(5, 1, text)
 
 
-def test_two_texts_never_share_a_compiled_step() -> None:
-    draw = jax.jit(lambda source: source(KEY), static_argnums=0)
-    text = jnp.arange(50)
-    first, second = draw(WindowSource(5, 7, text)), draw(WindowSource(5, 7, text + 100))
-    np.testing.assert_array_equal(second, first + 100)
-
-
 def test_a_text_too_large_for_the_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = np.arange(50, dtype=np.uint16)
     np.testing.assert_array_equal(device_tokens(tokens), tokens)
     monkeypatch.setattr(windows, "_MOST_ON_DEVICE", 49)
     with pytest.raises(TextError, match=r"a text of 50 tokens .* must have at most"):
         device_tokens(tokens)
+
+
+# Every token tells its own place in the text.
+WINDOWS = WindowSource(600, 12, jnp.arange(500))
+
+
+def test_the_beginning_of_a_window_comes_again_and_again() -> None:
+    rows = np.asarray(RepeatedWindowSource(WINDOWS, 3, 5)(jax.random.key(1)))
+    periods = np.array([np.flatnonzero(row == row[0])[1] for row in rows])
+    for row, period in zip(rows, periods, strict=True):
+        np.testing.assert_array_equal(row, row[0] + np.arange(12) % period)
+    # One fixed key; a correct sampler fails here with probability 1e-4.
+    assert stats.chisquare(np.bincount(periods - 3, minlength=3)).pvalue > 1e-4
+    assert set(periods) == {3, 4, 5}
+
+
+def test_some_windows_repeat_and_the_others_stay_whole() -> None:
+    rows = np.asarray(RepeatedWindowSource(WINDOWS, 3, 5, share=0.25)(jax.random.key(1)))
+    whole = np.asarray(RepeatedWindowSource(WINDOWS, 3, 5)(jax.random.key(1)))
+    np.testing.assert_array_equal(rows[:150], whole[:150])
+    np.testing.assert_array_equal(rows[150:], rows[150:, :1] + np.arange(12))
+    for share in (0.0, 1.5):
+        with pytest.raises(ValueError, match=f"share={share} must lie in"):
+            RepeatedWindowSource(WINDOWS, 3, 5, share=share)

@@ -1,4 +1,4 @@
-"""Viewers: what a section holds, and that a browser draws it, moves it and speaks of it."""
+"""Viewers hold their facts, and a browser draws them; tables add up."""
 
 import html
 import json
@@ -10,15 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circuitax.display.attention import MOST, attention_viewer
+from circuitax.display.tables import NumberTable, sum_table
 from circuitax.display.viewers import (
+    MOST,
     SCRIPTS,
     Viewer,
+    attention_viewer,
     viewer_frame,
     viewer_page,
     viewer_script,
     viewer_section,
     viewer_style,
+    visible,
 )
 
 GRAPH = {
@@ -203,13 +206,6 @@ def test_a_frame_holds_the_whole_page() -> None:
     assert 'sandbox="allow-scripts"' in frame and "height:300px" in frame
 
 
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match="kind='table' must be one of attention, explanation"):
-        viewer_section(MOVING._replace(kind="table"))
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        viewer_section(MOVING._replace(facts={"loss": float("nan")}))
-
-
 def test_every_script_defines_its_viewer() -> None:
     for kind in SCRIPTS:
         assert f"VIEWERS.{kind} = " in viewer_script([kind])
@@ -314,3 +310,54 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
     )
     assert found["stops"] == "4", "one stop of the Tab key for each toolbar"
     assert "s11 … d11 → o11." in found["table"] and "o119.50p2.00" in found["table"]
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        (" self", "␣self"),
+        ("\n" + 19 * " ", "⏎␣×19"),
+        ("\n" + 11 * " ", "⏎␣×11"),
+        ("\n\n  ", "⏎⏎␣␣"),
+        ("\t\x1f", "⇥·"),
+        ("<|endoftext|>", "‹text›"),
+        ("internationally", "internat…"),
+    ],
+)
+def test_a_token_is_visible(token: str, text: str) -> None:
+    assert visible(token) == text
+
+
+def test_bars_add_up() -> None:
+    terms = [("a", 3.0), ("<b>", -1.0), ("c", -4.0)]
+    html = sum_table("Terms", terms, "total")
+    places = [float(x) for x in re.findall(r"left:([\d.]+)%", html)]
+    widths = [float(x) for x in re.findall(r"width:([\d.]+)%", html)]
+    # The ends are 0, 3, 2, -2: in shares of 5 from -2 on.
+    np.testing.assert_allclose(places, [40, 80, 0])
+    np.testing.assert_allclose(widths, [60, 20, 80])
+    assert re.findall(r">([+−][\d.]+)<", html) == ["+3.0000", "−1.0000", "−4.0000", "−2.0000"]
+    assert "absolute sum of the rows 8.0000<" in html, "3, 1 and 4, which cancel to -2"
+    assert "<td" in html and "&lt;b&gt;" in html and "<b>b" not in html
+    # Negative bars are hollow.
+    assert [("border" in bar) for bar in re.findall(r"<i style=.*?</i>", html)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_table_of_numbers_is_the_same_as_text_and_as_html() -> None:
+    rows = [("<a>", [0.123456, 12_345, np.nan]), *((f"b{i}", [-i, i, "1.5"]) for i in range(12))]
+    table = NumberTable("Found", ("x", "n", "y"), rows, ["a note"])
+    lines = table.text().splitlines()
+    assert lines[1].split() == ["x", "n", "y"] and lines[2].split() == ["<a>", "+0.1235", "12,345"]
+    assert lines[-2:] == ["  and 2 more", "a note"] and len(lines) == 15
+    html = table.html()
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in html.split("<tr>")[1:]]
+    assert cells[:3] == [
+        ["", "x", "n", "y"],
+        ["&lt;a&gt;", "+0.1235", "12,345", ""],
+        ["b0", "0", "0", "1.5"],
+    ]
+    assert len(cells) == 12 and "and 2 more" in html and "a note" in html

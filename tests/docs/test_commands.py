@@ -7,6 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from circuitax.commands.options import wanted
+from circuitax.config.command_line import split
+from circuitax.config.planned_runs import plan
 
 import circuitax as cx
 from circuitax.commands import (
@@ -21,11 +24,8 @@ from circuitax.commands import (
     reproduce,
     twins,
 )
-from circuitax.commands.options import wanted
 from circuitax.commands.run import help_text
 from circuitax.config.catalogue import discover
-from circuitax.config.command_line import split
-from circuitax.config.planned_runs import plan
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

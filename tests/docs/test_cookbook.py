@@ -20,7 +20,7 @@ import circuitax as cx
 from circuitax.commands import job
 from circuitax.config import catalogue
 from circuitax.lab import runs
-from circuitax.superposition.optimum.enumeration import enumerated_loss
+from circuitax.superposition.enumeration import enumerated_loss
 
 ROOT = Path(__file__).parents[2]
 RECIPES = {

@@ -15,47 +15,45 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from experiments.directions.toy_scaling.decay import signed_decay
 from jax.typing import ArrayLike
 from scipy import integrate, special
 
 import circuitax as cx
-from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
-from circuitax.circuits.attention.score_terms import dressed_score_terms
+from circuitax.circuits.detectors import detect, prefix_mask, previous_mask
 from circuitax.circuits.ledger.host_model import host_model
-from circuitax.circuits.ledger.path_bounds import head_path_bounds
+from circuitax.circuits.ledger.path_bounds import head_path_bounds, position_path_moments
 from circuitax.circuits.ledger.path_mass import path_mass
-from circuitax.circuits.ledger.second_moments import position_path_moments
 from circuitax.circuits.paths.components import components_of
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.weights.bilinear import interaction_eigenvectors, interaction_matrices
+from circuitax.circuits.paths.orders import order_streams
+from circuitax.circuits.score_terms import dressed_score_terms
 from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.circuits.weights.mlp_composition import mlp_composition
-from circuitax.kernel import attention, kron_matrix, mlp, toy
-from circuitax.kernel.activations import activate
+from circuitax.circuits.weights.mlps import (
+    interaction_eigenvectors,
+    interaction_matrices,
+    mlp_composition,
+)
+from circuitax.kernel import attention, kron, mlp, toy
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
+from circuitax.kernel.mlp import activate
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.weights import HeadStack, MLPWeights, NormWeights
 from circuitax.models.subcomponents import Subcomponents
-from circuitax.projection import laws, overlaps, packing_bounds, tails
-from circuitax.superposition.geometry import (
-    decomposition,
-    dictionary,
-    geometry,
-    many_features,
-    neuron_classes,
+from circuitax.projection import coherence, laws, packings, tails
+from circuitax.superposition import attacks as adversarial
+from circuitax.superposition import (
+    climb,
+    dictionaries,
+    feature_laws,
+    features,
+    hidden_layers,
+    kgons,
+    pair_loss,
+    polygon_families,
+    triple_loss,
 )
-from circuitax.superposition.optimum import tegum
-from circuitax.superposition.proofs import pair_loss, polygon_families, triple_loss
-from circuitax.superposition.tasks import (
-    absolute,
-    adversarial,
-    frequencies,
-    memorization,
-    response,
-)
-from experiments.directions.toy_scaling.decay import signed_decay
 
 Both = tuple[ArrayLike, ArrayLike]
 FOLDER = Path(__file__).parents[2] / "docs/methods"
@@ -259,7 +257,7 @@ def _(rng: np.random.Generator) -> Both:
 @formula("dictionaries", "mean max cosine = (1/n) Σ_i max_c cos(d_i, D_c)")
 def _(rng: np.random.Generator) -> Both:
     d, D = rng.normal(size=(5, 4)), rng.normal(size=(3, 4))
-    return dictionary.mean_max_cosine(jnp.asarray(d), jnp.asarray(D)), cosine(d, D).max(
+    return dictionaries.mean_max_cosine(jnp.asarray(d), jnp.asarray(D)), cosine(d, D).max(
         axis=1
     ).mean()
 
@@ -275,7 +273,7 @@ def _(rng: np.random.Generator) -> Both:
     for row in found:
         o = int(row.argmax())
         total += max(row[i] - row[o] * between[o, i] for i in range(5) if i != o)
-    return dictionary.hedging(jnp.asarray(d), jnp.asarray(D)), total / 3
+    return dictionaries.hedging(jnp.asarray(d), jnp.asarray(D)), total / 3
 
 
 @formula("directions", "mean_{i ≠ j} ⟨u_i, u_j⟩² = (‖Uᵀ U‖² − N) / (N (N − 1))")
@@ -284,15 +282,15 @@ def _(rng: np.random.Generator) -> Both:
     U = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     right = (np.sum((U.T @ U) ** 2) - 6) / 30
     left = np.mean([(U[i] @ U[j]) ** 2 for i, j in itertools.permutations(range(6), 2)])
-    return np.array([overlaps.mean_overlaps(jnp.asarray(rows)).mean_square, left]), [right, right]
+    return np.array([coherence.mean_overlaps(jnp.asarray(rows)).mean_square, left]), [right, right]
 
 
 def welch(rng: np.random.Generator) -> Both:
     """The bound, and that random directions keep it."""
     n, d = 9, 4
     square = (n - d) / (d * (n - 1))
-    mean = overlaps.mean_overlaps(jnp.asarray(rng.normal(size=(n, d)))).mean_square
-    return np.array([packing_bounds.welch_bound(n, d) ** 2, square]), [square, min(square, mean)]
+    mean = coherence.mean_overlaps(jnp.asarray(rng.normal(size=(n, d)))).mean_square
+    return np.array([packings.welch_bound(n, d) ** 2, square]), [square, min(square, mean)]
 
 
 formula("directions", "welch² = (N − d) / (d (N − 1))")(welch)
@@ -322,7 +320,7 @@ def share_of_a_dimension(W: np.ndarray) -> list[float]:
 @formula("directions", "D_i = |w_i|² / Σ_j (ŵ_i · w_j)²")
 def _(rng: np.random.Generator) -> Both:
     rows = rng.normal(size=(6, 4))
-    return many_features.dimensionality_of_rows(jnp.asarray(rows)), share_of_a_dimension(rows.T)
+    return features.dimensionality_of_rows(jnp.asarray(rows)), share_of_a_dimension(rows.T)
 
 
 @formula("polytopes", "D_i = |W_i|² / Σ_j (Ŵ_i · W_j)²")
@@ -334,14 +332,14 @@ def _(rng: np.random.Generator) -> Both:
 @formula("polytopes", "D* = m / ‖W‖²")
 def _(rng: np.random.Generator) -> Both:
     W = rng.normal(size=(3, 6))
-    return geometry.dimensions_per_feature(jnp.asarray(W)), 3 / sum(w**2 for w in W.ravel())
+    return features.dimensions_per_feature(jnp.asarray(W)), 3 / sum(w**2 for w in W.ravel())
 
 
 @formula("polytopes", "gain = (k (p/3 − p²/4) − L_polytope) / r")
 def _(rng: np.random.Generator) -> Both:
-    p, place = rng.uniform(0.05, 0.3), list(tegum.TEGUM_FACTORS).index("digon")
-    found = tegum.tegum_gains(jnp.array([p]))
-    k, r = tegum.TEGUM_FACTORS["digon"]
+    p, place = rng.uniform(0.05, 0.3), list(climb.TEGUM_FACTORS).index("digon")
+    found = climb.tegum_gains(jnp.array([p]))
+    k, r = climb.TEGUM_FACTORS["digon"]
     norm, bias = float(found.norm[place, 0]), float(found.bias[place, 0])
     loss = 2 * one_output(p, norm**2, -(norm**2), bias)
     return found.gain[place, 0], (k * (p / 3 - p**2 / 4) - loss) / r
@@ -506,7 +504,7 @@ def _(rng: np.random.Generator) -> Both:
     entries = np.empty((4, 6, 3, 5))
     for t, j, s, i in np.ndindex(entries.shape):
         entries[t, j, s, i] = A[t, s] * W[i, j]
-    found = kron_matrix.materialise(term(A, W))
+    found = kron.materialise(term(A, W))
     np.testing.assert_allclose(found @ x.ravel(), (A @ x @ W).ravel(), rtol=1e-12)
     return found, entries.reshape(24, 15)
 
@@ -517,7 +515,7 @@ def _(rng: np.random.Generator) -> Both:
     after = np.kron(A2, W2.T) @ np.kron(A, W.T)
     composed = term(A2, W2) @ term(A, W)
     np.testing.assert_allclose(composed @ jnp.asarray(x), A2 @ (A @ x @ W) @ W2, rtol=1e-12)
-    return np.stack([kron_matrix.materialise(composed), after]), [np.kron(A2 @ A, (W @ W2).T)] * 2
+    return np.stack([kron.materialise(composed), after]), [np.kron(A2 @ A, (W @ W2).T)] * 2
 
 
 @formula("kronecker", "A ⊗ W = (A ⊗ I) ∘ (I ⊗ W) = (I ⊗ W) ∘ (A ⊗ I)")
@@ -541,7 +539,7 @@ def _(rng: np.random.Generator) -> Both:
 def _(rng: np.random.Generator) -> Both:
     A, A2, W, W2 = (rng.normal(size=shape) for shape in ((3, 2), (3, 2), (4, 5), (4, 5)))
     entries = np.sum(np.kron(A, W.T) * np.kron(A2, W2.T))
-    found = kron_matrix.inner(term(A, W), term(A2, W2))
+    found = kron.inner(term(A, W), term(A2, W2))
     return np.array([found, entries]), [np.trace(A.T @ A2) * np.trace(W.T @ W2)] * 2
 
 
@@ -700,7 +698,7 @@ def _(rng: np.random.Generator) -> Both:
 @formula("neurons", "purity_k = max_i W_ki² / Σ_i W_ki²")
 def _(rng: np.random.Generator) -> Both:
     W = rng.normal(size=(3, 5))
-    return neuron_classes.purity(jnp.asarray(W)), [max(row**2) / sum(row**2) for row in W]
+    return features.purity(jnp.asarray(W)), [max(row**2) / sum(row**2) for row in W]
 
 
 @formula("neurons", "slope_kij = ReLU(±W_in[i, k]) W_out[k, j]")
@@ -711,7 +709,7 @@ def _(rng: np.random.Generator) -> Both:
         for sign in (1, -1)
         for k in range(4)
     ]
-    found = absolute.gains(jnp.asarray(W_in), jnp.asarray(W_out))
+    found = hidden_layers.gains(jnp.asarray(W_in), jnp.asarray(W_out))
     return found, np.reshape(slope, (2, 4, 3, 3))
 
 
@@ -774,14 +772,14 @@ def _(rng: np.random.Generator) -> Both:
 @formula("parameter-decomposition", "row score_i = max_c cos(V_ci U_c, W_i)")
 def _(rng: np.random.Generator) -> Both:
     W, V, U = rng.normal(size=(3, 2)), rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
-    found = decomposition.row_match(jnp.asarray(W), jnp.asarray(V), jnp.asarray(U)).cosine
+    found = dictionaries.row_match(jnp.asarray(W), jnp.asarray(V), jnp.asarray(U)).cosine
     return found, [cosine(V[:, i : i + 1] * U, W[i : i + 1]).max() for i in range(3)]
 
 
 @formula("parameter-decomposition", "whole score_ic = (V_ci / |V_c|) cos(U_c, W_i)")
 def _(rng: np.random.Generator) -> Both:
     W, V, U = rng.normal(size=(3, 2)), rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
-    found = decomposition.rank_one_cosines(jnp.asarray(W), jnp.asarray(V), jnp.asarray(U))
+    found = dictionaries.rank_one_cosines(jnp.asarray(W), jnp.asarray(V), jnp.asarray(U))
     score = np.empty((3, 4))
     for i, c in np.ndindex(3, 4):
         score[i, c] = V[c, i] / np.linalg.norm(V[c]) * cosine(U[c][None], W[i][None])[0, 0]
@@ -1008,13 +1006,13 @@ def _(rng: np.random.Generator) -> Both:
 @formula("pentagon", "x̂_k(a e_k) = ReLU(1.5 a − 0.5)")
 def _(rng: np.random.Generator) -> Both:
     a = np.append(rng.uniform(size=6), [0.2, 1])
-    found = response.feature_response(toy.pentagon_weights(), jnp.asarray(a))
+    found = hidden_layers.feature_response(toy.pentagon_weights(), jnp.asarray(a))
     return jnp.einsum("kak->ka", found), np.tile(np.maximum(1.5 * a - 0.5, 0), (5, 1))
 
 
 @formula("pentagon", "clip_k = min_{i : v_ki < 0} b₁_i / |v_ki|")
 def _(rng: np.random.Generator) -> Both:
-    found = response.onsets(toy.pentagon_weights()).clips
+    found = hidden_layers.onsets(toy.pentagon_weights()).clips
     assert np.isinf(found[jnp.array([0, 4])]).all(), "features 1 and 5 have no negative entry"
     b_1 = np.array([0.82, 0.97])
     return found[1:4], [min(b_1[v < 0] / -v[v < 0]) for v in corners()[1:4]]
@@ -1022,7 +1020,7 @@ def _(rng: np.random.Generator) -> Both:
 
 @formula("pentagon", "invent_k = 1 / (3 cos(2π/5))")
 def _(rng: np.random.Generator) -> Both:
-    found = response.onsets(toy.pentagon_weights()).invents
+    found = hidden_layers.onsets(toy.pentagon_weights()).invents
     return found[jnp.array([0, 3, 4])], np.full(3, 1 / (3 * np.cos(0.4 * np.pi)))
 
 
@@ -1030,14 +1028,14 @@ def _(rng: np.random.Generator) -> Both:
 def _(rng: np.random.Generator) -> Both:
     c, alpha = rng.uniform(0.5, 1), rng.uniform(0.5, 1.5)
     total = sum(j**-alpha for j in range(1, 9))
-    return frequencies.power_law(8, alpha, c), [c * i**-alpha / total for i in range(1, 9)]
+    return feature_laws.power_law(8, alpha, c), [c * i**-alpha / total for i in range(1, 9)]
 
 
 @formula("scaling", "tail = (4/3) Σ_{i > m} p_i")
 def _(rng: np.random.Generator) -> Both:
     p, m = rng.uniform(size=8) / 8, 3
     square = integrate.quad(lambda v: v**2 / 2, 0, 2)[0]  # v is uniform on [0, 2]
-    return np.array([frequencies.unlearned_loss(p, m)] * 2), [
+    return np.array([feature_laws.unlearned_loss(p, m)] * 2), [
         4 / 3 * sum(p[m:]),
         square * sum(p[m:]),
     ]
@@ -1056,11 +1054,11 @@ def _(rng: np.random.Generator) -> Both:
     least = 1 / (np.sqrt(2) * np.sin(np.pi / T))
     x = np.diag(np.ones(T))
     lost = [
-        memorization.reconstruction_loss(*memorization.tgon_weights(x, factor * least), x)
+        kgons.reconstruction_loss(*kgons.tgon_weights(x, factor * least), x)
         for factor in (1.0, 0.99)
     ]
     assert lost[0] < 1e-20 < 1e-4 < lost[1], "the least norm without error"
-    return memorization.tgon_norm(T), least
+    return kgons.tgon_norm(T), least
 
 
 @formula("token-tables", "score[u, s] = (W_E W_QK W_Eᵀ)[u, s] − mean_s (W_E W_QK W_Eᵀ)[u, s]")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.config.catalogue import discover
-from circuitax.kernel.shapes import AXES
+from circuitax.kernel.model_fields import AXES
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = (ROOT / "docs/glossary.md").read_text()

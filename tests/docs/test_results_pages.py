@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from circuitax.records.acceptance import outcome, results_of
+from circuitax.records.claims import SettledClaim
 
 from circuitax.config.catalogue import discover
 from circuitax.lab.runs import ACCEPTED, verdicts
-from circuitax.records.acceptance import outcome, results_of
-from circuitax.records.claims import SettledClaim
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"

@@ -1,34 +1,11 @@
-"""Range checks: what is refused, what the message says, what passes under a transformation."""
+"""One line names the argument, its value and the requirement."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.checks import check_range
-
-
-@pytest.mark.parametrize(
-    ("value", "interval", "message"),
-    [
-        (1.5, "[0, 1]", r"p=1.5 must be in \[0, 1\]$"),
-        (1, "[0, 1)", r"p=1 must be in \[0, 1\)$"),
-        (0.0, "(0, 1]", r"p=0.0 must be in \(0, 1\]$"),
-        (float("nan"), "[0, 1]", r"p=nan must be in \[0, 1\]$"),
-        (0, "[1, inf)", r"p=0 must be at least 1$"),
-        (np.inf, "[1, inf)", r"p=inf must be finite and at least 1$"),
-        (0.0, "(0, inf)", r"p=0.0 must be above 0$"),
-        (np.nan, "(0, inf)", r"p=nan must be finite and above 0$"),
-        (-np.inf, "(-inf, inf)", r"p=-inf must be finite$"),
-        (np.array([0.5, -0.1, 2.0]), "[0, 1]", r"p\[1\]=-0.1 must be in \[0, 1\]$"),
-        (np.array([[0.5, 0.1], [2.0, 3.0]]), "[0, 1]", r"p\[1, 0\]=2.0 must be in \[0, 1\]$"),
-        (jnp.float32(-0.1), "[0, 1]", r"p=-0.1 must be in \[0, 1\]$"),
-        (jnp.array([0.5, 1.25]), "[0, 1]", r"p\[1\]=1.25 must be in \[0, 1\]$"),
-    ],
-)
-def test_refused(value, interval, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        check_range("p", value, interval)
+from circuitax.kernel.checks import check_index, check_range, counted_index
 
 
 @pytest.mark.parametrize(
@@ -67,3 +44,27 @@ def test_a_known_array_inside_a_traced_function_is_checked():
     assert jax.jit(lambda x: checked(x, "[0, 2]"))(3.0).tolist() == [1.5, 6]
     with pytest.raises(ValueError, match=r"p\[1\]=2.0 must be in \[0, 1\]"):
         jax.jit(lambda x: checked(x, "[0, 1]"))(3.0)
+
+
+@pytest.mark.parametrize("index", [-1, 3, np.int64(3)])
+def test_an_index_outside_the_axis_is_named(index):
+    with pytest.raises(ValueError, match=f"head={index} must be from 0 to 2"):
+        check_index("head", index, 3)
+
+
+def test_an_index_inside_or_traced_passes():
+    check_index("head", 0, 3)
+    check_index("head", 2, 3)
+
+    def read(index):
+        check_index("head", index, 3)
+        return jnp.arange(3)[index]
+
+    assert jax.jit(read)(1) == 1
+
+
+def test_an_index_may_count_from_the_end():
+    assert [counted_index("position", i, 3) for i in (-3, -1, 0, np.int64(2))] == [0, 2, 0, 2]
+    for index in (3, -4):
+        with pytest.raises(ValueError, match=f"position={index} must be from -3 to 2"):
+            counted_index("position", index, 3)

@@ -1,4 +1,4 @@
-"""Properties of the forward pass from first principles, and what it refuses."""
+"""The forward pass: its symmetries, its trace, its input, and its loss."""
 
 import chex
 import jax
@@ -6,12 +6,37 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.forward import batch_logits, forward, unembed
+from circuitax.kernel.forward import batch_logits, forward, next_token_losses, unembed
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.weights import Blocks, HeadStack
+
+
+def test_token_losses_are_cross_entropies(rng, x64):
+    logits, tokens = rng.normal(size=(2, 4, 6)), rng.integers(0, 6, (2, 4))
+    found = jax.jit(next_token_losses)(jnp.asarray(logits), jnp.asarray(tokens))
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    expected = [[-np.log(p[b, t, tokens[b, t + 1]]) for t in range(3)] for b in range(2)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_token_losses_by_hand_and_at_large_logits(x64: None) -> None:
+    logits = jnp.log(jnp.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [0.9, 0.05, 0.05]]))
+    tokens = jnp.array([2, 1, 0])
+    np.testing.assert_allclose(next_token_losses(logits, tokens), -np.log([0.25, 0.1]), rtol=1e-12)
+    shifted = next_token_losses(logits + 1e4, tokens)
+    np.testing.assert_allclose(shifted, -np.log([0.25, 0.1]), rtol=1e-9)
+    assert jnp.isfinite(jax.grad(lambda z: next_token_losses(z * 1e4, tokens).sum())(logits)).all()
+
+
+def test_token_losses_keep_their_digits_beside_large_logits() -> None:
+    logits = jnp.array([[0.0, -7.0, -9.0], [0.0, 0.0, 0.0]])
+    tokens = jnp.array([1, 0])
+    want = np.log1p(np.exp(-7.0) + np.exp(-9.0))
+    np.testing.assert_allclose(next_token_losses(logits + 4096, tokens), [want], rtol=2e-4)
+
 
 run = jax.jit(forward, static_argnames="outputs")
 
@@ -178,48 +203,3 @@ def test_unembedding_rows_of_many_texts_is_the_end_of_each_forward_pass(
     by_hand = x / 2 @ np.asarray(model.W_U) + np.asarray(model.b_U)
     frozen, _ = unembed(model, rows, 2 * jnp.ones(12))
     np.testing.assert_allclose(frozen, by_hand, rtol=1e-11, atol=1e-12)
-
-
-def test_short_position_tables_are_refused(make_transformer) -> None:
-    with pytest.raises(ValueError, match=r"n_ctx=6 positions, must have at most the 4"):
-        run(make_transformer(**SMALL, positions=Positions.learned), TOKENS)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "message"),
-    [
-        ([], r"tokens has shape \(0,\), must have at least one token"),
-        (np.zeros((2, 3), int), r"tokens has shape \(2, 3\), must be one text \[n_ctx\]; vmap"),
-        (3, r"tokens has shape \(\), must be one text"),
-        ([1.0, 2.0], "tokens has type float32, must be integers"),
-        ([1, 11], r"tokens has the id 11, must lie in \[0, d_vocab=11\)"),
-        ([-1, 1], "tokens has the id -1, must lie in"),
-    ],
-)
-def test_what_is_no_text_is_refused(make_transformer, tokens, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        forward(make_transformer(**SMALL), tokens)
-
-
-def test_lists_and_arrays_of_numpy_are_texts(make_transformer) -> None:
-    model = make_transformer(**SMALL)
-    want, _ = forward(model, FOUR)
-    for tokens in (FOUR.tolist(), np.asarray(FOUR), np.asarray(FOUR, np.uint16)):
-        np.testing.assert_array_equal(forward(model, tokens)[0], want)
-
-
-def test_weights_of_numpy_under_vmap(make_transformer) -> None:
-    """Weights read back from a file are arrays of NumPy, which a traced text cannot index."""
-    model = make_transformer(**SMALL, positions=Positions.learned)
-    on_host = jax.tree.map(np.asarray, model)
-    assert isinstance(on_host.W_E, np.ndarray)
-    texts = jnp.stack([FOUR, FOUR[::-1]])
-    got = jax.vmap(lambda text: forward(on_host, text)[0])(texts)
-    np.testing.assert_allclose(got[1], forward(model, texts[1])[0], rtol=1e-4, atol=1e-5)
-
-
-def test_ensembles_are_refused_where_one_model_is_wanted(make_transformer) -> None:
-    members = jax.tree.map(lambda leaf: jnp.stack([leaf, -leaf]), make_transformer(**SMALL))
-    message = r"model has a leading axis of members, \(2,\): vmap over it, or take models\[0\]"
-    with pytest.raises(ValueError, match=message):
-        forward(members, FOUR)

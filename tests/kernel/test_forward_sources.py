@@ -1,4 +1,4 @@
-"""The forward pass against S0 to S3, each item by an independent NumPy oracle."""
+"""The sources' printed models, written out in NumPy, against the forward pass."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.forward import forward
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions

@@ -1,15 +1,13 @@
-"""Kronecker terms against NumPy's own ``kron``, which the library never calls."""
+"""Kronecker terms against their dense matrices."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.test_util import check_grads
 
-from circuitax.kernel import kron, kron_matrix
+from circuitax.kernel import kron
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.kron import Kron, KronSum
 
@@ -43,12 +41,10 @@ def test_a_term_acts_transposes_and_measures_like_its_dense_matrix(
     near = {"rtol": 1e-12, "atol": 1e-12}
     acted = kron.act(term, jnp.asarray(x))
     np.testing.assert_allclose(acted.ravel(), truth @ x.ravel(), **near)
-    np.testing.assert_allclose(kron_matrix.materialise(term, **SIZES), truth, **near)
-    np.testing.assert_allclose(
-        kron_matrix.materialise(kron.transpose(term), **SIZES), truth.T, **near
-    )
-    np.testing.assert_allclose(kron_matrix.trace(term, **SIZES), np.trace(truth), **near)
-    np.testing.assert_allclose(kron_matrix.norm(term, **SIZES), np.linalg.norm(truth), **near)
+    np.testing.assert_allclose(kron.materialise(term, **SIZES), truth, **near)
+    np.testing.assert_allclose(kron.materialise(kron.transpose(term), **SIZES), truth.T, **near)
+    np.testing.assert_allclose(kron.trace(term, **SIZES), np.trace(truth), **near)
+    np.testing.assert_allclose(kron.norm(term, **SIZES), np.linalg.norm(truth), **near)
 
 
 @pytest.mark.parametrize("first", KINDS)
@@ -59,10 +55,8 @@ def test_pairs_compose_and_have_inner_products(
     (f, dense_f), (s, dense_s) = draw(rng)[first], draw(rng)[second]
     near = {"rtol": 1e-11, "atol": 1e-11}
     composed = kron.compose(s, f)
-    np.testing.assert_allclose(
-        kron_matrix.materialise(composed, **SIZES), dense_s @ dense_f, **near
-    )
-    np.testing.assert_allclose(kron_matrix.inner(s, f, **SIZES), (dense_s * dense_f).sum(), **near)
+    np.testing.assert_allclose(kron.materialise(composed, **SIZES), dense_s @ dense_f, **near)
+    np.testing.assert_allclose(kron.inner(s, f, **SIZES), (dense_s * dense_f).sum(), **near)
 
 
 def test_identity_factors_stay_structural(rng: np.random.Generator) -> None:
@@ -88,17 +82,11 @@ def test_sums_act_compose_and_measure_with_their_cross_terms(
     np.testing.assert_allclose(kron.act(one, jnp.asarray(x)).ravel(), dense_one @ x.ravel(), **near)
     composed = kron.compose(two, one)
     assert len(composed.terms) == 6
-    np.testing.assert_allclose(
-        kron_matrix.materialise(composed, **SIZES), dense_two @ dense_one, **near
-    )
-    np.testing.assert_allclose(
-        kron_matrix.materialise(kron.transpose(one), **SIZES), dense_one.T, **near
-    )
-    np.testing.assert_allclose(kron_matrix.trace(one, **SIZES), np.trace(dense_one), **near)
-    np.testing.assert_allclose(
-        kron_matrix.inner(one, two, **SIZES), (dense_one * dense_two).sum(), **near
-    )
-    np.testing.assert_allclose(kron_matrix.norm(one, **SIZES), np.linalg.norm(dense_one), **near)
+    np.testing.assert_allclose(kron.materialise(composed, **SIZES), dense_two @ dense_one, **near)
+    np.testing.assert_allclose(kron.materialise(kron.transpose(one), **SIZES), dense_one.T, **near)
+    np.testing.assert_allclose(kron.trace(one, **SIZES), np.trace(dense_one), **near)
+    np.testing.assert_allclose(kron.inner(one, two, **SIZES), (dense_one * dense_two).sum(), **near)
+    np.testing.assert_allclose(kron.norm(one, **SIZES), np.linalg.norm(dense_one), **near)
     assert kron.add(one, kron.add()).terms == one.terms
     full, head = terms["full"][0], terms["head"][0]
     assert (full + head).terms == (full, head) and (one + two).terms == one.terms + two.terms
@@ -108,7 +96,7 @@ def test_rectangular_factors_move_to_fewer_positions(rng: np.random.Generator, x
     A, W, x = (rng.normal(size=s) for s in [(2, 3), (4, 5), (3, 4)])
     term = Kron(jnp.asarray(A), jnp.asarray(W))
     np.testing.assert_allclose(kron.act(term, jnp.asarray(x)), A @ x @ W, rtol=1e-12)
-    np.testing.assert_allclose(kron_matrix.materialise(term), np.kron(A, W.T), rtol=1e-12)
+    np.testing.assert_allclose(kron.materialise(term), np.kron(A, W.T), rtol=1e-12)
 
 
 @given(
@@ -122,69 +110,10 @@ def test_terms_of_any_shape_act_like_their_dense_matrix(sizes: tuple[int, ...], 
     x = rng.normal(size=(n_src, d_in))
     with jax.enable_x64(True):
         term = Kron(jnp.asarray(A), chain_of(V, O))
-        acted, norm = kron.act(term, jnp.asarray(x)), kron_matrix.norm(term)
+        acted, norm = kron.act(term, jnp.asarray(x)), kron.norm(term)
     truth = np.kron(A, (V @ O).T)
     np.testing.assert_allclose(acted.ravel(), truth @ x.ravel(), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(norm, np.linalg.norm(truth), rtol=1e-12)
-
-
-def test_norms_are_computed_without_the_dense_matrix(rng: np.random.Generator) -> None:
-    """64 positions and 512 features: the dense matrix would hold a billion entries."""
-    A, V, O = (rng.normal(size=s).astype(np.float32) for s in [(64, 64), (512, 2), (2, 512)])
-    term = Kron(jnp.asarray(A), chain_of(V, O))
-    both = kron.add(term, kron.identity())
-    expected = np.linalg.norm(A) * np.linalg.norm(V @ O)
-    np.testing.assert_allclose(kron_matrix.norm(term), expected, rtol=1e-5)
-    sizes = {"n_ctx": 64, "d_model": 512}
-    cross = np.trace(A.astype(float)) * np.trace(O.astype(float) @ V)
-    np.testing.assert_allclose(
-        kron_matrix.norm(both, **sizes) ** 2, expected**2 + 2 * cross + 64 * 512, rtol=1e-4
-    )
-    with pytest.raises(ValueError, match="max_entries=16777216"):
-        kron_matrix.materialise(term)
-
-
-def test_batches_jit_and_vmap_agree(rng: np.random.Generator, x64: None) -> None:
-    A, V, O = (rng.normal(size=(2, *s)) for s in [(N, N), (D, 2), (2, D)])
-    x = rng.normal(size=(N, D))
-    heads = Kron(jnp.asarray(A), chain_of(V, O))
-    expected = A @ x @ V @ O
-    np.testing.assert_allclose(jax.jit(kron.act)(heads, jnp.asarray(x)), expected, rtol=1e-11)
-    mapped = jax.vmap(kron.act, in_axes=(0, None))(heads, jnp.asarray(x))
-    np.testing.assert_allclose(mapped, expected, rtol=1e-11)
-    np.testing.assert_allclose(
-        jax.vmap(kron_matrix.norm)(heads), kron_matrix.norm(heads), rtol=1e-12
-    )
-    dense = kron_matrix.materialise(heads)
-    np.testing.assert_allclose(dense[1], np.kron(A[1], (V[1] @ O[1]).T), rtol=1e-11)
-
-
-def test_gradients_against_finite_differences(rng: np.random.Generator, x64: None) -> None:
-    terms = {kind: term for kind, (term, _) in draw(rng).items()}
-    total = kron.add(*terms.values())
-    x = jnp.asarray(rng.normal(size=(N, D)))
-    check_grads(jax.jit(kron.act), (total, x), order=1, modes=["rev"], rtol=1e-6)
-    norm = jax.jit(lambda k: kron_matrix.norm(k, **SIZES))
-    check_grads(norm, (total,), order=1, modes=["rev"], rtol=1e-6)
-
-
-def test_float32_terms_stay_float32_under_x64(rng: np.random.Generator, x64: None) -> None:
-    terms = {kind: term for kind, (term, _) in draw(rng).items() if kind != "identity"}
-    small = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), terms)
-    for term in small.values():
-        found = (kron_matrix.materialise(term, **SIZES), kron_matrix.norm(term, **SIZES))
-        chex.assert_type(list(found), jnp.float32)
-
-
-def test_bad_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match="empty sum"):
-        kron.act(KronSum(()), jnp.ones((2, 2)))
-    with pytest.raises(ValueError, match="n_ctx=None"):
-        kron_matrix.trace(kron.identity(), d_model=2)
-    with pytest.raises(ValueError, match="d_model=None"):
-        kron_matrix.norm(kron.move(jnp.ones((2, 2))))
-    with pytest.raises(ValueError, match="d_model=None"):
-        kron_matrix.materialise(kron.move(jnp.ones((2, 2))))
 
 
 @pytest.mark.parametrize("kind", ["full", "head", "move", "process"])
@@ -195,7 +124,7 @@ def test_arithmetic_of_terms_and_sums(kind: str, rng: np.random.Generator, x64: 
     near = {"rtol": 1e-11, "atol": 1e-12}
 
     def matrix(operator: Kron | KronSum) -> np.ndarray:
-        return np.asarray(kron_matrix.materialise(operator, **SIZES))
+        return np.asarray(kron.materialise(operator, **SIZES))
 
     np.testing.assert_allclose(matrix(3 * term), 3 * truth, **near)
     np.testing.assert_allclose(matrix(term / 4), truth / 4, **near)
@@ -204,16 +133,3 @@ def test_arithmetic_of_terms_and_sums(kind: str, rng: np.random.Generator, x64: 
     np.testing.assert_allclose(matrix(other @ term), other_truth @ truth, **near)
     acted = (other - term) @ jnp.asarray(x)
     np.testing.assert_allclose(np.ravel(acted), (other_truth - truth) @ x.ravel(), **near)
-
-
-def test_the_identity_cannot_be_scaled_without_its_size() -> None:
-    with pytest.raises(ValueError, match="the identity I ⊗ I has no entries to scale"):
-        2 * kron.identity()
-
-
-def test_an_operator_is_no_array(rng: np.random.Generator) -> None:
-    term, _ = draw(rng)["full"]
-    for operator in (term, term + term):
-        for read in (np.asarray, np.linalg.norm):
-            with pytest.raises(ValueError, match="a Kronecker operator is no array"):
-                read(operator)

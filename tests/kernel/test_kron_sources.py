@@ -1,15 +1,11 @@
-"""The sources' Kronecker statements, in their column form on NumPy and in our row form.
-
-S0 is "Some Structures in Transformer Architectures", S3 the Kronecker note. In the column form X is
-``[d, n]``, ``(P ⊗ Q) X = Q X Pᵀ`` and vec stacks columns; ours is ``x = Xᵀ``.
-"""
+"""Kronecker statements of the sources, in columns, against the terms here."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel import kron, kron_matrix
+from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of, materialise
 from circuitax.kernel.kron import Kron
 
@@ -45,13 +41,13 @@ def test_S0_definition_13_and_S3_definition_2_block_matrix(
     rng: np.random.Generator, x64: None
 ) -> None:
     A, B = rng.normal(size=(2, 3)), rng.normal(size=(4, 5))
-    np.testing.assert_allclose(kron_matrix.materialise(term(A, B)), definition(A, B), **NEAR)
+    np.testing.assert_allclose(kron.materialise(term(A, B)), definition(A, B), **NEAR)
 
 
 def test_S0_example_15_and_S3_example_4_printed_matrix() -> None:
     A, B = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.0, 5.0], [6.0, 7.0]])
     printed = [[0, 5, 0, 10], [6, 7, 12, 14], [0, 15, 0, 20], [18, 21, 24, 28]]
-    np.testing.assert_array_equal(kron_matrix.materialise(term(A, B)), printed)
+    np.testing.assert_array_equal(kron.materialise(term(A, B)), printed)
 
 
 def test_E14_S0_remark_14_vec_stacks_columns_and_ravel_of_rows_is_that_vec(
@@ -103,7 +99,7 @@ def test_S0_lemma_16_and_S3_property_5_mixed_product(rng: np.random.Generator, x
         definition(A, B) @ definition(C, F), definition(A @ C, B @ F), **NEAR
     )
     ours = kron.compose(term(A, B), term(C, F))
-    np.testing.assert_allclose(kron_matrix.materialise(ours), definition(A @ C, B @ F), **NEAR)
+    np.testing.assert_allclose(kron.materialise(ours), definition(A @ C, B @ F), **NEAR)
     # in row form the feature factors stand in the order in which they act
     np.testing.assert_allclose(ours.A, A @ C, **NEAR)
     np.testing.assert_allclose(ours.W, F.T @ B.T, **NEAR)
@@ -131,7 +127,7 @@ def test_S0_claim_18_and_S3_claim_7_a_head_is_one_term(rng: np.random.Generator,
     head = Kron(jnp.asarray(A), chain_of(W_V.T, W_O.T))
     for operator in (steps, head):
         np.testing.assert_allclose(kron.act(operator, jnp.asarray(X.T)).T, H, **NEAR)
-    np.testing.assert_allclose(kron_matrix.materialise(steps), definition(A, W_O @ W_V), **NEAR)
+    np.testing.assert_allclose(kron.materialise(steps), definition(A, W_O @ W_V), **NEAR)
 
 
 def test_E4_S3_definition_1_scores_are_positions_by_positions(
@@ -158,7 +154,7 @@ def test_S0_definition_19_the_same_map_at_every_position(
     rng: np.random.Generator, x64: None
 ) -> None:
     W = rng.normal(size=(D, D))
-    dense = kron_matrix.materialise(kron.process(jnp.asarray(W.T)), n_ctx=N)
+    dense = kron.materialise(kron.process(jnp.asarray(W.T)), n_ctx=N)
     np.testing.assert_allclose(dense, definition(np.eye(N), W), **NEAR)
     assert np.all(np.asarray(dense)[:D, D:] == 0)
 
@@ -178,7 +174,7 @@ def test_E23_S0_remark_20_moving_and_processing_commute(
     np.testing.assert_allclose(kron.act(move, kron.act(process, x)), expected, **NEAR)
     np.testing.assert_allclose(kron.act(process, kron.act(move, x)), expected, **NEAR)
     for both in (kron.compose(move, process), kron.compose(process, move)):
-        np.testing.assert_allclose(kron_matrix.materialise(both), definition(A, (V @ O).T), **NEAR)
+        np.testing.assert_allclose(kron.materialise(both), definition(A, (V @ O).T), **NEAR)
     other = kron.move(jnp.asarray(B))
     assert not np.allclose(kron.compose(move, other).A, kron.compose(other, move).A)
 
@@ -222,7 +218,7 @@ def test_S0_proposition_22_the_paths_add_up_to_the_logits(
     np.testing.assert_allclose(kron.act(direct, x).T, W_U @ W_E @ one_hot, **NEAR)
     for h, path in enumerate(skip_trigrams):
         expected = definition(A[h], W_U @ W_O[h] @ W_V[h] @ W_E)
-        np.testing.assert_allclose(kron_matrix.materialise(path), expected, **NEAR)
+        np.testing.assert_allclose(kron.materialise(path), expected, **NEAR)
     # dropping any path breaks the sum
     assert not np.allclose(kron.act(kron.add(direct, skip_trigrams[0]), x).T, forward)
     # the gradient of a logit along the direct path is a row of the bigram table
@@ -268,7 +264,7 @@ def test_E33_one_layout_the_row_action_is_not_the_column_action(
     A, B, x = rng.normal(size=(N, N)), rng.normal(size=(D, D)), rng.normal(size=(N, D))
     ours = Kron(jnp.asarray(A), jnp.asarray(B.T))
     np.testing.assert_allclose(kron.act(ours, jnp.asarray(x)), A @ x @ B.T, **NEAR)
-    np.testing.assert_allclose(kron_matrix.materialise(ours), definition(A, B), **NEAR)
+    np.testing.assert_allclose(kron.materialise(ours), definition(A, B), **NEAR)
     W_QK = rng.normal(size=(D, D))
     assert (x @ W_QK @ x.T).shape == (N, N)
     with pytest.raises(ValueError, match="mismatch"):

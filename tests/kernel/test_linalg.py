@@ -1,12 +1,15 @@
-"""Safe norms at zero and away from it, Grams and what is read from them."""
+"""Norms and their gradients at zero, Gram matrices, and LAPACK one matrix at a time."""
+
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.test_util import check_grads
 
 from circuitax.kernel import linalg
+from circuitax.kernel import linalg as ours
 
 VECTORS = jnp.array([[3.0, 4.0], [0.0, 0.0], [1.0, -1.0]])
 
@@ -52,18 +55,6 @@ def test_participation_ratio_counts_equal_weights() -> None:
     np.testing.assert_allclose(linalg.participation_ratio(weights), [3.0, 1.0, 0.0], rtol=1e-6)
 
 
-def test_batch_vmap_and_gradients(rng: np.random.Generator, x64: None) -> None:
-    W = jnp.asarray(rng.normal(size=(2, 3, 4)))
-    for reading in (linalg.gram, linalg.cosines, linalg.coherence, linalg.participation_ratio):
-        np.testing.assert_allclose(jax.jit(jax.vmap(reading))(W), jax.jit(reading)(W), rtol=1e-12)
-        check_grads(jax.jit(reading), (W,), order=1, modes=["rev"], rtol=1e-6)
-
-
-def test_coherence_of_one_column_is_refused() -> None:
-    with pytest.raises(ValueError, match="W has 1 columns"):
-        linalg.coherence(jnp.ones((3, 1)))
-
-
 def test_scaled_to_one_divides_by_an_exact_power_of_two() -> None:
     W = jnp.array([[[3e-12, -5e-12]], [[0.0, 0.0]], [[7.0, 1e30]], [[1.0, -0.25]]])
     scaled, c = jax.jit(linalg.scaled_to_one)(W)
@@ -77,3 +68,79 @@ def test_scaled_to_one_divides_by_an_exact_power_of_two() -> None:
     np.testing.assert_array_equal(
         slope, np.broadcast_to(1 / np.asarray(linalg.scaled_to_one(W)[1])[:, None, None], W.shape)
     )
+
+
+CASES = {
+    "eigenvalues": (ours.eigenvalues, jnp.linalg.eigvals),
+    "symmetric_eigen": (ours.symmetric_eigen, jnp.linalg.eigh),
+    "symmetric_eigenvalues": (ours.symmetric_eigenvalues, jnp.linalg.eigvalsh),
+    "orthonormal": (ours.orthonormal, jnp.linalg.qr),
+    "triangle": (ours.triangle, lambda M: jnp.linalg.qr(M, mode="r")),
+    "singular": (ours.singular, lambda M: jnp.linalg.svd(M, compute_uv=False)),
+}
+
+
+def matrices(name: str, *batch: int) -> jax.Array:
+    M = jax.random.normal(jax.random.key(len(batch)), (*batch, 4, 4))
+    return M + jnp.matrix_transpose(M) if name.startswith("symmetric") else M
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3), (0,)])
+def test_values(name: str, batch: tuple[int, ...], x64: None) -> None:
+    mine, theirs = CASES[name]
+    M = matrices(name, *batch)
+    expected = jax.tree.leaves(theirs(M))
+    mapped: Callable[[jax.Array], Any] = mine
+    for _ in batch:
+        mapped = jax.vmap(mapped)
+    for call in (mine, jax.jit(mine), mapped, jax.jit(mapped)):
+        for got, leaf in zip(jax.tree.leaves(call(M)), expected, strict=True):
+            np.testing.assert_allclose(got, leaf, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name: str, x64: None) -> None:
+    mine, theirs = CASES[name]
+    M = matrices(name, 2, 3)
+
+    def cubes(decompose: Callable[[jax.Array], Any]) -> Callable[[jax.Array], jax.Array]:
+        # Vectors have free signs and eigenvalues no order: neither shows in even powers of these.
+        return lambda M: sum(jnp.sum(jnp.abs(x) ** 4) for x in jax.tree.leaves(decompose(M)))
+
+    expected = jax.grad(cubes(theirs))(M)
+    got = jax.jit(jax.grad(cubes(mine)))(M)
+    np.testing.assert_allclose(got, expected, atol=1e-9)
+    mapped = jax.vmap(jax.grad(cubes(mine)))(M)
+    np.testing.assert_allclose(mapped, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_of_compiled_maps(name: str, x64: None) -> None:
+    # The derivative of a compiled function, where axes of maps in maps were once exchanged.
+    mine, theirs = CASES[name]
+    M = matrices(name, 2, 3)
+
+    def weighed(decompose: Callable[[jax.Array], Any]) -> Callable[[jax.Array], jax.Array]:
+        # A factor of its own for each matrix, which an exchange of axes would show.
+        def total(M: jax.Array) -> jax.Array:
+            sizes = [jnp.abs(x).reshape(6, -1) ** 4 for x in jax.tree.leaves(decompose(M))]
+            return sum(jnp.sum(jnp.arange(1, 7) @ size) for size in sizes)
+
+        return total
+
+    expected = jax.grad(weighed(theirs))(M)
+    for mapped in (mine, jax.vmap(mine), jax.vmap(jax.vmap(mine))):
+        got = jax.grad(jax.jit(weighed(mapped)))(M)
+        np.testing.assert_allclose(got, expected, atol=1e-9)
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="LAPACK is what a CPU calls")
+def test_batches_reach_lapack_one_matrix_at_a_time() -> None:
+    # Batched calls block a thread of XLA's pool: two at once may wait for each other for ever.
+    M = matrices("singular", 5)
+    text = jax.jit(lambda M: (ours.singular(M), ours.eigenvalues(M))).lower(M).as_text()
+    calls = [line for line in text.splitlines() if "lapack_" in line]
+    assert calls and not any("5x4x4" in line for line in calls)
+    batched = jax.jit(jnp.linalg.eigvals).lower(M).as_text()
+    assert any("5x4x4" in line for line in batched.splitlines() if "lapack_" in line)

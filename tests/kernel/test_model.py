@@ -1,6 +1,8 @@
-"""The model object: what it holds, what it refuses, and what transformations do to it."""
+"""The model: sizes from arrays, names of leaves, ensembles, and axes of every weight."""
 
+import re
 from inspect import unwrap
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +10,79 @@ import jaxtyping
 import numpy as np
 import pytest
 
+from circuitax.kernel import norm, weights
+from circuitax.kernel.attention import project
 from circuitax.kernel.forward import forward
-from circuitax.kernel.model import Model, check_one_member, stack
+from circuitax.kernel.interventions import Trace
+from circuitax.kernel.model import Model, stack
+from circuitax.kernel.model_fields import AXES, implied_options, weight_shape
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
+from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights
+
+# The container of each place in a model, and the axis that its layers are stacked on.
+CONTAINERS = {
+    "HeadStack": ("blocks.attention.", ["n_layers"]),
+    "MLPWeights": ("blocks.mlp.", ["n_layers"]),
+}
+
+
+@pytest.mark.parametrize("container", [HeadStack, MLPWeights])
+def test_the_table_says_what_the_containers_say(container: type) -> None:
+    place, stacked = CONTAINERS[container.__name__]
+    text = Path(weights.__file__).read_text()
+    text = text[text.index(f"class {container.__name__}") :].split("\nclass ")[0]
+    declared = re.findall(r'^    (\w+): Float\[Array, "\*batch ?([^"]*)"\]', text, re.MULTILINE)
+    assert [name for name, _ in declared] == list(container._fields)
+    for name, axes in declared:
+        assert list(AXES[place + name]) == stacked + axes.split(), name
+
+
+def test_shapes_and_sizes_invert_each_other() -> None:
+    spec = TransformerSpec(
+        d_vocab=11,
+        n_ctx=9,
+        n_layers=2,
+        n_heads=3,
+        d_model=8,
+        d_head=4,
+        d_value=5,
+        d_mlp=7,
+        mlp_depth=3,
+        biases=True,
+        smeared_keys=True,
+        norm=Norm.rmsnorm,
+        qk_norm=True,
+        post_norm=True,
+    )
+    shapes = {name: weight_shape(name, spec) for name in AXES if name != "blocks.mlp.W_gate"}
+    assert shapes["blocks.mlp.W_hidden"] == (2, 2, 7, 7)
+    found = implied_options(shapes, has_table=True)
+    assert spec.replace(**found) == spec and len(found) == 16
+    members = {name: (6, *shape) for name, shape in shapes.items()}
+    assert implied_options(members, has_table=True) == found
+    with pytest.raises(ValueError, match=r"blocks\.mlp\.W_in has no shape in a model with d_mlp="):
+        weight_shape("blocks.mlp.W_in", TransformerSpec())
+
+
+def test_S2_notation_table(x64: None, rng: np.random.Generator) -> None:
+    """Every symbol of the table has one name here: a weight, an axis, or what a pass computes."""
+    known = {axis for axes in AXES.values() for axis in axes}
+    sizes = {"d_model": "d_model", "d_k": "d_head", "H": "n_heads"}
+    maps = {f"W_{letter}": f"blocks.attention.W_{letter}" for letter in "QKVO"}
+    maps |= {"Embed": "W_E", "Unembed": "W_U"}
+    recorded = {"r": "streams", "Attn": "head_outputs", "MLP": "mlp_outputs"}
+    assert set(sizes.values()) <= known
+    assert set(maps.values()) <= set(AXES)
+    assert set(recorded.values()) <= set(Trace._fields)
+    x, W = rng.normal(size=(3, 4)), rng.normal(size=(2, 4, 2))
+    q = project(jnp.asarray(x), jnp.asarray(W))  # and k and v, of each head and token by itself
+    np.testing.assert_allclose(q[1, 2], x[2] @ W[1], rtol=1e-12)
+    read = norm.apply_norm(jnp.asarray(x), Norm.layernorm, 1e-12, None)[0]  # LN
+    np.testing.assert_allclose(read.mean(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(read.var(axis=1), 1, rtol=1e-6)
+
 
 TOKENS = jnp.array([3, 1, 4, 1])
 
@@ -60,67 +129,6 @@ def test_lists_and_half_precision_become_arrays_of_one_type(arrays: dict) -> Non
         Model.of(**(arrays | {"W_U": np.ones((8, 11), int)}))
 
 
-def transposed(W: np.ndarray) -> np.ndarray:
-    return np.swapaxes(W, -1, -2)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda h: {"attention": h._replace(W_O=transposed(h.W_O))},
-            r"blocks\.attention\.W_O has shape \(2, 3, 8, 5\), must be \[n_layers, n_heads, "
-            r"d_value, d_model\] = \(2, 3, 5, 8\)",
-        ),
-        (
-            lambda h: {"attention": HeadStack(*(transposed(W) for W in h[:4]))},
-            r"blocks\.attention\.W_Q has shape \(2, 3, 4, 8\), must be \[n_layers, n_heads, d_mod",
-        ),
-        (
-            lambda h: {"attention": h._replace(W_K=h.W_K[:, :1])},
-            r"blocks\.attention\.W_K has shape \(2, 1, 8, 4\), must be .* = \(2, 3, 8, 4\)",
-        ),
-        (
-            lambda h: {"attention": h._replace(W_Q=h.W_Q[0])},
-            r"blocks\.attention\.W_Q has shape \(3, 8, 4\), must be \[n_layers, n_heads, d_mo",
-        ),
-        (lambda h: {"W_U": np.ones((11, 8))}, r"W_U has shape \(11, 8\), must be \[d_model, d_vo"),
-        (lambda h: {"b_U": np.ones(8)}, r"b_U has shape \(8,\), must be \[d_vocab_out\] = \(11,\)"),
-        (
-            lambda h: {"final_norm": NormWeights(np.ones(8))},
-            "final_norm is given, but norm=none has no gain",
-        ),
-        (
-            lambda h: {"attention_norm": NormWeights(np.ones((2, 8))), "norm": "layernorm_pre"},
-            r"blocks\.attention_norm is given, but norm=layernorm_pre has no gain",
-        ),
-        (
-            lambda h: {
-                "final_norm": NormWeights(np.ones(8)),
-                "norm": "layernorm",
-                "final_norm_": False,
-            },
-            "final_norm",
-        ),
-        (lambda h: {"W_pos": np.ones((9, 8))}, "W_pos is given, but positions=none has no table"),
-        (lambda h: {"positions": "learned", "n_ctx": 9}, "positions=learned needs W_pos"),
-        (lambda h: {"positions": "rotery"}, "positions='rotery' must be one of none, learned, "),
-        (lambda h: {"norm": "LN"}, "norm='LN' must be one of none, layernorm, layernorm_pre, rms"),
-        (lambda h: {"d_head": 4}, "d_head=4 must be left out: the arrays decide it"),
-    ],
-)
-def test_what_does_not_fit_is_named(arrays: dict, change, message: str) -> None:
-    given = arrays | change(arrays["attention"])
-    if given.pop("final_norm_", None) is False:
-        model = Model.of(**given)
-        message = "final_norm is given as weights, but final_norm=False in the spec"
-        with pytest.raises(ValueError, match=message):
-            model.with_options(final_norm=False)
-        return
-    with pytest.raises(ValueError, match=message):
-        Model.of(**given)
-
-
 def test_weights_against_a_given_spec(arrays: dict) -> None:
     model = Model.of(**arrays)
     wrong = model.spec.replace(d_vocab=12)
@@ -132,24 +140,6 @@ def test_weights_against_a_given_spec(arrays: dict) -> None:
         model.replace(W_Q=1)
     with pytest.raises(AttributeError, match="W_E of a Model cannot be set"):
         model.W_E = model.W_E
-
-
-def test_norm_weights_are_refused_by_the_pass_too(make_transformer) -> None:
-    """A transformation rebuilds a model without a check; the forward pass looks again."""
-    normed = make_transformer(norm=Norm.layernorm)
-    leaves, structure = jax.tree.flatten(normed)
-    bare = jax.tree.structure(normed)
-    assert structure == bare
-    hidden = object.__new__(Model)
-    hidden._set(
-        normed.spec.replace(norm=Norm.none),
-        tuple(
-            getattr(normed, name) for name in ("W_E", "W_U", "blocks", "W_pos", "b_U", "final_norm")
-        ),
-    )
-    with pytest.raises(ValueError, match=r"blocks\.attention_norm is given, but norm=none"):
-        forward(hidden, TOKENS)
-    assert len(leaves) > 6
 
 
 def test_sizes_and_scale_follow_changed_weights(x64: None, make_transformer) -> None:
@@ -213,33 +203,6 @@ def test_weights_have_short_names(make_transformer) -> None:
     for name in ("W_in", "W_out"):
         assert getattr(model, name) is getattr(model.blocks.mlp, name)
         assert getattr(make_transformer(), name) is None
-
-
-def test_jit_vmap_and_grad(x64: None, make_transformer) -> None:
-    model = make_transformer()
-    members = jax.tree.map(lambda leaf: jnp.stack([leaf, 2 * leaf]), model)
-    assert members.member_axes == (2,) and "members=2" in repr(members)
-
-    def total(model: Model) -> jax.Array:
-        return (forward(model, TOKENS)[0] ** 2).sum()
-
-    both = jax.jit(jax.vmap(total))(members)
-    np.testing.assert_allclose(both[1], total(members[1]), rtol=1e-10)
-    slope = jax.jit(jax.grad(total))(model)
-    assert isinstance(slope, Model) and slope.spec == model.spec
-    step = 1e-6
-    up, down = (model.replace(W_U=model.W_U.at[2, 3].add(d)) for d in (step, -step))
-    difference = (total(up) - total(down)) / (2 * step)
-    np.testing.assert_allclose(slope.W_U[2, 3], difference, rtol=1e-6)
-    with pytest.raises(ValueError, match=r"vmap over it, or take models\[0\]"):
-        check_one_member(members)
-    widths = Model.of(
-        **{name: getattr(members, name) for name in ("W_E", "W_U")},
-        attention=members.blocks.attention,
-    )
-    assert widths.member_axes == (2,) and widths.d_model == 8
-    with pytest.raises(ValueError, match=r"W_U has shape .* behind the leading axes \(2,\) of W_E"):
-        members.replace(W_U=model.W_U)
 
 
 def test_names_of_options_are_read() -> None:

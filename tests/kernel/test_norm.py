@@ -1,4 +1,4 @@
-"""S0 Definition 3 with E27, RMS norm, and frozen scales."""
+"""Norms against their formulas, and with a frozen scale."""
 
 import jax
 import jax.numpy as jnp

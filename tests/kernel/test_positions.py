@@ -1,4 +1,4 @@
-"""Sinusoidal and rotary positions."""
+"""Sinusoids and rotations."""
 
 import jax
 import jax.numpy as jnp
@@ -45,10 +45,3 @@ def test_rotary_scores_depend_on_offsets_only(x64: None, rng: np.random.Generato
     np.testing.assert_allclose(scores(0), scores(17), atol=1e-12)
     unturned = jnp.einsum("htk,hsk->hts", q, k)
     assert np.abs(np.asarray(scores(0) - unturned)).max() > 0.1
-
-
-def test_odd_widths_are_refused() -> None:
-    with pytest.raises(ValueError, match="d_model=5 must be even"):
-        sinusoidal(jnp.arange(3), 5, jnp.dtype("float32"))
-    with pytest.raises(ValueError, match="d_head=3 must be even"):
-        rotate(jnp.ones((1, 2, 3)), jnp.arange(2))

@@ -1,13 +1,11 @@
-"""One text or a batch: what a run holds, and what it refuses."""
+"""A run: a batch is its texts, and what it knows is an attribute."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import ablate_heads
-from circuitax.kernel.run import Run, one_text, run, token_losses
+from circuitax.kernel.run import one_text, run, token_losses
 
 TEXTS = [[3, 1, 4, 1], [5, 9, 2, 6]]
 
@@ -52,46 +50,3 @@ def test_what_a_run_knows_is_an_attribute(make_transformer, x64: None) -> None:
     np.testing.assert_allclose(slope[2, 3], moved / 1e-6, rtol=1e-4)
     with pytest.raises(ValueError, match="n_ctx=1 must be at least 2"):
         run(model, [3]).loss  # noqa: B018
-
-
-def test_interventions_are_those_of_every_text(make_transformer) -> None:
-    model = make_transformer()
-    off = ablate_heads(jnp.ones((2, 3)))
-    got = run(model, TEXTS, off).logits
-    want = np.asarray(model.W_E @ model.W_U)[np.array(TEXTS)]
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
-
-
-def test_jit_vmap_and_grad(make_transformer) -> None:
-    model = make_transformer()
-    texts = jnp.array(TEXTS)
-    compiled = jax.jit(run, static_argnames="outputs")(model, texts)
-    assert isinstance(compiled, Run) and compiled.model.spec == model.spec
-    mapped = jax.vmap(run, in_axes=(None, 0))(model, texts)
-    np.testing.assert_allclose(compiled.logits, mapped.logits, rtol=1e-4, atol=1e-5)
-    members = jax.tree.map(lambda leaf: jnp.stack([leaf, -leaf]), model)
-    each = jax.vmap(run, in_axes=(0, None))(members, texts)
-    want = run(members[1], texts).logits
-    np.testing.assert_allclose(each.logits[1], want, rtol=1e-4, atol=1e-5)
-    with pytest.raises(ValueError, match=r"leading axis of members, \(2,\)"):
-        run(members, texts)
-    with pytest.raises(ValueError, match=r"leading axis of members"):
-        one_text(each)
-    slope = jax.grad(lambda model: run(model, texts).logits.sum())(model)
-    rows = np.asarray(run(model, texts).trace.streams[:, -1]).sum(axis=(0, 1))
-    np.testing.assert_allclose(slope.W_U, np.tile(rows[:, None], 11), rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "message"),
-    [
-        (np.zeros((2, 3, 4), int), r"one text \[n_ctx\] or a batch of them \[batch, n_ctx\]"),
-        (np.zeros((0, 4), int), "must have at least one token"),
-        (np.zeros((2, 0), int), "must have at least one token"),
-        ([[0.5]], "tokens has type float32, must be integers"),
-        ([[1, 2], [3, 99]], r"tokens has the id 99, must lie in \[0, d_vocab=11\)"),
-    ],
-)
-def test_what_is_no_text_is_refused(make_transformer, tokens, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        run(make_transformer(), tokens)

@@ -1,10 +1,12 @@
-"""Impossible sizes and options are refused by name."""
+"""Specs of transformers: what cannot be, and plain values and back."""
+
+import json
 
 import pytest
 
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec, from_plain, to_plain
 
 
 @pytest.mark.parametrize(
@@ -52,3 +54,20 @@ def test_E13_score_scale_is_one_in_S0_and_stated_elsewhere() -> None:
     spec = TransformerSpec(d_head=16)
     assert spec.scale == 0.25
     assert spec.replace(score_scale=0.5).scale == 0.5
+
+
+def test_round_trip_through_json() -> None:
+    spec = TransformerSpec(
+        d_vocab=9, n_ctx=None, positions=Positions.rotary, norm=Norm.rmsnorm, d_mlp=8, d_value=3
+    )
+    plain = json.loads(json.dumps(to_plain(spec)))
+    assert from_plain(plain) == spec
+    assert isinstance(from_plain(plain).norm, Norm)
+    assert from_plain(plain, n_layers=0).n_layers == 0
+
+
+def test_a_younger_option_is_written_where_it_is_set_only() -> None:
+    spec = TransformerSpec(norm=Norm.layernorm)
+    assert "post_ln" not in to_plain(spec)
+    post = spec.replace(post_ln=True)
+    assert to_plain(post)["post_ln"] is True and from_plain(to_plain(post)) == post

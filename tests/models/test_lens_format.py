@@ -1,9 +1,10 @@
-"""Every config key that changes what TransformerLens computes is honoured or refused by name."""
+"""TransformerLens's settings, each honoured or refused."""
 
 import json
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -11,8 +12,10 @@ from safetensors.numpy import load_file, save_file
 from circuitax.kernel.forward import forward
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.lens_format import spec_from_config
-from circuitax.models.pretrained import load_pretrained
+from circuitax.models.pretrained import load_pretrained, save_pretrained
+from circuitax.models.transformer import init
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "transformer_lens"
 SIZES = {
@@ -137,54 +140,6 @@ def test_refused(change: dict, message: str) -> None:
         spec_from_config(CONFIG | change)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "clip_qkv",
-        "experts_per_token",
-        "num_experts",
-        "relative_attention_max_distance",
-        "relative_attention_num_buckets",
-    ],
-)
-def test_sizes_of_what_we_lack_are_refused(key: str) -> None:
-    with pytest.raises(ValueError, match=f"config key '{key}' is 2, must be null"):
-        spec_from_config(CONFIG | {key: 2})
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "load_in_4bit",
-        "post_embedding_ln",
-        "scale_attn_by_inverse_layer_idx",
-        "use_NTK_by_parts_rope",
-        "use_attention_sinks",
-        "use_dynamic_ntk_rope",
-        "use_logn_attn",
-        "use_normalization_before_and_after",
-        "use_yarn_rope",
-    ],
-)
-def test_options_that_we_lack_are_refused(key: str) -> None:
-    with pytest.raises(ValueError, match=f"config key '{key}' is True, must be false"):
-        spec_from_config(CONFIG | {key: True})
-
-
-@pytest.mark.parametrize("key", ["final_rms", "normalization", "n_layers", "use_yarn_rope", "eps"])
-@pytest.mark.parametrize("value", [10**400, "x" * 5000, {"a": [1] * 500}])
-def test_refused_values_are_cut(key: str, value: object) -> None:
-    given = CONFIG | {"normalization": None, key: value}
-    with pytest.raises(ValueError, match=f"config key '{key}' is|'normalization'") as refused:
-        spec_from_config(given)
-    assert len(str(refused.value)) < 200
-
-
-def test_an_absent_norm_is_not_taken_for_none() -> None:
-    with pytest.raises(ValueError, match="config key 'normalization_type' is missing, must be one"):
-        spec_from_config(SIZES)
-
-
 @pytest.mark.parametrize("causal", [True, False])
 def test_rotary_positions_are_those_of_TransformerLens(
     x64: None, tmp_path: Path, causal: bool
@@ -213,3 +168,50 @@ def test_rotary_positions_are_those_of_TransformerLens(
         scores[:, ~np.tri(5, dtype=bool)] = -np.inf
     expected = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     np.testing.assert_allclose(trace.patterns[0], expected, rtol=0, atol=1e-12)
+
+
+LENS_OPTIONS_FIXTURES = Path(__file__).parent.parent / "fixtures" / "lens_options"
+
+
+@pytest.mark.parametrize("name", ["grouped", "local"])
+def test_logits_and_patterns_of_TransformerLens(x64: None, name: str) -> None:
+    model = load_pretrained(LENS_OPTIONS_FIXTURES / name, dtype="float64")
+    expected = np.load(LENS_OPTIONS_FIXTURES / name / "reference.npz")
+    logits, trace = jax.jit(jax.vmap(lambda tokens: forward(model, tokens)))(expected["tokens"])
+    np.testing.assert_allclose(logits, expected["logits"], rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(trace.patterns, expected["patterns"], rtol=1e-9, atol=1e-10)
+
+
+def test_a_gated_bias_moves_behind_the_product() -> None:
+    model, state = (
+        load_pretrained(LENS_OPTIONS_FIXTURES / "grouped"),
+        load_file(LENS_OPTIONS_FIXTURES / "grouped/model.safetensors"),
+    )
+    assert model.blocks.mlp is not None
+    np.testing.assert_array_equal(model.blocks.mlp.b_in, 0)
+    late = state["blocks.1.mlp.b_in"] @ state["blocks.1.mlp.W_out"]
+    np.testing.assert_allclose(
+        model.blocks.mlp.b_out[1], state["blocks.1.mlp.b_out"] + late, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_kv_heads": 2, "positions": Positions.rotary, "rotary_dim": 2, "rotary_base": 30.0},
+        {"window": 3, "local_layers": (1,), "score_cap": 2.0, "logit_cap": 5.0},
+        {"qk_norm": True, "causal": False, "norm": Norm.rmsnorm, "norm_eps": 1e-3},
+        {"d_vocab_out": 3, "score_scale": 0.5, "parallel": True, "d_mlp": 5},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_options_go_there_and_back(tmp_path: Path, options: dict) -> None:
+    sizes = {"d_vocab": 7, "n_ctx": 6, "d_model": 8, "d_head": 4, "n_heads": 4, "biases": True}
+    spec = TransformerSpec(**(sizes | {"positions": Positions.learned} | options))
+    model = init(jax.random.key(0), spec)
+    save_pretrained(model, tmp_path)
+    again = load_pretrained(tmp_path)
+    jax.tree.map(np.testing.assert_array_equal, again.named(), model.named())
+    tokens = jnp.array([1, 5, 2, 2, 6])
+    before, after = (np.asarray(forward(m, tokens)[0]) for m in (model, again))
+    np.testing.assert_array_equal(before, after)

@@ -1,10 +1,10 @@
-"""What a transformer is made of, counted from its spec alone: no array is ever made."""
+"""Counts of parameters that the sources print."""
 
 import math
 
 import pytest
 
-from circuitax.circuits.paths.paths import n_paths
+from circuitax.circuits.paths.expansion import n_paths
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec

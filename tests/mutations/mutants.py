@@ -29,13 +29,13 @@ MUTANTS = (
     Mutant(
         "cyclic_singular_values",
         "kernel/spectrum.py",
-        "decompositions.singular(r_left @ jnp.matrix_transpose(r_right))",
-        "decompositions.singular(cyclic(chain).core)",
+        "linalg.singular(r_left @ jnp.matrix_transpose(r_right))",
+        "linalg.singular(cyclic(chain).core)",
         ("tests/kernel/test_spectrum.py::test_singular_values_of_the_dense_matrix[thin]",),
     ),
     Mutant(
         "kron_of_A_and_W_untransposed",
-        "kernel/kron_matrix.py",
+        "kernel/kron.py",
         '"...ij,...ab->...ibja"',
         '"...ij,...ab->...iajb"',
         ("tests/kernel/test_kron_sources.py::test_S0_example_15_and_S3_example_4_printed_matrix",),
@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "norm_of_a_sum_without_cross_terms",
-        "kernel/kron_matrix.py",
+        "kernel/kron.py",
         "        for s in terms(x)\n        for t in terms(y)\n",
         "        for s, t in zip(terms(x), terms(y), strict=False)\n",
         ("tests/kernel/test_kron.py::test_sums_act_compose_and_measure_with_their_cross_terms",),
@@ -108,7 +108,7 @@ MUTANTS = (
     ),
     Mutant(
         "mask_after_softmax",  # E22: the future leaks through the denominator
-        "kernel/softmax.py",
+        "kernel/attention.py",
         "total = jnp.sum(exponentials, axis=-1)",
         "total = jnp.sum(jnp.exp(scores - jnp.max(scores, axis=-1, keepdims=True)), axis=-1)",
         ("tests/kernel/test_attention.py::test_E22_gradients_tell_mask_before_from_mask_after",),
@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "softmax_over_destinations",  # E21
-        "kernel/softmax.py",
+        "kernel/attention.py",
         "jnp.sum(exponentials, axis=-1)",
         "jnp.sum(exponentials, axis=-2)",
         ("tests/kernel/test_attention.py::test_E21_softmax_runs_over_sources",),
@@ -177,10 +177,10 @@ MUTANTS = (
     ),
     Mutant(
         "feature_values_not_rescaled",  # u instead of u / p
-        "kernel/features.py",
+        "kernel/toy.py",
         "value = u * (1 / jnp.where(p > 0, p, 1))",
         "value = u",
-        ("tests/kernel/test_features.py::test_moments_are_p_over_2_and_p_over_3",),
+        ("tests/kernel/test_toy.py::test_moments_are_p_over_2_and_p_over_3",),
     ),
     Mutant(
         "only_one_end_of_an_interval_is_checked",
@@ -191,19 +191,19 @@ MUTANTS = (
     ),
     Mutant(
         "no_series_is_no_error",  # a loss of five features without its cosine series
-        "superposition/loss/expected_loss.py",
+        "superposition/expected_loss.py",
         "if n_terms < (n_features > 2):",
         "if n_terms < 0:",
         (
-            "tests/superposition/loss/test_expected_loss.py::test_too_few_terms_are_refused_also_under_jit",
+            "tests/superposition/test_expected_loss.py::test_too_few_terms_are_refused_also_under_jit",
         ),
     ),
     Mutant(
         "k_gons_are_polished_from_the_plateau",  # where the gradient is zero
-        "superposition/tasks/kgons.py",
+        "superposition/kgons.py",
         "starts = _grid_minima(k)",
         "starts = [(0.364, -1.0)]",
-        ("tests/superposition/tasks/test_kgons.py::test_polygons_that_once_ended_on_the_plateau",),
+        ("tests/superposition/test_kgons.py::test_polygons_that_once_ended_on_the_plateau",),
     ),
     Mutant(
         "one_key_for_all_members",
@@ -214,11 +214,11 @@ MUTANTS = (
     ),
     Mutant(
         "bias_fold_hands_the_constant_on_in_a_residual_block",  # E25: it doubles at every layer
-        "kernel/bias.py",
+        "kernel/gauge.py",
         "0 if residual else 1",
         "1",
         (
-            "tests/kernel/test_bias.py::"
+            "tests/kernel/test_gauge.py::"
             "test_E25_the_constant_doubles_at_every_layer_unless_writes_leave_it",
         ),
     ),
@@ -231,7 +231,7 @@ MUTANTS = (
     ),
     Mutant(
         "gelu_by_tanh",  # E26
-        "kernel/activations.py",
+        "kernel/mlp.py",
         "approximate=False",
         "approximate=True",
         ("tests/kernel/test_mlp.py::test_E26_gelu_is_exact_and_need_not_increase",),
@@ -241,7 +241,7 @@ MUTANTS = (
         "kernel/mlp.py",
         "return activate(_affine(hidden, W, b), activation), None",
         "return _affine(hidden, W, b), None",
-        ("tests/kernel/test_deeper_mlp.py::test_a_network_of_depth_2_by_hand",),
+        ("tests/kernel/test_mlp.py::test_a_network_of_depth_2_by_hand",),
     ),
     Mutant(
         "ablated_heads_are_the_ones_kept",
@@ -266,17 +266,17 @@ MUTANTS = (
     ),
     Mutant(
         "in_context_score_with_the_other_sign",
-        "circuits/losses/in_context.py",
+        "circuits/losses.py",
         "losses[..., late - 1] - losses[..., early - 1]",
         "losses[..., early - 1] - losses[..., late - 1]",
-        ("tests/circuits/losses/test_in_context.py::test_in_context_score_is_late_minus_early",),
+        ("tests/circuits/test_losses.py::test_in_context_score_is_late_minus_early",),
     ),
     Mutant(
         "loss_slope_by_the_index_from_0",
-        "circuits/losses/loss_slope.py",
+        "circuits/losses.py",
         "np.log(index + 1.0)",
         "np.log(index + 2.0)",
-        ("tests/circuits/losses/test_loss_slope.py::test_exact_where_the_loss_is_a_logarithm",),
+        ("tests/circuits/test_losses.py::test_exact_where_the_loss_is_a_logarithm",),
     ),
     Mutant(
         "last_token_of_a_text_is_read",
@@ -297,10 +297,10 @@ MUTANTS = (
     ),
     Mutant(
         "hadamard_scaled_by_the_unpadded_dimension",
-        "projection/hadamard.py",
+        "projection/maps.py",
         "math.sqrt(padded / dim_out)",
         "math.sqrt(dim_in / dim_out)",
-        ("tests/projection/test_hadamard.py::test_all_rows_give_an_isometry",),
+        ("tests/projection/test_maps.py::test_all_rows_give_an_isometry",),
     ),
     Mutant(
         "interval_from_the_population_deviation",
@@ -311,25 +311,25 @@ MUTANTS = (
     ),
     Mutant(
         "importance_inside_the_square",  # E17
-        "training/losses.py",
+        "training/toy.py",
         "jnp.sum(importance * error)",
         "jnp.sum(importance**2 * error)",
-        ("tests/training/test_losses.py::test_E17_importance_is_outside_the_square",),
+        ("tests/training/test_toy.py::test_E17_importance_is_outside_the_square",),
     ),
     Mutant(
         "the_token_before_is_predicted",
-        "kernel/losses.py",
+        "kernel/forward.py",
         "targets = jnp.roll(tokens, -1, axis=-1)",
         "targets = jnp.roll(tokens, 1, axis=-1)",
-        ("tests/kernel/test_losses.py::test_token_losses_by_hand_and_at_large_logits",),
+        ("tests/kernel/test_forward.py::test_token_losses_by_hand_and_at_large_logits",),
     ),
     Mutant(
         "devices_train_on_the_first_share_of_a_batch",
-        "training/sharding.py",
+        "training/ensemble.py",
         "return jax.lax.with_sharding_constraint(samples, PartitionSpec(*spec))",
         "return samples[: n_samples // n_devices]",
         (
-            "tests/training/test_sharding.py"
+            "tests/training/test_ensemble.py"
             "::test_split_batches_and_members_train_as_on_one_device[1-1-8-8-Mapping.loop]",
         ),
     ),
@@ -366,20 +366,20 @@ MUTANTS = (
     ),
     Mutant(
         "a_diverged_member_comes_back",
-        "training/step.py",
+        "training/problem.py",
         "alive = state.alive & jnp.isfinite(loss)",
         "alive = jnp.isfinite(loss)",
         (
-            "tests/training/test_step.py::"
+            "tests/training/test_problem.py::"
             "test_a_diverged_member_stays_so_when_later_batches_are_fine",
         ),
     ),
     Mutant(
         "the_same_batch_at_every_step",
-        "training/loop.py",
+        "training/problem.py",
         "problem.batch(member.data_key, state.step)",
         "problem.batch(member.data_key, 0 * state.step)",
-        ("tests/training/test_loop.py::test_steps_are_adamw_on_the_schedule",),
+        ("tests/training/test_problem.py::test_steps_are_adamw_on_the_schedule",),
     ),
     Mutant(
         "query_and_key_composition_swapped",
@@ -390,19 +390,17 @@ MUTANTS = (
     ),
     Mutant(
         "shapley_with_the_wrong_shares",
-        "circuits/losses/importance.py",
+        "circuits/term_losses.py",
         "math.factorial(n_players - size - 1)",
         "math.factorial(n_players - size)",
-        (
-            "tests/circuits/losses/test_importance.py::test_shapley_is_the_mean_over_orders_of_arrival",
-        ),
+        ("tests/circuits/test_term_losses.py::test_shapley_is_the_mean_over_orders_of_arrival",),
     ),
     Mutant(
         "a_diverged_member_keeps_moving",
-        "training/step.py",
+        "training/problem.py",
         "jnp.where(alive, new, old), moved, kept",
         "new, moved, kept",
-        ("tests/training/test_loop.py::test_a_run_freezes_where_it_diverges",),
+        ("tests/training/test_problem.py::test_a_run_freezes_where_it_diverges",),
     ),
     Mutant(
         "composition_cycled_inside_the_norm",  # E15 in the product that a score is the norm of
@@ -436,30 +434,27 @@ MUTANTS = (
     ),
     Mutant(
         "a_fixed_repeat_period",
-        "circuits/attention/detectors.py",
+        "circuits/detectors.py",
         "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
         "jnp.eye(tokens.shape[0], k=-4, dtype=bool)",
         (
-            "tests/circuits/attention/test_detectors.py::"
+            "tests/circuits/test_detectors.py::"
             "test_repeats_of_any_period_are_found_and_a_fixed_offset_is_not",
         ),
     ),
     Mutant(
         "prefix_matching_preceded_by",
-        "circuits/attention/detectors.py",
+        "circuits/detectors.py",
         "jnp.pad(duplicate_mask(tokens)[:, :-1], ((0, 0), (1, 0)))",
         "jnp.pad(duplicate_mask(tokens)[:, 1:], ((0, 0), (0, 1)))",
-        ("tests/circuits/attention/test_detectors.py::test_prefix_matching_means_followed_by",),
+        ("tests/circuits/test_detectors.py::test_prefix_matching_means_followed_by",),
     ),
     Mutant(
         "a_head_that_looks_at_itself_looks_at_a_duplicate",
-        "circuits/attention/detectors.py",
+        "circuits/detectors.py",
         "return jnp.tril(_same(tokens), k=-1)",
         "return jnp.tril(_same(tokens))",
-        (
-            "tests/circuits/known/test_ground_truth_heads.py::"
-            "test_each_role_is_given_to_its_heads_and_to_no_others",
-        ),
+        ("tests/circuits/test_known.py::test_each_role_is_given_to_its_heads_and_to_no_others",),
     ),
     Mutant(
         "ledger_sources_reversed",
@@ -467,13 +462,13 @@ MUTANTS = (
         "sources = [hop % (n_ctx + 1) for hop in hops]",
         "sources = [hop % (n_ctx + 1) for hop in hops][::-1]",
         (
-            "tests/circuits/known/test_ground_truth_heads.py::"
+            "tests/circuits/test_known.py::"
             "test_the_ledger_finds_the_paths_of_known_circuits_and_no_others",
         ),
     ),
     Mutant(
         "position_paths_mixed_by_A",
-        "circuits/ledger/second_moments.py",
+        "circuits/ledger/path_bounds.py",
         "P, norms = model.A**2, norms_of(model)",
         "P, norms = model.A, norms_of(model)",
         (
@@ -482,21 +477,21 @@ MUTANTS = (
     ),
     Mutant(
         "audit_takes_what_is_no_number",
-        "superposition/proofs/pair_audit.py",
+        "superposition/pair_proof.py",
         "n_wrong += not (right and bound <= min(losses))",
         "n_wrong += bound > above",
         (
-            "tests/superposition/proofs/test_pair_proof.py::"
+            "tests/superposition/test_pair_proof.py::"
             "test_bounds_and_balls_that_are_no_numbers_are_wrong",
         ),
     ),
     Mutant(
         "determinants_without_their_rounding",
-        "superposition/proofs/triple_boxes.py",
+        "superposition/triple_cells.py",
         "missed = TERMS_ROUNDED * np",
         "missed = 0 * np",
         (
-            "tests/superposition/proofs/test_triple_bounds.py::"
+            "tests/superposition/test_triple_proof.py::"
             "test_gram_matrices_without_any_room_are_possible",
         ),
     ),
@@ -539,7 +534,7 @@ MUTANTS = (
     ),
     Mutant(
         "neurons_reach_less_than_precedes",
-        "circuits/ledger/neuron_steps.py",
+        "circuits/ledger/dressed_steps.py",
         "reach = np.sqrt(squares) * (1 + lost(0))",
         "reach = 0.2 * np.sqrt(squares) * (1 + lost(0))",
         (
@@ -566,27 +561,24 @@ MUTANTS = (
     ),
     Mutant(
         "units_of_an_mlp_weigh_as_they_are_scaled",
-        "circuits/weights/mlp_composition.py",
+        "circuits/weights/mlps.py",
         "W_out * safe_sqrt(reads)[:, None]",
         "W_out * safe_sqrt(reads)[:, None] ** 0",
-        (
-            "tests/circuits/weights/test_mlp_composition.py::"
-            "test_scores_are_norms_over_all_units[False]",
-        ),
+        ("tests/circuits/weights/test_mlps.py::test_scores_are_norms_over_all_units[False]",),
     ),
     Mutant(
         "dressed_scores_past_no_mlp",
-        "circuits/attention/score_terms.py",
+        "circuits/score_terms.py",
         "parts, written = after_layer(frozen, before, parts, outputs[before])",
         "parts, written = parts, outputs[before]",
         (
-            "tests/circuits/attention/test_score_terms.py::"
+            "tests/circuits/test_score_terms.py::"
             "test_dressed_terms_are_products_of_every_path[head]",
         ),
     ),
     Mutant(
         "ledger_sums_lose_nothing",
-        "circuits/ledger/rounding.py",
+        "circuits/ledger/host_model.py",
         "return (n + 8) * 2.0**-52",
         "return 0.0 * n",
         (
@@ -596,10 +588,10 @@ MUTANTS = (
     ),
     Mutant(
         "order_terms_one_order_too_low",
-        "circuits/paths/order_terms.py",
+        "circuits/paths/orders.py",
         "streams.at[1:].add(written)",
         "streams.at[:-1].add(written)",
-        ("tests/circuits/paths/test_order_terms.py::test_orders_are_sums_of_paths",),
+        ("tests/circuits/paths/test_orders.py::test_orders_are_sums_of_paths",),
     ),
     Mutant(
         "own_position_not_split",
@@ -620,10 +612,10 @@ MUTANTS = (
     ),
     Mutant(
         "overlap_null_of_half_the_variance",
-        "circuits/weights/subspaces.py",
+        "circuits/weights/spectra.py",
         "variance = 2 * a * (d - a)",
         "variance = a * (d - a)",
-        ("tests/circuits/weights/test_subspaces.py::test_overlap_spreads_as_stated[4-2]",),
+        ("tests/circuits/weights/test_spectra.py::test_overlap_spreads_as_stated[4-2]",),
     ),
     Mutant(
         "ledger_of_the_raw_unembedding",
@@ -637,37 +629,31 @@ MUTANTS = (
     ),
     Mutant(
         "overlap_of_dependent_columns",
-        "circuits/weights/subspaces.py",
+        "circuits/weights/spectra.py",
         "jnp.finfo(sizes.dtype).eps * sizes[..., 0]",
         "jnp.finfo(sizes.dtype).tiny * sizes[..., 0]",
-        ("tests/circuits/weights/test_subspaces.py::test_maps_of_lower_rank_are_refused[1.0]",),
+        ("tests/circuits/weights/test_spectra.py::test_maps_of_lower_rank_are_refused[1.0]",),
     ),
     Mutant(
         "a_gated_bias_stays_before_the_product",
-        "models/lens_weights.py",
+        "models/lens_format.py",
         "late = jnp.asarray(b_out + np.einsum(",
         "late = jnp.asarray(b_out + 0 * np.einsum(",
-        (
-            "tests/models/test_lens_options.py::"
-            "test_logits_and_patterns_of_TransformerLens[grouped]",
-        ),
+        ("tests/models/test_lens_format.py::test_logits_and_patterns_of_TransformerLens[grouped]",),
     ),
     Mutant(
         "frozen_gradients_through_norms",
-        "circuits/interventions/head_gradients.py",
+        "circuits/patching.py",
         "held._replace(all_patterns=trace.patterns, scales=trace.scales)",
         "held._replace(all_patterns=trace.patterns)",
-        (
-            "tests/circuits/interventions/test_head_gradients.py::"
-            "test_frozen_it_is_the_sum_of_all_paths_through_a_head",
-        ),
+        ("tests/circuits/test_patching.py::test_frozen_it_is_the_sum_of_all_paths_through_a_head",),
     ),
     Mutant(
         "difference_of_intervals_end_by_end",
-        "superposition/proofs/intervals.py",
+        "superposition/intervals.py",
         "_outwards(self.low - other.high, self.high - other.low)",
         "_outwards(self.low - other.low, self.high - other.high)",
-        ("tests/superposition/proofs/test_intervals.py::test_results_of_members_are_members",),
+        ("tests/superposition/test_intervals.py::test_results_of_members_are_members",),
     ),
     Mutant(
         "rotary_heads_composed_at_the_opposite_offset",
@@ -681,47 +667,47 @@ MUTANTS = (
     ),
     Mutant(
         "words_of_a_double_in_the_other_order",  # as uniform, but other numbers than JAX draws
-        "kernel/uniforms.py",
+        "kernel/keys.py",
         "high.astype(jnp.uint64) << 32 | low.astype(jnp.uint64)",
         "low.astype(jnp.uint64) << 32 | high.astype(jnp.uint64)",
-        ("tests/kernel/test_uniforms.py::test_numbers_are_those_of_jax[shape2-True]",),
+        ("tests/kernel/test_keys.py::test_numbers_are_those_of_jax[shape2-True]",),
     ),
     Mutant(
         "both_slopes_by_the_first_coupling",
-        "superposition/proofs/triple_loss.py",
+        "superposition/triple_loss.py",
         "return at[0], at[2], at[1], at[3]",
         "return at[0], at[1], at[2], at[3]",
         (
-            "tests/superposition/proofs/test_triple_bounds.py::"
+            "tests/superposition/test_triple_proof.py::"
             "test_slopes_are_those_of_the_value_and_work_is_half_of_one",
         ),
     ),
     Mutant(
         "work_at_the_lower_end_of_a_bias",  # least, where the bound needs the greatest
-        "superposition/proofs/triple_bounds.py",
+        "superposition/triple_loss.py",
         "- twice_work.high[:, left + side]",
         "- twice_work.high[:, left]",
         (
-            "tests/superposition/proofs/test_triple_bounds.py::"
+            "tests/superposition/test_triple_proof.py::"
             "test_bounds_lie_below_every_member_and_come_closer_with_the_square_of_the_size",
         ),
     ),
     Mutant(
         "shared_cells_in_one_order_of_their_couplings",
-        "superposition/proofs/triple_cells.py",
+        "superposition/triple_cells.py",
         "other_order = least[:, [0, 2, 1, 3]]",
         "other_order = least",
         (
-            "tests/superposition/proofs/test_triple_bounds.py::"
+            "tests/superposition/test_triple_proof.py::"
             "test_the_bound_of_a_box_lies_below_the_loss_of_its_members",
         ),
     ),
     Mutant(
         "chained_lookups_are_one_lookup",  # which one layer could do
-        "data/chained_maps.py",
+        "data/synthetic.py",
         "jnp.where(done < steps, follow(answers), answers)",
         "jnp.where(done < steps, follow(starts), answers)",
-        ("tests/data/test_chained_maps.py::test_every_answer_is_where_the_listed_map_leads",),
+        ("tests/data/test_synthetic.py::test_every_answer_is_where_the_listed_map_leads",),
     ),
     Mutant(
         "a_claim_leads_to_the_first_function_of_a_name_like_its_own",
@@ -735,21 +721,21 @@ MUTANTS = (
     ),
     Mutant(
         "cells_all_at_once_whatever_they_hold",
-        "circuits/interventions/patching.py",
+        "circuits/patching.py",
         "size = max(1, BLOCK_ENTRIES // held)",
         "size = max(n_cells, BLOCK_ENTRIES // held)",
         (
-            "tests/circuits/interventions/test_patching.py::"
+            "tests/circuits/test_patching.py::"
             "test_cells_that_do_not_fit_at_once_are_run_block_by_block",
         ),
     ),
     Mutant(
         "planted_heads_share_their_noise",
-        "circuits/known/planted_heads.py",
+        "circuits/known.py",
         "jax.random.normal(key, (c.shape[0], rows, columns))",
         "jax.random.normal(key, (1, rows, columns))",
         (
-            "tests/circuits/known/test_planted_heads.py::"
+            "tests/circuits/test_known.py::"
             "test_random_parts_differ_from_head_to_head_and_from_part_to_part",
         ),
     ),
@@ -774,11 +760,11 @@ MUTANTS = (
     ),
     Mutant(
         "sources_counted_are_those_that_see",
-        "circuits/skip_trigrams/additive_heads.py",
+        "circuits/skip_trigrams.py",
         "_allowed(model, n_ctx).sum(axis=-1, keepdims=True)",
         "_allowed(model, n_ctx).sum(axis=-2)[..., None]",
         (
-            "tests/circuits/skip_trigrams/test_additive_heads.py::"
+            "tests/circuits/test_skip_trigrams.py::"
             "test_the_count_of_sources_is_the_denominator_where_scores_are_0",
         ),
     ),
@@ -796,7 +782,7 @@ MUTANTS = (
         # More smoothing of the table that a model is held against; much more, since on another
         # processor than the twin's a change below a thousandth passes for rounding.
         "twins_see_the_data_floor",
-        "data/bigrams.py",
+        "data/tables.py",
         "return (counts + strength * unigram[None, :]) / (rows + strength)",
         "return (counts + 30 * strength * unigram[None, :]) / (rows + 30 * strength)",
         (
@@ -816,7 +802,7 @@ MUTANTS = (
     ),
     Mutant(
         "twins_see_the_circuits_floor",  # noise of planted heads a little too strong
-        "circuits/known/planted_heads.py",
+        "circuits/known.py",
         "c * planted[None] + jnp.sqrt(1 - c**2) * noise",
         "c * planted[None] + jnp.sqrt(1 - 0.99 * c**2) * noise",
         (
@@ -826,7 +812,7 @@ MUTANTS = (
     ),
     Mutant(
         "twins_see_the_superposition_floor",  # loss of a k-gon's other features
-        "superposition/tasks/kgons.py",
+        "superposition/kgons.py",
         "(h + n_features - k) / (3 * n_features)",
         "(h + n_features - k) / (3.01 * n_features)",
         (
@@ -846,7 +832,7 @@ MUTANTS = (
     ),
     Mutant(
         "edges_past_chosen_heads",  # what flows through a chosen head counts again behind it
-        "circuits/paths/chosen_nodes.py",
+        "circuits/paths/path_graph.py",
         "frozen._replace(A=frozen.A * kept,",
         "frozen._replace(A=frozen.A,",
         (

@@ -1,11 +1,24 @@
-"""Coherence against NumPy; prefixes; zero rows."""
+"""Overlaps of directions against NumPy, and what a threshold reads out of sums."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.projection.coherence import coherence, coherence_by_count, unit_rows
+from circuitax.projection.coherence import (
+    coherence,
+    coherence_by_count,
+    crosstalk_failure,
+    decode,
+    guaranteed_sparsity,
+    mean_overlaps,
+    overlap_shares,
+    recovery,
+    unit_rows,
+)
+from circuitax.projection.crosstalk import sphere_success
+from circuitax.projection.laws import overlap_tail
+from circuitax.projection.packings import welch_bound
 
 
 def test_coherence_agrees_with_numpy(rng: np.random.Generator) -> None:
@@ -21,18 +34,95 @@ def test_coherence_agrees_with_numpy(rng: np.random.Generator) -> None:
     assert by_count[0] == 0
 
 
-def test_the_pentagon_by_hand() -> None:
+def cosines_of_pairs(vectors: np.ndarray) -> np.ndarray:
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (unit @ unit.T)[np.triu_indices(len(vectors), 1)]
+
+
+def test_means_and_shares_are_those_of_all_pairs(rng: np.random.Generator) -> None:
+    vectors = rng.normal(size=(23, 4)) + np.array([1.0, 0, 0, 0])
+    cosines = cosines_of_pairs(vectors)
+    bounds = np.array([0.0, 0.3, 0.8, 1.0])
+    with jax.enable_x64(True):
+        means = jax.jit(mean_overlaps)(jnp.asarray(vectors))
+        shares = overlap_shares(jnp.asarray(vectors), jnp.asarray(bounds), block=8)
+        whole = overlap_shares(jnp.asarray(vectors), jnp.asarray(bounds))
+    assert float(means.mean) == pytest.approx(cosines.mean(), rel=1e-12)
+    assert float(means.mean_square) == pytest.approx((cosines**2).mean(), rel=1e-12)
+    wanted = [(np.abs(cosines) > bound).mean() for bound in bounds]
+    np.testing.assert_allclose(shares, wanted, rtol=1e-12)
+    np.testing.assert_allclose(whole, wanted, rtol=1e-12)
+    assert 0 < wanted[2] < wanted[1] < 1
+
+
+def test_a_tight_frame_meets_the_welch_bound() -> None:
+    angles = 2 * np.pi * np.arange(5) / 5
+    with jax.enable_x64(True):
+        frame = jnp.asarray(np.stack([np.cos(angles), np.sin(angles)], axis=1) * 3)
+        found = mean_overlaps(frame)
+        assert float(found.mean_square) == pytest.approx(float(welch_bound(5, 2)) ** 2, rel=1e-12)
+        assert float(found.mean) == pytest.approx(-1 / 4, rel=1e-12)
+
+
+def test_random_directions_follow_their_law(rng: np.random.Generator) -> None:
+    vectors = jnp.asarray(rng.normal(size=(600, 20)))
+    bounds = np.array([0.2, 0.5])
+    shares = overlap_shares(vectors, jnp.asarray(bounds))
+    np.testing.assert_allclose(shares, overlap_tail(20, bounds), rtol=0.05)
+
+
+def test_the_pentagon_decodes_one_feature_and_erases_pairs() -> None:
     angle = 2 * np.pi * np.arange(5) / 5
-    found = coherence(jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], 1)))
-    np.testing.assert_allclose(found.largest, -np.cos(4 * np.pi / 5), rtol=1e-5)
-    np.testing.assert_allclose(found.largest_signed, np.cos(2 * np.pi / 5), rtol=1e-5)
-    np.testing.assert_allclose(found.mean_square, 3 / 8, rtol=1e-5)  # (N − d)/(d (N − 1)): tight
+    v = jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], 1))
+    one = jnp.eye(5, dtype=bool)
+    np.testing.assert_array_equal(decode(v, one), one)
+    # v_1 + v_3 has overlap 0.191 with each of the two, 0.618 with v_2 between them.
+    np.testing.assert_array_equal(
+        decode(v, jnp.array([True, False, True, False, False])), [False, True, False, False, False]
+    )
 
 
-def test_a_zero_row_overlaps_nothing_and_has_a_finite_gradient() -> None:
-    x = jnp.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
-    np.testing.assert_allclose(coherence(x).largest, np.sqrt(0.5), rtol=1e-6)
-    gradient = jax.grad(lambda z: unit_rows(z)[:, 0].sum())(x)
-    assert np.isfinite(np.asarray(gradient)).all()
-    with pytest.raises(ValueError, match="n_points=1"):
-        coherence(x[:1])
+def test_decoding_is_certain_below_the_guaranteed_sparsity() -> None:
+    v = unit_rows(jax.random.normal(jax.random.key(0), (40, 400)))
+    k = guaranteed_sparsity(float(coherence(v).largest))
+    assert k >= 2
+    found = recovery(jax.random.key(1), v, n_active=k, n_trials=500)
+    assert (int(found.exact), int(found.missed), int(found.invented)) == (500, 0, 0)
+    assert guaranteed_sparsity(0.25) == 1 and guaranteed_sparsity(0.24) == 2
+
+
+def test_counts_agree_with_numpy_and_crosstalk_predicts_the_failures() -> None:
+    n, m, k, trials = 200, 64, 3, 2000
+    v = jax.random.normal(jax.random.key(2), (n, m))
+    found = recovery(jax.random.key(3), v, n_active=k, n_trials=trials)
+    rng = np.random.default_rng(0)
+    unit = np.asarray(unit_rows(v), np.float64)
+    failures = 0
+    for _ in range(trials):
+        on = np.zeros(n, bool)
+        on[rng.choice(n, k, replace=False)] = True
+        failures += not np.array_equal(unit @ (unit.T @ on) > 0.5, on)
+    rate, ours = failures / trials, 1 - int(found.exact) / trials
+    assert abs(rate - ours) < 5 * np.sqrt(2 * 0.25 / trials)
+    assert abs(crosstalk_failure(n, m, k) - ours) < 0.15
+    assert crosstalk_failure(n, m, 1) < crosstalk_failure(n, m, 3) < crosstalk_failure(n, m, 9)
+
+
+def drawn_success(n_features: int, dim: int, n_active: int, trials: int) -> float:
+    """Share of fresh dictionaries whose first ``n_active`` rows are read out without an error."""
+    rng = np.random.default_rng(n_active)
+    right = 0
+    for _ in range(trials):
+        v = rng.normal(size=(n_features, dim))
+        v /= np.linalg.norm(v, axis=1, keepdims=True)
+        found = v @ v[:n_active].sum(axis=0) > 0.5
+        right += bool(found[:n_active].all() and not found[n_active:].any())
+    return right / trials
+
+
+@pytest.mark.parametrize("n_active", [2, 3, 4])
+def test_the_law_is_that_of_random_dictionaries(n_active: int) -> None:
+    trials = 1500
+    drawn, law = drawn_success(160, 64, n_active, trials), sphere_success(160, 64, n_active)
+    assert abs(drawn - law) < 4 * np.sqrt(law * (1 - law) / trials)
+    assert 0.02 < law < 0.98, "a case that says something"

@@ -8,24 +8,30 @@ import pytest
 from circuitax.kernel.keys import member_keys
 from circuitax.projection.distortion import distortion
 from circuitax.projection.laws import failure_probability, ratio_cdf
-from circuitax.projection.maps import MapFamily, MapSpec, project
-from circuitax.projection.pair_law import pair_ratios
+from circuitax.projection.maps import MapFamily, MapSpec, pair_ratios, project
 from circuitax.projection.stream import summarise
 from circuitax.projection.tails import proof_constant, statement_constant
 from circuitax.projection.theorem import (
+    Bounds,
+    Counterexample,
+    corollary_28,
     cosine_bound,
     cosine_hypothesis,
     distance_ratios,
+    failing_maps,
     inner_product_bound,
     proof_bounds,
+    proof_map_products,
     statement_bounds,
     two_sided_bounds,
+    unequal_norms,
+    without_origin,
 )
 
 EPSILON, N_POINTS, DIM_IN, N_MAPS = 0.5, 40, 64, 30
 
 
-def failing_maps(family: MapFamily, dim_out: int, bounds: tuple[float, float]) -> int:
+def count_failing(family: MapFamily, dim_out: int, bounds: tuple[float, float]) -> int:
     """Maps out of N_MAPS under which some pair of a fixed cloud leaves the bounds."""
     points = jax.random.normal(jax.random.key(1), (N_POINTS, DIM_IN))
     spec = MapSpec(family, DIM_IN, dim_out, EPSILON if family is MapFamily.proof else None)
@@ -40,26 +46,16 @@ def failing_maps(family: MapFamily, dim_out: int, bounds: tuple[float, float]) -
 
 def test_S0_theorem_27_statement_holds_for_signs_over_root_m() -> None:
     dim_out = int(np.ceil(statement_constant(EPSILON) * np.log(N_POINTS) / EPSILON**2))
-    assert failing_maps(MapFamily.rademacher, dim_out, statement_bounds(EPSILON)) == 0
+    assert count_failing(MapFamily.rademacher, dim_out, statement_bounds(EPSILON)) == 0
     # Far below the constant it fails: the test can tell.
-    assert failing_maps(MapFamily.rademacher, dim_out // 8, statement_bounds(EPSILON)) > 25
+    assert count_failing(MapFamily.rademacher, dim_out // 8, statement_bounds(EPSILON)) > 25
 
 
 def test_S0_theorem_27_proof_holds_for_the_proofs_map_and_bounds() -> None:
     dim_out = int(np.ceil(proof_constant(EPSILON) * np.log(N_POINTS) / EPSILON**2))
-    assert failing_maps(MapFamily.proof, dim_out, proof_bounds(EPSILON)) == 0
+    assert count_failing(MapFamily.proof, dim_out, proof_bounds(EPSILON)) == 0
     # The proof asks for a failure probability below 1: some map keeps all pairs, most do here.
-    assert failing_maps(MapFamily.proof, dim_out, two_sided_bounds(EPSILON)) < N_MAPS // 4
-
-
-def test_S0_theorem_27_bounds_are_nested_as_the_proof_says() -> None:
-    for epsilon in (0.01, 0.3, 0.99):
-        inner, outer = two_sided_bounds(epsilon), proof_bounds(epsilon)
-        assert outer.low <= inner.low < inner.high <= outer.high
-        # Rescaled by 1/(1+ε), the proof's interval lies inside the statement's.
-        stated = statement_bounds(epsilon)
-        assert stated.low <= outer.low / (1 + epsilon)
-        assert outer.high / (1 + epsilon) <= stated.high + 1e-15
+    assert count_failing(MapFamily.proof, dim_out, two_sided_bounds(EPSILON)) < N_MAPS // 4
 
 
 @pytest.mark.parametrize("name", ["lecun", "glorot", "he", "orthogonal"])
@@ -159,41 +155,84 @@ def test_S0_corollary_28_holds_where_f_keeps_the_unit_points_and_zero() -> None:
     assert inner[~kept].max() > inner_product_bound(epsilon)
 
 
-def test_S0_corollary_28_over_a_cloud_and_zero() -> None:
-    epsilon = 0.4
-    points = jax.random.normal(jax.random.key(8), (20, 50)) * jnp.arange(1.0, 21.0)[:, None]
-    cloud = cosine_hypothesis(points)
-    spec = MapSpec(MapFamily.rademacher, 50, 400)
-    images = project(jax.random.key(9), cloud, spec)
-    assert np.abs(distance_ratios(np.asarray(cloud), np.asarray(images)) - 1).max() <= epsilon
-    u, v = np.asarray(cloud[1:], np.float64), np.asarray(images[1:], np.float64)
-    assert np.abs(v @ v.T - u @ u.T).max() <= inner_product_bound(epsilon)
-    w = np.asarray(project(jax.random.key(9), points, spec), np.float64)
-    w /= np.linalg.norm(w, axis=1, keepdims=True)
-    assert np.abs(w @ w.T - u @ u.T).max() <= cosine_bound(epsilon)
+def ratios(example: Counterexample) -> np.ndarray:
+    return distance_ratios(example.points, example.points @ example.matrix)
 
 
-def test_cosine_hypothesis_is_unit_points_after_zero() -> None:
-    found = np.asarray(cosine_hypothesis(jnp.array([[3.0, 4.0], [0.0, -2.0]])))
-    np.testing.assert_allclose(found, [[0, 0], [0.6, 0.8], [0, -1]], rtol=1e-6)
+def test_E10_without_zero_in_the_set_norms_are_free() -> None:
+    example = without_origin()
+    np.testing.assert_allclose(ratios(example), 1, rtol=1e-12)  # distortion 0 on Z
+    for epsilon in (0.01, 0.1, 0.19):
+        assert example.cosine_error() > cosine_bound(epsilon)
+    assert example.cosine_error() == pytest.approx(1)
+    assert example.inner_error() == pytest.approx(0.5)
+    assert example.inner_error() > inner_product_bound(0.16)
+    # Corrected: with 0 in the set the map is no longer admissible.
+    corrected = example._replace(points=np.vstack([np.zeros(2), example.points]))
+    stated = statement_bounds(0.19)
+    assert not ((ratios(corrected) >= stated.low) & (ratios(corrected) <= stated.high)).all()
 
 
-def test_refusals_name_the_argument() -> None:
-    for bound in (
-        statement_bounds,
-        proof_bounds,
-        two_sided_bounds,
-        inner_product_bound,
-        cosine_bound,
-    ):
-        for epsilon in (0.0, 1.0):
-            with pytest.raises(ValueError, match=r"epsilon=.* must be in \(0, 1\)"):
-                bound(epsilon)
-    with pytest.raises(ValueError, match=r"rows \[1\]"):
-        cosine_hypothesis(jnp.array([[1.0, 0.0], [0.0, 0.0]]))
-    with pytest.raises(ValueError, match=r"rows \[0\]"):
-        cosine_hypothesis(jnp.array([[jnp.nan, 0.0], [1.0, 0.0]]))
-    with pytest.raises(ValueError, match="distinct; 1 pairs"):
-        distance_ratios(np.ones((2, 3)), np.ones((2, 3)))
-    with pytest.raises(ValueError, match="2001 rows"):
-        distance_ratios(np.ones((2001, 1)), np.ones((2001, 1)))
+def test_E10_very_unequal_norms_break_the_cosine_bound_with_zero_in_the_set() -> None:
+    epsilon = 0.1
+    example = unequal_norms(15.0, epsilon)
+    stated = statement_bounds(epsilon)
+    found = ratios(example)
+    assert ((found >= stated.low - 1e-12) & (found <= stated.high)).all()
+    assert example.cosine_error() == pytest.approx(0.75, abs=0.005)
+    assert example.cosine_error() > cosine_bound(epsilon)
+    # Corrected: on the normalised points the map is not admissible.
+    unit = example.points[1:] / np.linalg.norm(example.points[1:], axis=1, keepdims=True)
+    normalised = example._replace(points=np.vstack([np.zeros(2), unit]))
+    assert ratios(normalised).min() < stated.low
+    # Equal norms: the same construction stays inside the bound.
+    equal = unequal_norms(1.0, epsilon)
+    assert equal.cosine_error() == pytest.approx(0.1) and equal.cosine_error() < cosine_bound(0.1)
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.1, 0.2])
+def test_E8_the_proofs_bounds_allow_inner_products_past_three_epsilon(epsilon: float) -> None:
+    example = proof_map_products(epsilon)
+    proved, found = proof_bounds(epsilon), ratios(example)
+    assert (found >= proved.low - 1e-12).all() and (found <= proved.high + 1e-12).all()
+    np.testing.assert_allclose(np.linalg.norm(example.points[1:], axis=1), 1)
+    assert example.inner_error() > inner_product_bound(epsilon)
+    # Corrected: after division by √(1+ε) the statement's bounds and 3ε both hold.
+    rescaled = example._replace(matrix=example.matrix / np.sqrt(1 + epsilon))
+    stated = statement_bounds(epsilon)
+    assert (ratios(rescaled) >= stated.low).all()
+    assert (ratios(rescaled) <= stated.high + 1e-12).all()
+    assert rescaled.inner_error() <= inner_product_bound(epsilon)
+
+
+SPEC = MapSpec(MapFamily.gaussian, 12, 40)
+KEYS = member_keys(jax.random.key(3), 6)
+POINTS = jax.random.normal(jax.random.key(0), (9, 12)) * jnp.arange(1.0, 10.0)[:, None]
+
+
+def test_failing_maps_are_those_with_a_pair_outside() -> None:
+    bounds = (Bounds(0.6, 1.4), Bounds(0.5, 1.6), Bounds(0.9, 9.0))
+    found = failing_maps(KEYS, POINTS, SPEC, bounds)
+    for k, key in enumerate(KEYS):
+        ratios = distance_ratios(np.asarray(POINTS), np.asarray(project(key, POINTS, SPEC)))
+        expected = [((ratios < low) | (ratios > high)).any() for low, high in bounds]
+        np.testing.assert_array_equal(found[k], expected)
+    assert found.any() and not found.all()
+
+
+def test_S0_corollary_28_at_the_epsilon_of_each_map() -> None:
+    found = corollary_28(KEYS, POINTS, SPEC)
+    unit = np.asarray(cosine_hypothesis(POINTS))
+    for k, key in enumerate(KEYS):
+        images = np.asarray(project(key, jnp.asarray(unit), SPEC), np.float64)
+        epsilon = np.abs(distance_ratios(unit, images) - 1).max()
+        np.testing.assert_allclose(found.epsilon[k], epsilon, rtol=1e-4)
+        u, v = unit[1:].astype(np.float64), images[1:]
+        upper = np.triu_indices(9, 1)
+        inner = np.abs(v @ v.T - u @ u.T)[upper]
+        w = v / np.linalg.norm(v, axis=1, keepdims=True)
+        cosine = np.abs(w @ w.T - u @ u.T)[upper]
+        np.testing.assert_allclose(found.inner_share[k], inner.max() / (3 * epsilon), rtol=1e-3)
+        share = cosine.max() * (1 - epsilon) / (4 * epsilon)
+        np.testing.assert_allclose(found.cosine_share[k], share, rtol=1e-3)
+    assert not found.inner.any() and not found.cosine.any()

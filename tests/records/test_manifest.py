@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from circuitax.data.fingerprint import checksum
+from circuitax.data.files import checksum
 from circuitax.records.manifest import checksums, contents, damage, write_manifest
 
 

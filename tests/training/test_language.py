@@ -1,32 +1,39 @@
-import dataclasses
+"""Language models, of one's own too: losses by hand, streams from disk, resuming."""
 
+import dataclasses
+from pathlib import Path
+
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.data.windows import WindowSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import at_index
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.extract_transformer import model_from_params, params_from_model
-from circuitax.models.transformer import Transformer, init_model
+from circuitax.models.parameters import model_from_params, params_from_model
+from circuitax.models.transformer import Transformer
+from circuitax.models.transformer import init as init_model
+from circuitax.training import ensemble
+from circuitax.training.checkpoints import Checkpoints
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, StreamedNextToken, stream, text_losses
+from circuitax.training.language import (
+    LanguageModule,
+    NextToken,
+    StreamedNextToken,
+    stream,
+    text_losses,
+    train_on_text,
+)
 from circuitax.training.optim import Optimizer, OptimSpec
-from circuitax.training.problem import Problem
 
 SPEC = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=1, n_heads=2, d_model=8)
 MODEL = Transformer(SPEC)
 SOURCE = RepeatedSource(batch=4, length=12, d_vocab=9, min_period=3, max_period=6)
 PROBLEM = NextToken(MODEL, SOURCE)
-
-
-def test_is_a_problem_equal_by_its_specs() -> None:
-    assert isinstance(PROBLEM, Problem)
-    again = NextToken(Transformer(SPEC.replace()), dataclasses.replace(SOURCE))
-    assert again == PROBLEM and hash(again) == hash(PROBLEM)
 
 
 def test_batch_is_a_function_of_key_and_step() -> None:
@@ -67,17 +74,6 @@ def test_training_puts_the_start_token_in_front() -> None:
     np.testing.assert_allclose(streamed.loss(weights, jnp.array(1), chunk), expected, rtol=1e-6)
 
 
-def test_an_ensemble_learns_that_texts_repeat() -> None:
-    optim = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=60)
-    plan = Plan(PROBLEM, optim, chunk=30)
-    members = new_members(jax.random.key(0), 1e-2, jnp.zeros(2))
-    state, train = init(plan, members), advance(plan, members)
-    state, first = train(state)
-    state, second = train(state)
-    assert (np.asarray(second["loss"]) < np.asarray(first["loss"])).all()
-    assert not np.allclose(state.params["W_E"][0], state.params["W_E"][1])
-
-
 def test_parameters_have_the_precision_of_the_run(x64: None) -> None:
     single = params_from_model(init_model(jax.random.key(0), SPEC, jnp.float32))
     for problem in (PROBLEM, StreamedNextToken(MODEL, 12, 2)):
@@ -92,23 +88,6 @@ def test_parameters_have_the_precision_of_the_run(x64: None) -> None:
     state, metrics = advance(plan, members)(init(plan, members))
     assert metrics["loss"].dtype == np.float64
     assert {leaf.dtype for leaf in jax.tree.leaves(state.params)} == {np.dtype("float64")}
-
-
-def test_streamed_from_disk_equals_drawn_on_device() -> None:
-    text = np.random.default_rng(0).integers(0, 9, 300).astype(np.uint16)
-    optim = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=6)
-    source = WindowSource(4, 12, jnp.asarray(text))
-    on_device = Plan(NextToken(MODEL, source), optim, chunk=3)
-    on_disk = Plan(StreamedNextToken(MODEL, 12, 3), optim, chunk=3)
-    members = new_members(jax.random.key(0), 1e-2, jnp.zeros(2))
-    states = [init(on_device, members), init(on_disk, members)]
-    both = advance(on_device, members), stream(on_disk, members, text, 4)
-    for _ in range(2):
-        states = [train(state)[0] for train, state in zip(both, states, strict=True)]
-    for ours, theirs in zip(*map(jax.tree.leaves, states), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match=r"plan.chunk=2 must equal plan.problem.chunk=3"):
-        stream(dataclasses.replace(on_disk, chunk=2), members, text, 4)
 
 
 def test_streams_begin_at_any_step() -> None:
@@ -126,3 +105,65 @@ def test_streams_begin_at_any_step() -> None:
         np.testing.assert_allclose(read["loss"], drawn["loss"], rtol=1e-5)
     assert ours.step.tolist() == [8, 8]
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, theirs)
+
+
+TEXT = np.random.default_rng(0).integers(0, 9, 300).astype(np.uint16)
+OPTIM = OptimSpec(Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, steps=6)
+SIZES = {"batch": 4, "length": 12, "seeds": 2, "chunk": 3}
+
+
+@pytest.mark.parametrize("n_layers", [0, 1])
+def test_device_and_disk_train_alike(n_layers: int) -> None:
+    spec = TransformerSpec(d_vocab=9, n_ctx=12, n_layers=n_layers, n_heads=2, d_model=8)
+    model = Transformer(spec)
+    losses = []
+    for limit in (10_000, 100):
+        state, advance = train_on_text(
+            jax.random.key(0), model, OPTIM, TEXT, device_bytes=limit, **SIZES
+        )
+        for _ in range(2):
+            state, metrics = advance(state)
+        losses.append(np.asarray(metrics["loss"]))
+        assert state.step.tolist() == [6, 6]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert losses[0][0] != losses[0][1]
+
+
+class Recurrent(nn.Module):
+    """A language model that is no transformer: ten lines."""
+
+    d_vocab: int
+    d_model: int
+
+    @nn.compact
+    def __call__(self, tokens: jax.Array) -> tuple[jax.Array, jax.Array]:
+        stream = nn.Embed(self.d_vocab, self.d_model)(tokens)
+        stream = nn.RNN(nn.GRUCell(self.d_model))(stream)
+        return nn.Dense(self.d_vocab)(stream), stream
+
+
+MODULE = Recurrent(d_vocab=8, d_model=6)
+OWN_MODULE_SOURCE = RepeatedSource(batch=4, length=9, d_vocab=8, min_period=3, max_period=4)
+OWN_MODULE_OPTIM = OptimSpec(
+    Optimizer.adam, learning_rate=1e-2, weight_decay=0.0, clip_norm=1.0, steps=60
+)
+PLAN = Plan(NextToken(MODULE, OWN_MODULE_SOURCE), OWN_MODULE_OPTIM, chunk=20)
+
+
+def test_an_ensemble_learns_and_resumes_where_it_stopped(tmp_path: Path) -> None:
+    assert isinstance(MODULE, LanguageModule)
+    members = new_members(jax.random.key(0), jnp.array([1e-2, 3e-2]), jnp.zeros(2))
+    advance = ensemble.advance(PLAN, members)
+    state, first = advance(ensemble.init(PLAN, members))
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, state)
+        checkpoints.wait()
+        through, last = advance(advance(state)[0])
+        abstract = jax.eval_shape(lambda: ensemble.init(PLAN, members))
+        resumed = checkpoints.restore(1, abstract)
+    resumed, again = advance(advance(resumed)[0])
+    jax.tree.map(np.testing.assert_array_equal, resumed, through)
+    np.testing.assert_array_equal(again["loss"], last["loss"])
+    assert (np.asarray(last["loss"]) < np.asarray(first["loss"]) - 0.05).all()
+    kernels = through.params["Dense_0"]["kernel"]
+    assert kernels.shape == (2, 6, 8) and np.abs(np.asarray(kernels[0] - kernels[1])).max() > 1e-2

@@ -26,7 +26,7 @@ sys.path.insert(0, folder)
 import numpy as np
 from jax.experimental import multihost_utils
 from test_processes import train
-from circuitax.training.sharding import device_mesh
+from circuitax.training.ensemble import device_mesh
 
 state, metrics = train(device_mesh(data=2))
 W, loss = multihost_utils.process_allgather((state.params["W_U"], metrics["loss"]), tiled=True)
@@ -38,7 +38,7 @@ if process == 0:
 
 def train(mesh):
     """Two chunks of plain SGD of two members, the model and text of `test_sharding`."""
-    from circuitax.data.repeated import RepeatedSource
+    from circuitax.data.synthetic import RepeatedSource
     from circuitax.kernel.spec import TransformerSpec
     from circuitax.models.transformer import Transformer
     from circuitax.training.language import NextToken

@@ -1,4 +1,4 @@
-"""The toy problem: its columns are the kernel's rows, its features have the right law."""
+"""The toy problem: its loss is NumPy's, its features have the right law."""
 
 from typing import Any
 
@@ -7,22 +7,51 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.activations import Activation
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import dense_forward, tied_forward
 from circuitax.kernel.weights import TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec
-from circuitax.superposition.loss.convention import Convention
+from circuitax.superposition.expected_loss import Convention
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
-from circuitax.training.evaluation import fresh_losses
 from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import fresh_losses
 from circuitax.training.toy import (
     Features,
     Target,
     ToyHyper,
     ToyProblem,
     tied_columns,
+    weighted_squared_error,
 )
+
+
+def test_hand_case() -> None:
+    target, output = jnp.array([[1.0, 2.0], [0.0, 1.0]]), jnp.array([[0.0, 0.0], [0.0, 4.0]])
+    importance = jnp.array([1.0, 0.5])
+    # Sample 1: 1 + 0.5 * 4 = 3; sample 2: 0 + 0.5 * 9 = 4.5.
+    assert float(weighted_squared_error(target, output, importance, "sum")) == 3.75
+    assert float(weighted_squared_error(target, output, importance, Convention.mean)) == 1.875
+
+
+def test_E17_sum_and_mean_differ_by_the_number_of_features(
+    x64: None, rng: np.random.Generator
+) -> None:
+    target, output = rng.normal(size=(2, 3, 7, 5))
+    importance = rng.uniform(size=5)
+    total = np.einsum("abi,i->ab", (target - output) ** 2, importance).mean()
+    args = jnp.array(target), jnp.array(output), jnp.array(importance)
+    np.testing.assert_allclose(weighted_squared_error(*args, Convention.sum), total, rtol=1e-12)
+    np.testing.assert_allclose(
+        weighted_squared_error(*args, Convention.mean), total / 5, rtol=1e-12
+    )
+
+
+def test_E17_importance_is_outside_the_square(x64: None) -> None:
+    target, output, importance = jnp.array([2.0]), jnp.array([0.0]), jnp.array([3.0])
+    got = float(weighted_squared_error(target, output, importance, "sum"))
+    assert got == 3 * 2**2
+    assert got != (3 * 2) ** 2  # the paper's other formula
 
 
 def hyper(n: int = 5, density: float = 0.3) -> ToyHyper:
@@ -119,21 +148,3 @@ def test_training_lowers_the_loss_on_fresh_batches() -> None:
     np.testing.assert_allclose(after[2, 1], by_hand, rtol=1e-6)
     with pytest.raises(ValueError, match="n_batches=0 must be at least 1"):
         fresh_losses(problem, state.params, both, jax.random.key(9), 0)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
-        ({"set_size": 0}, "set_size=0 must divide n_features=5"),
-        ({"set_size": 2, "features": Features.correlated}, "set_size=2 must divide n_features=5"),
-        ({"set_size": 5}, "set_size=5 must be 1 for independent features"),
-        (
-            {"features": Features.correlated, "target": Target.absolute},
-            "target=absolute must have features=independent",
-        ),
-    ],
-)
-def test_impossible_problems_say_so(fields: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ToyProblem(ToySpec(), **fields)

@@ -13,15 +13,22 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.projection.capacity import greedy_counts, optimised_counts, random_counts
-from circuitax.projection.coherence import coherence, unit_rows
-from circuitax.projection.decoding import crosstalk_failure, guaranteed_sparsity, recovery
+from circuitax.projection.coherence import (
+    coherence,
+    crosstalk_failure,
+    guaranteed_sparsity,
+    recovery,
+    unit_rows,
+)
 from circuitax.projection.laws import random_capacity
-from circuitax.projection.packing_bounds import (
+from circuitax.projection.packings import (
     capacity_bound,
     coherence_bound,
+    greedy_counts,
     greedy_exponent,
     kabatiansky_levenshtein,
+    optimised_counts,
+    random_counts,
     random_exponent,
     welch_bound,
 )

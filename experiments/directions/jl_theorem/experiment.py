@@ -15,21 +15,19 @@ import xarray as xr
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
-from circuitax.projection.counterexamples import (
+from circuitax.projection.laws import ratio_cdf
+from circuitax.projection.maps import MapFamily, MapSpec, pair_ratios
+from circuitax.projection.tails import proof_constant, statement_constant
+from circuitax.projection.theorem import (
+    corollary_28,
+    failing_maps,
+    inner_product_bound,
+    proof_bounds,
     proof_map_products,
+    statement_bounds,
     unequal_norms,
     without_origin,
 )
-from circuitax.projection.laws import ratio_cdf
-from circuitax.projection.maps import MapFamily, MapSpec
-from circuitax.projection.pair_law import pair_ratios
-from circuitax.projection.tails import proof_constant, statement_constant
-from circuitax.projection.theorem import (
-    inner_product_bound,
-    proof_bounds,
-    statement_bounds,
-)
-from circuitax.projection.verification import corollary_28, failing_maps
 from experiments.directions.shared.clouds import gaussian_cloud
 
 PAIR_IN, PAIR_DIM, PAIR_EPSILON, LAW_DIM = 64, 200, 0.3, 32

@@ -11,16 +11,18 @@ import xarray as xr
 
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
-from circuitax.projection.entries import EntryLaw
 from circuitax.projection.laws import median_threshold
+from circuitax.projection.maps import EntryLaw
 from circuitax.projection.tails import (
     Tail,
     dasgupta_gupta_dim,
+    first_dim,
     jl_dimension,
     proof_constant,
+    smallest_dim,
     statement_constant,
+    succeeds,
 )
-from circuitax.projection.threshold import first_dim, smallest_dim, succeeds
 from experiments.directions.shared.by_dimension import extremes_by_dimension, orthonormal_features
 
 MEDIAN, SAFE = 0.5, 0.1

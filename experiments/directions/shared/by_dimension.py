@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import member_keys
-from circuitax.projection.entries import EntryLaw, draw_columns
-from circuitax.projection.tiles import block_of, gram, pad_rows, tile_mask, upper_tiles
+from circuitax.projection.maps import EntryLaw, draw_columns
+from circuitax.projection.stream import block_of, gram, pad_rows, tile_mask, upper_tiles
 
 
 class Extremes(NamedTuple):

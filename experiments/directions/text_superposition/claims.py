@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most, near
 from circuitax.records.nulls import Null
+
 from circuitax.records.papers import Paper
 
 DRAWS = "one model; as many random sets, and choices of rows where pairs are of a sample, as draws"

@@ -15,18 +15,17 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Key
 
-from circuitax.data.fingerprint import ABSENT, fingerprint
+from circuitax.data.files import ABSENT, fingerprint
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.checks import require_at_least, require_equal
 from circuitax.kit.real_model import RANDOM
 from circuitax.lab.lab import Lab
-from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
-from circuitax.projection.coherence import coherence
+from circuitax.models.sources import HOW, has_smollm2, smollm2_file
+from circuitax.projection.coherence import coherence, mean_overlaps, overlap_shares
 from circuitax.projection.laws import overlap_tail
-from circuitax.projection.overlaps import mean_overlaps, overlap_shares
-from circuitax.projection.packing_bounds import welch_bound
+from circuitax.projection.packings import welch_bound
 from circuitax.records.record import Record
-from circuitax.superposition.geometry.many_features import dimensionality_of_rows
+from circuitax.superposition.features import dimensionality_of_rows
 from experiments.directions.text_superposition.features import FeatureSpec, features
 from experiments.directions.text_superposition.levels import FEATURE, LEVELS, MULTIPLES, TAIL
 from experiments.directions.text_superposition.stream_vectors import own_text

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from circuitax.data.vectors import VectorSource
+from circuitax.data.sparse import VectorSource
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kit.checks import require_at_least, require_divides
@@ -21,8 +21,8 @@ from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
-from circuitax.projection.packing_bounds import welch_bound
-from circuitax.superposition.geometry.dictionary import mean_max_cosine
+from circuitax.projection.packings import welch_bound
+from circuitax.superposition.dictionaries import mean_max_cosine
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan
 from circuitax.training.optim import OptimSpec

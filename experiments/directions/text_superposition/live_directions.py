@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from circuitax.projection.coherence import unit_rows
-from circuitax.superposition.geometry.many_features import dimensionality_of_rows
+from circuitax.superposition.features import dimensionality_of_rows
 
 
 class LiveOverlaps(NamedTuple):

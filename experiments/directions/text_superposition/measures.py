@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.null_draws import measured_again, with_data
 from circuitax.records.nulls import Nulls
+
+from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.record import Record
 from experiments.directions.text_superposition.claims import CLAIMS
 from experiments.directions.text_superposition.levels import FEATURE, TAIL

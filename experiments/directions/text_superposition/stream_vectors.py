@@ -16,11 +16,10 @@ from tokenizers import Tokenizer
 
 from circuitax.data.corpus import python_corpus
 from circuitax.data.text import TextSpec, open_text
-from circuitax.data.tokens import corpus_tokens
+from circuitax.data.tokenizer import corpus_tokens
 from circuitax.data.windows import spaced_windows
-from circuitax.kernel.forward import final_stream
+from circuitax.kernel.forward import behind_start, final_stream
 from circuitax.kernel.model import Model
-from circuitax.kernel.tokens import behind_start
 from circuitax.lab.lab import Lab
 from circuitax.models.text_tokenizer import load_tokenizer
 from experiments.directions.text_superposition.weights import OURS, SMOLLM2, own_tokenizer

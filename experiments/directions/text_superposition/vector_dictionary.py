@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.data.vectors import VectorSource
+from circuitax.data.sparse import VectorSource
 from circuitax.kernel.keys import at_index
 from circuitax.models.autoencoder import Autoencoder
 from circuitax.training.dictionary import reconstruction_loss

@@ -17,7 +17,7 @@ from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.real_model import RANDOM, open_weights
 from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED, TOKENIZER, whole
 from circuitax.models.pretrained import load_pretrained
-from circuitax.models.smollm2 import has_smollm2
+from circuitax.models.sources import has_smollm2
 
 OURS, SMOLLM2 = "ours", "smollm2"
 REAL = "real"

@@ -20,13 +20,12 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.lab.lab import Lab
-from circuitax.projection.overlaps import mean_overlaps
-from circuitax.projection.packing_bounds import welch_bound
-from circuitax.superposition.geometry.geometry import norms
-from circuitax.superposition.tasks.frequencies import power_law, unlearned_loss
-from circuitax.training.ensemble import Mapping
+from circuitax.projection.coherence import mean_overlaps
+from circuitax.projection.packings import welch_bound
+from circuitax.superposition.feature_laws import power_law, unlearned_loss
+from circuitax.superposition.features import norms
+from circuitax.training.ensemble import Mapping, divergence
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import divergence
 from experiments.directions.toy_scaling.problem import ScalingHyper, ScalingToy
 
 # Of norms, for each unit of them.

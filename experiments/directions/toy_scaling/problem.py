@@ -7,14 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.features import feature_columns
-from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, uniforms
+from circuitax.kernel.mlp import Activation
+from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.loss.convention import Convention
-from circuitax.training.losses import weighted_squared_error
-from circuitax.training.toy import tied_columns
+from circuitax.superposition.expected_loss import Convention
+from circuitax.training.toy import tied_columns, weighted_squared_error
 
 HIGHEST_VALUE = 2.0
 """Values are uniform on [0, 2], so that their mean square is 4/3."""

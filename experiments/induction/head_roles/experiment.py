@@ -9,21 +9,25 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
 
-from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
-from circuitax.circuits.interventions.norm_price import norm_price
-from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.paths.attribution import attribute, over_mean_token
-from circuitax.circuits.paths.components import Components, component_names, components_of
+from circuitax.circuits.detectors import detect, prefix_mask, previous_mask
+from circuitax.circuits.patching import ablated_metrics, each_component
+from circuitax.circuits.paths.components import (
+    Components,
+    attribute,
+    component_names,
+    components_of,
+    over_mean_token,
+)
 from circuitax.circuits.weights.composition import KINDS
+from circuitax.circuits.weights.folding import norm_price
 from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.roles import copying, memory_management
-from circuitax.circuits.weights.subspaces import overlap
+from circuitax.circuits.weights.spectra import copying, memory_management, overlap
 from circuitax.config.ranges import Positive
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.keys import derive
 from circuitax.kernel.linalg import cosine, safe_divide
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kit.kept_models import KeptModels
@@ -203,7 +207,9 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
 
         def without(replacement: Components | None, preserved: Trace | None = None) -> Array:
             cells = each_component(model)
-            return ablate(model, text, cells, loss, replacement=replacement, preserved=preserved)
+            return ablated_metrics(
+                model, text, cells, loss, replacement=replacement, preserved=preserved
+            )
 
         lost = [without(None), without(mean), without(other), without(None, seen.trace)]
         centred = over_mean_token(seen)

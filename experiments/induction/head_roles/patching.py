@@ -6,12 +6,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.interventions.patching import ablate, each_component, patch_each
-from circuitax.circuits.interventions.path_patching import Edges, patch_paths
-from circuitax.circuits.paths.attribution import attribute, attribute_sources
-from circuitax.circuits.paths.components import components_of, stacked
+from circuitax.circuits.patching import ablated_metrics, each_component, patched_metrics
+from circuitax.circuits.path_patching import Edges, patch_paths
+from circuitax.circuits.paths.components import (
+    attribute,
+    attribute_sources,
+    components_of,
+    stacked,
+    token_directions,
+)
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.read_out import token_directions
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model
@@ -68,12 +72,12 @@ def of_pairs(model: Model, pairs: Pairs) -> dict[str, Array]:
         clean = run(model, pair.clean, outputs=True)
         corrupted = run(model, pair.corrupted, outputs=True)
         other = components_of(corrupted)
-        resampled = ablate(model, pair.clean, cells, lead, replacement=other)
+        resampled = ablated_metrics(model, pair.clean, cells, lead, replacement=other)
         single, routes = path_leads(clean, corrupted, pair)
         return {
             "clean": lead(clean.logits),
             "corrupted": lead(corrupted.logits),
-            "stream": patch_each(model, pair.corrupted, clean.trace, lead),
+            "stream": patched_metrics(model, pair.corrupted, clean.trace, lead),
             "edges": single,
             "routes": routes,
             "resampled": resampled.reshape(cells.heads.shape[1:]),

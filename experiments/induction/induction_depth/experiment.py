@@ -17,17 +17,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.copying import head_copying
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.phase_change import steepest_stretch
+from circuitax.circuits.detectors import head_copying, induction_scores
+from circuitax.circuits.losses import steepest_stretch
+from circuitax.circuits.patching import ablated_metrics, each_component
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.config.ranges import Positive
-from circuitax.data.repeated import RepeatedSource
-from circuitax.kernel.forward import forward
+from circuitax.data.synthetic import RepeatedSource
+from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.keys import derive
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spec import TransformerSpec
@@ -180,7 +178,7 @@ def read_heads(model: Model, token_change: Array, texts: Array) -> dict[str, Arr
 
     def one(text: Array) -> Array:
         pattern = forward(model, text)[1]
-        return ablate(
+        return ablated_metrics(
             model, text, cells, lambda logits: next_token_losses(logits, text), preserved=pattern
         )
 

@@ -11,18 +11,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.detectors import duplicate_mask
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.interventions.patching import Ablation, ablate, each_component
-from circuitax.circuits.losses.loss_slope import loss_slope
-from circuitax.circuits.losses.phase_change import change_window, steepest_stretch
+from circuitax.circuits.detectors import duplicate_mask, induction_scores
+from circuitax.circuits.losses import change_window, loss_slope, steepest_stretch
+from circuitax.circuits.patching import Ablation, ablated_metrics, each_component
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.config.ranges import Positive
-from circuitax.data.repeated import RepeatedSource
-from circuitax.kernel.forward import forward
+from circuitax.data.synthetic import RepeatedSource
+from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.keys import derive
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of
@@ -167,7 +164,7 @@ def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str,
     def one(text: Array) -> Array:
         trace = forward(model, text)[1]
         found = [
-            ablate(
+            ablated_metrics(
                 model,
                 text,
                 cells,

@@ -15,12 +15,12 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Integer
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.weights.head_tables import head_tables, rejoining
+from circuitax.circuits.detectors import induction_scores
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import copying_score
+from circuitax.circuits.weights.token_tables import head_tables, rejoining
 from circuitax.config.ranges import Positive
-from circuitax.data.table_losses import table_losses
+from circuitax.data.tables import table_losses
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.display.visible import visible
+from circuitax.display.viewers import visible
 from circuitax.figures.marks import (
     interval_bars,
     mean_bars,

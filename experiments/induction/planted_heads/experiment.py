@@ -15,10 +15,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Key
 
-from circuitax.circuits.attention.copying import head_copying
-from circuitax.circuits.attention.detectors import detect, previous_mask
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.known.planted_heads import Strengths, offset_model, planted_model
+from circuitax.circuits.detectors import detect, head_copying, induction_scores, previous_mask
+from circuitax.circuits.known import Strengths, offset_model, planted_model
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.config.ranges import Positive, PositiveNumber

@@ -7,9 +7,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Int, Key
 
-from circuitax.circuits.losses.term_losses import first_order_selections
+from circuitax.circuits.term_losses import first_order_selections
 from circuitax.circuits.weights.composition import KINDS
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
 
 HEADS = ("member", "layer", "head")

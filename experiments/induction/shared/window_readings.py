@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.term_losses import term_losses
+from circuitax.circuits.patching import ablated_metrics, each_component
+from circuitax.circuits.term_losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 
@@ -36,8 +36,8 @@ def window_readings(
         late = seen.trace.patterns[:, :, n_ctx // 2 :]
         dest = jnp.arange(n_ctx // 2, n_ctx)
         back = jnp.stack([late[:, :, dest - n_ctx // 2, dest - k] for k in range(offsets)], -1)
-        reacting = ablate(model, text, cells, loss)
-        preserving = ablate(model, text, cells, loss, preserved=seen.trace)
+        reacting = ablated_metrics(model, text, cells, loss)
+        preserving = ablated_metrics(model, text, cells, loss, preserved=seen.trace)
         return {
             "order_loss": terms.order.mean(axis=1),
             "first_order_loss": terms.first_order.mean(axis=1),

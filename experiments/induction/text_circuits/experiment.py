@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.detectors import induction_scores
 from circuitax.config.ranges import Positive
 from circuitax.data.text import TextSpec
 from circuitax.kernel.keys import derive

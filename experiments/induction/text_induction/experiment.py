@@ -10,28 +10,24 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.in_context import repeated_pairs
+from circuitax.circuits.detectors import induction_scores
+from circuitax.circuits.losses import repeated_pairs
+from circuitax.circuits.patching import ablated_metrics, each_component
 from circuitax.config.ranges import Positive, Share
-from circuitax.data.repeated import RepeatedSource
-from circuitax.data.repeated_windows import RepeatedWindowSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.data.text import TextSpec, open_text
-from circuitax.data.windows import WindowSource, device_tokens, spaced_windows
-from circuitax.kernel.forward import forward
+from circuitax.data.windows import RepeatedWindowSource, WindowSource, device_tokens, spaced_windows
+from circuitax.kernel.forward import behind_start, forward, next_token_losses
 from circuitax.kernel.keys import derive
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
-from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.tokens import behind_start
+from circuitax.kernel.spec import TransformerSpec, to_plain
 from circuitax.kit.arms import file_name_of
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.measured_training import Trained, joined, measured_training
 from circuitax.kit.members import each_member
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.plain import to_plain
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, Source
@@ -185,7 +181,9 @@ def ablated(model: Model, windows: Array) -> dict[str, Array]:
 
     def one(text: Array) -> Array:
         _, trace = forward(model, text)
-        return ablate(model, text, cells, lambda z: next_token_losses(z, text), preserved=trace)
+        return ablated_metrics(
+            model, text, cells, lambda z: next_token_losses(z, text), preserved=trace
+        )
 
     losses = jnp.moveaxis(jax.lax.map(one, windows), 1, 0)
     each = jax.vmap(partial(_losses, seen=repeated_pairs(windows)))(losses)

@@ -7,9 +7,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.attention.repeats import shares_at_repeats, sums_at_repeats
-from circuitax.circuits.losses.in_context import repeated_pairs
+from circuitax.circuits.detectors import induction_scores, shares_at_repeats, sums_at_repeats
+from circuitax.circuits.losses import repeated_pairs
 from circuitax.config.ranges import Positive
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive

@@ -10,16 +10,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Int
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.attention.repeats import shares_at_repeats, sums_at_repeats
-from circuitax.circuits.interventions.identities import ablation_error
-from circuitax.circuits.interventions.patching import ablate, each_component
-from circuitax.circuits.losses.term_losses import score_losses, term_losses
+from circuitax.circuits.detectors import induction_scores, shares_at_repeats, sums_at_repeats
+from circuitax.circuits.patching import ablated_metrics, ablation_error, each_component
+from circuitax.circuits.term_losses import score_losses, term_losses
 from circuitax.config.ranges import Positive
-from circuitax.data.repeated import RepeatedSource
-from circuitax.kernel.forward import forward
+from circuitax.data.synthetic import RepeatedSource
+from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.keys import derive
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as seen_run
 from circuitax.kernel.spec import TransformerSpec
@@ -27,7 +24,7 @@ from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.measured_training import measured_training
 from circuitax.kit.members import drawn_by_each, each_member, each_with_own
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
@@ -127,8 +124,8 @@ def text_readings(model: Model, texts: Int[Array, "batch n_ctx"], late: int) -> 
 
         cells = each_component(model)
         shape = cells.heads.shape[1:]
-        reacting = ablate(model, text, cells, loss)
-        preserving = ablate(model, text, cells, loss, preserved=seen.trace)
+        reacting = ablated_metrics(model, text, cells, loss)
+        preserving = ablated_metrics(model, text, cells, loss, preserved=seen.trace)
         return {
             "order_loss": terms.order[:, late - 1 :].mean(axis=1),
             "first_order_loss": terms.first_order[:, late - 1 :].mean(axis=1),

@@ -13,9 +13,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.circuits.losses.bigrams import bigram_log_probs, direct_path_log_probs
+from circuitax.circuits.losses import bigram_log_probs, direct_path_log_probs
 from circuitax.config.ranges import Positive, PositiveNumber
-from circuitax.data.bigrams import cross_entropy, mean_divergence, smoothed_bigrams
+from circuitax.data.tables import cross_entropy, mean_divergence, smoothed_bigrams
 from circuitax.data.text import TextSpec
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
@@ -26,7 +26,7 @@ from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.kit.members import split_members
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members

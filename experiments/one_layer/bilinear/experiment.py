@@ -16,23 +16,22 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.ledger.one_thread import one_thread
+from circuitax.circuits.ledger.host_model import one_thread
 from circuitax.config.ranges import Positive
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.windows import device_tokens, draw_windows
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import drawn_by_each, each_with_own, member_of
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
-from circuitax.training.language import text_losses
+from circuitax.training.language import text_losses, train_on_text
 from circuitax.training.optim import OptimSpec
-from circuitax.training.text import train_on_text
 from experiments.one_layer.bilinear.spectra import (
     kept_losses,
     part_losses,

@@ -7,17 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.losses.neurons import mlp_streams
-from circuitax.circuits.weights.bilinear import (
+from circuitax.circuits.neurons import mlp_streams
+from circuitax.circuits.weights.heads import unembedding
+from circuitax.circuits.weights.mlps import (
     as_eigenvectors,
     bilinear_mlps,
     interaction_eigenvectors,
     interaction_matrices,
     kept_eigenvectors,
 )
-from circuitax.circuits.weights.heads import unembedding
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.mlp import apply_mlp
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import jax
 import xarray as xr
 
-from circuitax.data.english import english_fingerprint
-from circuitax.data.fingerprint import ABSENT
+from circuitax.data.corpus import english_fingerprint
+from circuitax.data.files import ABSENT
 from circuitax.data.text import Language, TextSpec
 from circuitax.lab.lab import Lab
 from experiments.one_layer.shared.text_family import FamilySpec, train_family

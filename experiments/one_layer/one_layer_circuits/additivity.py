@@ -23,13 +23,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.circuits.skip_trigrams.additive_heads import (
+from circuitax.circuits.skip_trigrams import (
     AdditiveHeads,
     additive_heads_logits,
+    additive_logits,
     counted,
+    fit,
+    init_full,
     normalised_heads_logits,
 )
-from circuitax.circuits.skip_trigrams.additivity import additive_logits, fit, init_full
 from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, member_keys
@@ -37,12 +39,12 @@ from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.transformer import Transformer, init_model
+from circuitax.models.parameters import model_from_params
+from circuitax.models.transformer import Transformer
+from circuitax.models.transformer import init as init_model
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, module_losses
+from circuitax.training.language import NextToken, module_losses, train_on_text
 from circuitax.training.optim import OptimSpec
-from circuitax.training.text import train_on_text
 
 # Tokens of "a unless b", then fillers; and which of a and b a text holds.
 A, B, QUERY, OUT, OTHER, FIRST_FILLER = range(6)

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from circuitax.circuits.weights.head_tables import head_tables
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import eigenvalue_score
+from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.config.ranges import Positive
 from circuitax.data.corpus import TextError
 from circuitax.data.text import Text, TextSpec, open_text

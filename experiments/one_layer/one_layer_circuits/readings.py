@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from circuitax.display.visible import visible
+from circuitax.display.viewers import visible
 from circuitax.figures.marks import (
     interval_bars,
     mean_bars,

@@ -6,8 +6,8 @@ from jaxtyping import Array, Int
 from circuitax.data.corpus import TextError
 from circuitax.data.text import Text
 from circuitax.data.windows import spaced_windows
+from circuitax.kernel.forward import behind_start
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.tokens import behind_start
 
 # Windows of the last losses over those of the curves.
 MORE = 4

@@ -10,18 +10,17 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.detectors import induction_scores
 from circuitax.config.ranges import NotNegative, Positive, PositiveNumber
-from circuitax.data.bigrams import bigram_counts
-from circuitax.data.repeated import RepeatedSource
-from circuitax.data.table_losses import table_losses, trigram_loss
+from circuitax.data.synthetic import RepeatedSource
+from circuitax.data.tables import bigram_counts, table_losses, trigram_loss
 from circuitax.data.text import Text, TextSpec, open_text
 from circuitax.data.tokenizer import token_names
+from circuitax.kernel.forward import behind_start
+from circuitax.kernel.generate import Sampling
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kernel.sampling import Sampling
-from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.tokens import behind_start
+from circuitax.kernel.spec import TransformerSpec, to_plain
 from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
 from circuitax.kit.measured_training import Trained, chunk_size, measured_training
 from circuitax.kit.members import each_member
@@ -29,14 +28,11 @@ from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.lab.language_model import LanguageModel, continuations, read_prompt
 from circuitax.lab.runs import TOKENIZER
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.plain import to_plain
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
-from circuitax.training.language import text_losses
-from circuitax.training.loop import Metrics
+from circuitax.training.language import text_losses, train_on_text
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import TrainState
-from circuitax.training.text import train_on_text
+from circuitax.training.problem import Metrics, TrainState
 from experiments.one_layer.shared.held_out import held_out_windows
 
 

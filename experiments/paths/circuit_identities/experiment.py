@@ -27,7 +27,7 @@ from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from experiments.paths.circuit_identities.identities import (
     of_paths,
     of_scores,
@@ -79,7 +79,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     single = _over_seeds(of_single_precision, two, derive(key, "float32"), spec.seeds, jnp.float32)
     deepest = named[f"{spec.max_depth} layers"]
     for seed in member_keys(derive(key, "spectra"), spec.seeds):
-        found = of_spectra(init_model(seed, deepest, double))
+        found = of_spectra(init(seed, deepest, double))
         spectral.append([found[check] for check in SPECTRAL])
     scores = {}
     for positions in (Positions.none, Positions.shortformer):
@@ -140,7 +140,7 @@ def _over_seeds(
     n_ctx = model.n_ctx or 0
 
     def one(key: jax.Array) -> dict[str, Array]:
-        drawn = init_model(derive(key, "weights"), model, dtype)
+        drawn = init(derive(key, "weights"), model, dtype)
         tokens = jax.random.randint(derive(key, "text"), (n_ctx,), 0, model.d_vocab)
         return measure(run_model(drawn, tokens, outputs=True))
 
@@ -153,7 +153,7 @@ def _random_models(spec: Spec, key: jax.Array) -> dict[str, np.ndarray]:
 
     @jax.jit
     def one(key: jax.Array) -> dict[str, Array]:
-        model = init_model(key, spec.random, jnp.float32)
+        model = init(key, spec.random, jnp.float32)
         found = composition_scores(model)[:, 0, :, 1, :]
         copying = copying_score(token_ov(model))
         return {"composition": found, "copying": copying.ravel()}

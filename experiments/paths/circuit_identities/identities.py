@@ -6,14 +6,14 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import linear_sum_assignment
 
-from circuitax.circuits.attention.score_terms import score_terms
-from circuitax.circuits.interventions.identities import ablation_error
+from circuitax.circuits.patching import ablation_error
+from circuitax.circuits.paths.components import logits_of
 from circuitax.circuits.paths.expansion import expand, head_term
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model, head_writes
-from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.paths.read_out import logits_of
+from circuitax.circuits.paths.orders import order_streams
+from circuitax.circuits.score_terms import score_terms
 from circuitax.circuits.weights.heads import token_ov
-from circuitax.kernel import kron_matrix
+from circuitax.kernel import kron
 from circuitax.kernel.attention import attention_pattern, causal_mask
 from circuitax.kernel.chain import chain_of, diagonal
 from circuitax.kernel.forward import forward
@@ -116,7 +116,7 @@ def _kronecker_error(frozen: FrozenModel) -> Array:
         return jnp.zeros_like(x)
     term = head_term(frozen, 0, 0)
     by_hand = frozen.A[0, 0] @ x @ frozen.W_V[0, 0] @ frozen.W_O[0, 0]
-    return (kron_matrix.materialise(term) @ x.ravel()).reshape(x.shape) - by_hand
+    return (kron.materialise(term) @ x.ravel()).reshape(x.shape) - by_hand
 
 
 def _spectra_apart(small: np.ndarray, dense: np.ndarray) -> float:

@@ -14,14 +14,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.losses.importance import cumulative, selection_losses, shapley
-from circuitax.circuits.paths.expansion import expand
+from circuitax.circuits.paths.components import logits_of
+from circuitax.circuits.paths.expansion import all_paths, expand, n_paths
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.order_terms import layer_subset_streams, order_streams, over_subsets
-from circuitax.circuits.paths.paths import all_paths, n_paths
-from circuitax.circuits.paths.read_out import logits_of
+from circuitax.circuits.paths.orders import layer_subset_streams, order_streams, over_subsets
+from circuitax.circuits.term_losses import cumulative, selection_losses, shapley
 from circuitax.config.ranges import Positive
-from circuitax.data.chained_maps import Chained, ChainedMapSource
+from circuitax.data.synthetic import Chained, ChainedMapSource
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model

@@ -7,9 +7,8 @@ import numpy as np
 from jaxtyping import Array
 
 from circuitax.circuits.ledger.ledger import head_ledger, position_ledger
-from circuitax.circuits.paths.expansion import path_streams
+from circuitax.circuits.paths.expansion import n_paths, path_name, path_streams
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.paths import n_paths, path_name
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 

@@ -10,9 +10,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
 
-from circuitax.circuits.attention.score_terms import head_scores
+from circuitax.circuits.score_terms import head_scores
 from circuitax.config.ranges import Positive
-from circuitax.data.repeated import RepeatedSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.attention import causal_mask
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
@@ -22,7 +22,7 @@ from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.kit.members import each_member
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, text_losses

@@ -14,16 +14,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Int
 
-from circuitax.circuits.interventions.head_gradients import head_gradients
 from circuitax.circuits.ledger.host_model import host_model
 from circuitax.circuits.ledger.ledger import Ledger, head_ledger
 from circuitax.circuits.ledger.path_bounds import head_path_bounds
-from circuitax.circuits.paths.attribution import attribute
+from circuitax.circuits.patching import head_gradients
+from circuitax.circuits.paths.components import attribute
+from circuitax.circuits.paths.expansion import path_name
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.paths.paths import path_name
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.keys import derive
+from circuitax.circuits.paths.orders import order_streams
+from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run

@@ -2,8 +2,11 @@
 
 import numpy as np
 import xarray as xr
-
 from circuitax.records.claims import unmet_rest
+from circuitax.records.measured import Measured, measures
+from circuitax.records.null_samples import DRAWS, exchanged
+from circuitax.records.nulls import Nulls
+
 from circuitax.records.estimate import (
     Estimate,
     exact,
@@ -11,9 +14,6 @@ from circuitax.records.estimate import (
     mean_of_finite,
     share_estimate,
 )
-from circuitax.records.measured import Measured, measures
-from circuitax.records.null_samples import DRAWS, exchanged
-from circuitax.records.nulls import Nulls
 from circuitax.records.record import Record
 from experiments.real_models.certified_paths.claims import CLAIMS
 from experiments.real_models.shared.model_facts import not_smollm2

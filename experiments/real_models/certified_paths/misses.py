@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circuitax.circuits.paths.paths import Path
+from circuitax.circuits.paths.expansion import Path
 
 
 class Misses(NamedTuple):

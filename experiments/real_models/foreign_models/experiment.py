@@ -15,12 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from circuitax.data.fingerprint import fingerprint
+from circuitax.data.files import fingerprint
 from circuitax.kernel.model import Model
 from circuitax.lab.lab import Lab
-from circuitax.models.lens_format import spec_from_config
-from circuitax.models.lens_weights import model_from_lens
-from circuitax.models.tensors import open_safetensors
+from circuitax.models.lens_format import model_from_lens, spec_from_config
+from circuitax.models.sources import open_safetensors
 from experiments.real_models.foreign_models import models
 
 # File names without ending, by task.

@@ -9,25 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from circuitax.circuits.interventions.patching import Ablation, ablate
 from circuitax.circuits.ledger.ledger import ledger
-from circuitax.circuits.ledger.path_values import head_path_values
-from circuitax.circuits.paths.attribution import over_mean_token
+from circuitax.circuits.ledger.path_mass import head_path_values
+from circuitax.circuits.patching import Ablation, ablated_metrics
 from circuitax.circuits.paths.components import (
     Components,
     component_logits,
     components_of,
+    over_mean_token,
     stacked,
 )
-from circuitax.circuits.paths.expansion import expand
+from circuitax.circuits.paths.expansion import all_paths, expand, path_name
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.paths import all_paths, path_name
 from circuitax.circuits.weights.folding import fold_norms, fold_read, over_heads
-from circuitax.kernel.forward import batch_logits, forward
+from circuitax.kernel.forward import batch_logits, forward, next_token_losses
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
-from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import Interventions
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.keys import host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.run import Run, run
@@ -107,7 +105,9 @@ def ablated(
         other = Components(replacement[0, 0], None, replacement, None, None)
 
     def one(text: Array, label: Any) -> Array:
-        return ablate(model, text, cells, lambda logits: score(logits, label), replacement=other)
+        return ablated_metrics(
+            model, text, cells, lambda logits: score(logits, label), replacement=other
+        )
 
     return np.asarray(on_each(one, texts, labels).mean(axis=0))
 

@@ -18,12 +18,11 @@ import xarray as xr
 from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.ledger import head_ledger, position_ledger
 from circuitax.circuits.ledger.path_mass import path_mass
+from circuitax.circuits.paths.expansion import Path
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.paths import Path
 from circuitax.config.ranges import Positive
 from circuitax.kernel.gauge import centre_vocabulary
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kit.real_model import (
     REAL,

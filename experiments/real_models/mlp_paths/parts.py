@@ -17,7 +17,7 @@ from circuitax.circuits.paths.frozen import (
     mlp_writes,
 )
 from circuitax.circuits.paths.groups import carried_back, path_groups
-from circuitax.circuits.paths.order_terms import order_streams
+from circuitax.circuits.paths.orders import order_streams
 from circuitax.kernel.forward import forward
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.interventions import Interventions

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least
 from circuitax.records.nulls import Null
+
 from circuitax.records.papers import Paper
 
 HEADS = Null("random", "sets of three random heads of the second half of the layers")

@@ -15,11 +15,11 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.paths.attribution import attribute, over_mean_token
+from circuitax.circuits.paths.components import attribute, over_mean_token
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.forward import forward
-from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import ablate_heads
+from circuitax.kernel.keys import host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.checks import require_at_least

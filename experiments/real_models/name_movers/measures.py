@@ -2,11 +2,11 @@
 
 import numpy as np
 import xarray as xr
-
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.nulls import Nulls
+
+from circuitax.records.estimate import Estimate, exact, mean_estimate
 from circuitax.records.record import Record
 from experiments.real_models.name_movers.claims import CLAIMS
 from experiments.real_models.shared.model_facts import not_smollm2

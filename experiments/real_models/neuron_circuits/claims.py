@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from circuitax.records.claims import ClaimSource, at_least, at_most
 from circuitax.records.nulls import Null
+
 from circuitax.records.papers import Paper
 
 N = 10

@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kit.checks import require_at_least, require_at_most
 from circuitax.kit.memory import require_arrays

@@ -2,12 +2,12 @@
 
 import numpy as np
 import xarray as xr
-
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.measured import Measured, measures
 from circuitax.records.null_samples import exchanged
 from circuitax.records.nulls import Nulls
+
+from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.record import Record
 from experiments.real_models.neuron_circuits.claims import CLAIMS
 from experiments.real_models.shared.model_facts import not_smollm2

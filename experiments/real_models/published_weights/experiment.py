@@ -16,17 +16,16 @@ import xarray as xr
 from jaxtyping import Array, Bool, Float, Int
 from tokenizers import Tokenizer
 
-from circuitax.circuits.attention.detectors import detect, prefix_mask
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.losses.term_losses import term_losses
+from circuitax.circuits.detectors import detect, induction_scores, prefix_mask
+from circuitax.circuits.term_losses import term_losses
 from circuitax.circuits.weights.composition import KINDS, composition
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.circuits.weights.token_tables import copying_accuracy, top_triples
 from circuitax.config.ranges import NotNegative, Positive
-from circuitax.data.fingerprint import fingerprint
-from circuitax.data.repeated import sample_repeated
+from circuitax.data.files import fingerprint
+from circuitax.data.synthetic import sample_repeated
 from circuitax.data.tokenizer import read_tokenizer
 from circuitax.kernel.chain import Chain, chain_of, entries, materialise, rows
 from circuitax.kernel.forward import forward

@@ -15,15 +15,14 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.circuits.attention.detectors import detect
-from circuitax.circuits.paths.attribution import attribute, over_mean_token
+from circuitax.circuits.detectors import detect
+from circuitax.circuits.paths.components import attribute, over_mean_token
 from circuitax.circuits.weights.composition import composition
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.config.ranges import Positive
-from circuitax.kernel.forward import forward
-from circuitax.kernel.host_draws import host_generator
+from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import ablate_heads
-from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.keys import host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.real_model import (

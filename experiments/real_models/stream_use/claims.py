@@ -3,9 +3,10 @@
 F19 to F21 are rows of docs/acceptance.md: statements of the framework paper that have no figure.
 """
 
-from circuitax.records import papers
 from circuitax.records.claims import ClaimSource, at_least
 from circuitax.records.nulls import Null
+
+from circuitax.records import papers
 from circuitax.records.papers import Paper
 
 PAPER = ClaimSource(

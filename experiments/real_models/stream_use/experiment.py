@@ -13,16 +13,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.attention.detectors import detect, previous_mask
+from circuitax.circuits.detectors import detect, previous_mask
 from circuitax.circuits.weights.folding import fold_read, over_heads
 from circuitax.circuits.weights.spectra import copying_score
+from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import chain_of
 from circuitax.kernel.forward import forward
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.linalg import cosine
 from circuitax.kernel.model import Model
-from circuitax.kernel.per_head import per_head
 from circuitax.kit.checks import require_at_least
 from circuitax.kit.real_model import (
     REAL,

@@ -3,11 +3,11 @@
 from typing import SupportsFloat
 
 import numpy as np
-
 from circuitax.records.claims import unmet_rest
-from circuitax.records.estimate import Estimate, exact, share_estimate
 from circuitax.records.measured import Measured
 from circuitax.records.nulls import Nulls
+
+from circuitax.records.estimate import Estimate, exact, share_estimate
 from circuitax.records.record import Record
 from experiments.real_models.shared.model_facts import not_smollm2
 from experiments.real_models.stream_use.claims import CLAIMS

@@ -21,7 +21,7 @@ from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.measured_training import measured_training
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
-from circuitax.superposition.tasks.kgons import (
+from circuitax.superposition.kgons import (
     KGon,
     critical_point,
     kgon_potential,

@@ -16,7 +16,7 @@ import xarray as xr
 from circuitax.config.ranges import PositiveNumber
 from circuitax.kernel.toy import dense_forward, pentagon_weights
 from circuitax.lab.lab import Lab
-from circuitax.superposition.tasks.response import feature_response, onsets, pair_table
+from circuitax.superposition.hidden_layers import feature_response, onsets, pair_table
 
 
 @dataclass(frozen=True)

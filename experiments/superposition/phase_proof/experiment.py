@@ -21,13 +21,11 @@ from scipy import optimize
 from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
 from circuitax.lab.lab import Lab
-from circuitax.superposition.proofs.balls import HOW, flint_version, has_flint
-from circuitax.superposition.proofs.pair_audit import audit
-from circuitax.superposition.proofs.pair_classes import PairClass, lopsided
-from circuitax.superposition.proofs.pair_loss import pair_error
-from circuitax.superposition.proofs.pair_proof import prove_pair
-from circuitax.superposition.proofs.phase_theory import Configuration, configuration_losses
-from circuitax.superposition.proofs.polygon_families import best_member, proven_loss
+from circuitax.superposition.intervals import HOW, flint_version, has_flint
+from circuitax.superposition.pair_loss import PairClass, lopsided, pair_error
+from circuitax.superposition.pair_proof import audit, prove_pair
+from circuitax.superposition.phase_theory import Configuration, configuration_losses
+from circuitax.superposition.polygon_families import best_member, proven_loss
 from experiments.superposition.phase_proof.localised import POINTS, Solved, located, solve
 
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure

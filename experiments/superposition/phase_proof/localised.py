@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.superposition.optimum.optimum import find_optimum
-from circuitax.superposition.proofs.pair_proof import Candidates
+from circuitax.superposition.optimum import find_optimum
+from circuitax.superposition.pair_proof import Candidates
 
 # Cells that are optimised together, so that one compiled program serves all of a run.
 CELLS = 32

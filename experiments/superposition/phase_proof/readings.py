@@ -13,8 +13,7 @@ from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, PINK, SKY
 from circuitax.figures.style import COLUMN, headline, letter_panels, new_figure
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun, Sample, exactly, sample
-from circuitax.superposition.geometry.phases import phases
-from circuitax.superposition.proofs.stability import ignoring_limit
+from circuitax.superposition.polytopes import ignoring_limit, phases
 
 TRIPLE_OF_CLOSED_FORMS = 4 / 7
 # A proven class as one of the phases; both kinds of superposition are one.

@@ -17,19 +17,17 @@ import xarray as xr
 from jaxtyping import Array, Float, Int, Key
 
 from circuitax.config.ranges import Positive, PositiveNumber
-from circuitax.kernel.features import feature_columns
-from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, uniforms
+from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import MLPWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.lab.lab import Lab
-from circuitax.superposition.geometry.neuron_classes import purity
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.tasks.absolute import asymmetric_motif, serving
-from circuitax.training.losses import weighted_squared_error
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import purity
+from circuitax.superposition.hidden_layers import asymmetric_motif, serving
+from circuitax.training.ensemble import RULE
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import RULE
-from circuitax.training.toy import ToyHyper
+from circuitax.training.toy import ToyHyper, weighted_squared_error
 
 # A neuron that does less than this for every feature is not counted.
 LEAST_SERVING = 0.25

@@ -16,26 +16,24 @@ import xarray as xr
 from jaxtyping import Array, Float, Int, Key
 
 from circuitax.config.ranges import Positive
-from circuitax.kernel.features import feature_columns
-from circuitax.kernel.keys import at_index, derive, member_keys
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, member_keys, uniforms
+from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
-from circuitax.superposition.geometry.geometry import dimensions_per_feature, norms
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.optimum.optimum import find_optimum
-from circuitax.superposition.tasks.adversarial import (
+from circuitax.superposition.attacks import (
     analytic_errors,
     attack_bound,
     attack_directions,
     gradient_errors,
     input_errors,
 )
-from circuitax.training.losses import weighted_squared_error
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import dimensions_per_feature, norms
+from circuitax.superposition.optimum import find_optimum
 from circuitax.training.optim import OptimSpec
-from circuitax.training.toy import ToyHyper, ToyProblem, tied_columns
+from circuitax.training.toy import ToyHyper, ToyProblem, tied_columns, weighted_squared_error
 
 
 @dataclass(frozen=True)

@@ -14,24 +14,22 @@ import xarray as xr
 from jaxtyping import Array, Float, Int, Key
 
 from circuitax.config.ranges import Positive
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.features import copula_columns
-from circuitax.kernel.keys import at_index, derive, member_keys
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, member_keys, uniforms
+from circuitax.kernel.mlp import Activation
+from circuitax.kernel.toy import copula_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.tasks.dependence import (
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.feature_laws import (
     circular_correlation,
     clustered_correlation,
     feature_covariance,
     linear_optimum,
 )
-from circuitax.training.losses import weighted_squared_error
 from circuitax.training.optim import OptimSpec
-from circuitax.training.toy import tied_columns
+from circuitax.training.toy import tied_columns, weighted_squared_error
 
 KINDS = ("independent", "circular", "clustered")
 

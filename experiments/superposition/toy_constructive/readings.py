@@ -11,7 +11,7 @@ from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
-from circuitax.superposition.tasks.dependence import feature_covariance
+from circuitax.superposition.feature_laws import feature_covariance
 
 # No decay, the one at which arrangements are looked at, and the strongest.
 NONE, MIDDLE, STRONG = DECAYS = (0.0, 0.1, 0.3)

@@ -21,15 +21,15 @@ from circuitax.kit.arms import crossed_training
 from circuitax.kit.measured_training import Trained
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.optimum.set_loss import (
+from circuitax.superposition.correlated_sets import (
     SetPatterns,
     set_loss,
     set_optimum,
     set_patterns,
 )
+from circuitax.superposition.expected_loss import Convention
+from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import Features, ToyHyper, ToyProblem
 
 PAIR = 2

@@ -10,7 +10,7 @@ from circuitax.figures.marks import reference_line, seed_dots
 from circuitax.figures.palette import BLUE, DIVERGING, GREEN, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, mean_of, share_of
-from circuitax.superposition.geometry.directions import angles, gaps
+from circuitax.superposition.polytopes import angles, gaps
 
 # A pair is collapsed when its members are at most this many degrees apart.
 COLLAPSED_ANGLE = 20.0

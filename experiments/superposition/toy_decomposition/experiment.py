@@ -26,8 +26,8 @@ from circuitax.kit.ragged import stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.models.subcomponents import DecomposedMaps
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.loss.exact_losses import exact_losses
+from circuitax.superposition.exact_losses import exact_losses
+from circuitax.superposition.expected_loss import Convention
 from circuitax.training import ensemble
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem

@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.kernel.features import feature_columns
-from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, uniforms
+from circuitax.kernel.toy import feature_columns
 from circuitax.models.subcomponents import DecomposedMaps, lower_leaky, upper_leaky
-from circuitax.superposition.geometry.decomposition import one_to_one, rank_one_cosines, row_match
+from circuitax.superposition.dictionaries import one_to_one, rank_one_cosines, row_match
 
 Map = Callable[[Array], Array]
 

@@ -15,21 +15,20 @@ import xarray as xr
 from jaxtyping import Array, Key
 
 from circuitax.config.ranges import NotNegative, Positive
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import derive
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.geometry.geometry import interference_sq
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.loss.exact_losses import exact_losses
-from circuitax.superposition.loss.linear_loss import linear_loss
-from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.superposition.exact_losses import exact_losses
+from circuitax.superposition.expected_loss import Convention, linear_loss
+from circuitax.superposition.features import interference_sq
+from circuitax.superposition.optimum import find_optimum
+from circuitax.training.ensemble import RULE, best_of, take
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import RULE, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 

@@ -16,8 +16,7 @@ from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANG
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
 from circuitax.records.worlds import shuffle
-from circuitax.superposition.geometry.phases import Phase, phases
-from circuitax.superposition.geometry.solution_class import polytopes
+from circuitax.superposition.polytopes import Phase, phases, polytopes
 from experiments.superposition.shared.random_weights import normal_weights
 
 # A feature is represented when its norm is above this.

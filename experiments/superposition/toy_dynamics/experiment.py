@@ -15,23 +15,28 @@ import xarray as xr
 from jaxtyping import Array, Float, Key
 
 from circuitax.config.ranges import Positive, PositiveNumber
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import derive
+from circuitax.kernel.mlp import Activation
+from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_members, in_every_seed
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.geometry.geometry import dimensionality
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.optimum.set_loss import SetPatterns, set_loss, set_patterns
+from circuitax.superposition.correlated_sets import SetPatterns, set_loss, set_patterns
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import dimensionality
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan
-from circuitax.training.losses import weighted_squared_error
 from circuitax.training.optim import OptimSpec
-from circuitax.training.toy import Features, ToyHyper, ToyProblem, tied_columns
+from circuitax.training.toy import (
+    Features,
+    ToyHyper,
+    ToyProblem,
+    tied_columns,
+    weighted_squared_error,
+)
 
 N_SETS, SET_SIZE, N_HIDDEN = 2, 3, 3
 

@@ -18,9 +18,9 @@ from circuitax.kit.arms import crossed_training
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.geometry.geometry import dimensionality, dimensions_per_feature, norms
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.optimum.tegum import TEGUM_FACTORS, tegum_gains
+from circuitax.superposition.climb import TEGUM_FACTORS, tegum_gains
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import dimensionality, dimensions_per_feature, norms
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.superposition.toy_geometry.labels import NAMES, labels

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from circuitax.superposition.geometry.solution_class import POLYTOPES, polytopes
+from circuitax.superposition.polytopes import POLYTOPES, polytopes
 
 OTHER = "other"
 LINES = {name: rank / k for (k, rank), name in POLYTOPES.items()}

@@ -14,19 +14,18 @@ import xarray as xr
 
 from circuitax.config.ranges import NotNegative, Positive
 from circuitax.data.sparse import SparseTask
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.keys import derive
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.loss.exact_losses import exact_losses
-from circuitax.superposition.optimum.crossover import branch_losses
-from circuitax.superposition.optimum.optimum import find_optimum
-from circuitax.training.evaluation import fresh_losses
+from circuitax.superposition.exact_losses import exact_losses
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.optimum import branch_losses, find_optimum
+from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import RULE, best_of
+from circuitax.training.problem import fresh_losses
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 # Dimensions of what is known of each cell, and of each network.

@@ -22,8 +22,7 @@ from circuitax.records.sample import (
     resampled,
     share_of,
 )
-from circuitax.superposition.geometry.alignment import align
-from circuitax.superposition.geometry.directions import gaps
+from circuitax.superposition.polytopes import align, gaps
 from experiments.superposition.shared.crossing import crossing
 from experiments.superposition.shared.random_weights import normal_weights
 

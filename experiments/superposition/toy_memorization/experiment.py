@@ -16,24 +16,23 @@ import xarray as xr
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from circuitax.config.ranges import Positive
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.features import unit_columns
 from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.mlp import Activation
+from circuitax.kernel.toy import unit_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
-from circuitax.superposition.geometry.geometry import dimensionality
-from circuitax.superposition.tasks.memorization import (
+from circuitax.superposition.features import dimensionality
+from circuitax.superposition.kgons import (
     reconstruction_loss,
     tgon_norm,
     tgon_weights,
 )
 from circuitax.training import ensemble
-from circuitax.training.ensemble import Plan
+from circuitax.training.ensemble import Plan, best_of, take
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member
-from circuitax.training.selection import best_of, take
 from circuitax.training.toy import tied_columns
 
 N_HIDDEN = 2

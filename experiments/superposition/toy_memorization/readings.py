@@ -10,7 +10,7 @@ from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.elsewhere import best_elsewhere
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
-from circuitax.superposition.geometry.directions import gaps
+from circuitax.superposition.polytopes import gaps
 from experiments.superposition.shared.random_weights import dimensionalities
 
 FEW = (5, 8)

@@ -17,11 +17,11 @@ from circuitax.config.ranges import Positive
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.loss.exact_losses import exact_losses
-from circuitax.superposition.optimum.crossover import N_FEATURES, perturbed_branches
+from circuitax.superposition.exact_losses import exact_losses
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.optimum import N_FEATURES, perturbed_branches
+from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import RULE, best_of
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 N_HIDDEN = 2

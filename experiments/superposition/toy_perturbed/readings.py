@@ -9,8 +9,7 @@ from circuitax.figures.marks import legend_above, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, exactly, mean_of, share_of
-from circuitax.superposition.geometry.alignment import align
-from circuitax.superposition.geometry.directions import angles, gaps
+from circuitax.superposition.polytopes import align, angles, gaps
 from experiments.superposition.shared.crossing import crossing
 from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.shared.transitions import transitions

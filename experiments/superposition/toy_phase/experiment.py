@@ -19,13 +19,13 @@ from circuitax.kernel.keys import derive
 from circuitax.kit.arms import crossed_training, file_name_of, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.geometry.geometry import dimensionality, interference_sq, norms
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.loss.exact_losses import exact_losses
-from circuitax.superposition.optimum.optimum import find_optimum
-from circuitax.superposition.proofs.phase_theory import Configuration, best_configuration
+from circuitax.superposition.exact_losses import exact_losses
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import dimensionality, interference_sq, norms
+from circuitax.superposition.optimum import find_optimum
+from circuitax.superposition.phase_theory import Configuration, best_configuration
+from circuitax.training.ensemble import RULE, best_of, take
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import RULE, best_of, take
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 MODELS = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}

@@ -14,7 +14,7 @@ from scipy.interpolate import RegularGridInterpolator
 from circuitax.figures.palette import BLACK, BLUE, ORANGE, SEQUENTIAL
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Sample, best_of, exactly, resampled
-from circuitax.superposition.geometry.phases import phases
+from circuitax.superposition.polytopes import phases
 from experiments.superposition.shared.crossing import crossing
 
 TEN = 10  # networks of a cell, over which the paper averages

@@ -18,16 +18,16 @@ from circuitax.kernel.keys import derive
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
-from circuitax.superposition.geometry.geometry import norms
-from circuitax.superposition.geometry.neuron_classes import (
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import (
     NeuronClass,
     neuron_classes,
     neurons_per_feature,
+    norms,
 )
-from circuitax.superposition.loss.convention import Convention
-from circuitax.training.evaluation import fresh_losses
+from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
-from circuitax.training.selection import RULE, best_of
+from circuitax.training.problem import fresh_losses
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 

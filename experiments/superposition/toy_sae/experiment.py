@@ -24,10 +24,10 @@ from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.geometry.dictionary import cross_cosines, hedging, mean_max_cosine
-from circuitax.superposition.loss.convention import Convention
-from circuitax.superposition.loss.exact_losses import exact_losses
-from circuitax.superposition.optimum.optimum import find_optimum
+from circuitax.superposition.dictionaries import cross_cosines, hedging, mean_max_cosine
+from circuitax.superposition.exact_losses import exact_losses
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.optimum import find_optimum
 from circuitax.training.dictionary import (
     DictionaryHyper,
     DictionaryLearning,
@@ -35,7 +35,7 @@ from circuitax.training.dictionary import (
     hidden_vectors,
 )
 from circuitax.training.optim import OptimSpec
-from circuitax.training.side_by_side import SideBySide
+from circuitax.training.problem import SideBySide
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 # P(a feature is on, given that its partner is); None for independent features.

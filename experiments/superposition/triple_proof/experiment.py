@@ -17,14 +17,14 @@ import xarray as xr
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
 from circuitax.lab.lab import Lab
-from circuitax.superposition.optimum.optimum import find_optimum
-from circuitax.superposition.proofs.triple_audit import audit
-from circuitax.superposition.proofs.triple_boxes import TripleClass
-from circuitax.superposition.proofs.triple_proof import (
+from circuitax.superposition.optimum import find_optimum
+from circuitax.superposition.triple_cells import TripleClass
+from circuitax.superposition.triple_proof import (
     DENSITIES,
     IMPORTANCES,
     LEVELS,
     TripleProof,
+    audit,
     prove_triple,
 )
 

@@ -11,7 +11,7 @@ from circuitax.figures.marks import reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
 from circuitax.records.sample import Sample, exactly
-from circuitax.superposition.geometry.phases import phases
+from circuitax.superposition.polytopes import phases
 
 COLOURS = {"ignored": BLACK, "dedicated": BLUE, "superposed": ORANGE}
 COLUMNS = 4

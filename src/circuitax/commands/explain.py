@@ -149,7 +149,7 @@ def _explained(opened: _Opened, options: dict[str, Any]) -> "Explanation":
     import jax.numpy as jnp
 
     from circuitax.circuits.explain.explanation import explain
-    from circuitax.data.byte_names import token_text
+    from circuitax.data.tokenizer import token_text
     from circuitax.kernel.run import run
 
     token, minus = (_token(opened, name, options[name]) for name in ("token", "minus"))

@@ -62,8 +62,8 @@ def _write(options: dict[str, Any]) -> None:
     # Importing JAX takes a second, which a mistyped option or run should not cost.
     import jax
 
+    from circuitax.kernel.generate import Sampling
     from circuitax.kernel.keys import derive
-    from circuitax.kernel.sampling import Sampling
     from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
     from circuitax.lab.language_model import (
         continuations,

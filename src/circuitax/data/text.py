@@ -8,20 +8,27 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
-from circuitax.data.cache import cache_folder
-from circuitax.data.corpus import Corpus, TextError, path_corpus, python_corpus
-from circuitax.data.english import english_corpus, english_fingerprint
-from circuitax.data.fingerprint import fingerprint
-from circuitax.data.hub import dataset_corpus, dataset_fingerprint
+from circuitax.data.corpus import (
+    Corpus,
+    TextError,
+    dataset_corpus,
+    dataset_fingerprint,
+    english_corpus,
+    english_fingerprint,
+    path_corpus,
+    python_corpus,
+)
+from circuitax.data.files import cache_folder, fingerprint
 from circuitax.data.tokenizer import (
     SMALLEST_VOCABULARY,
+    TokenArrays,
     check_tokenizer_file,
     corpus_tokenizer,
+    corpus_tokens,
     largest_id,
     size,
     tokenizer_from_file,
 )
-from circuitax.data.tokens import TokenArrays, corpus_tokens
 from circuitax.kernel.checks import check_range, choose_fields
 
 
@@ -73,14 +80,7 @@ class TextSpec:
             raise ValueError(f"cache={self.cache!r} must be a folder: it is a file")
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksums of the files named by the spec, by field: a changed text makes another run.
-
-        The standard library is named by the version of the running Python, the English text by
-        its checksum.
-
-        Raises:
-            TextError: If the data set that it names cannot be read.
-        """
+        """Checksums of the files named by the spec, by field: a changed text makes another run."""
         found = {}
         if self.path:
             found["path"] = fingerprint(self.path)
@@ -95,11 +95,7 @@ class TextSpec:
         return found
 
     def upstream(self, key: str = "task") -> dict[str, str | int]:
-        """Overrides for an upstream run on this text, by dotted path; none for the default text.
-
-        Args:
-            key: Name of the field of that run's spec that names its text.
-        """
+        """Overrides for an upstream run on this text, by dotted path; none for the default text."""
         named = {
             name: getattr(self, name)
             for name in ("path", "dataset", "tokenizer")
@@ -134,12 +130,7 @@ class Text(NamedTuple):
 
 
 def open_text(spec: TextSpec) -> Text:
-    """Read, tokenise (or find in the cache) and map the text named by a spec.
-
-    Raises:
-        TextError: As the parts do; and if a tokenizer file has another size than ``d_vocab``, or
-            an id that is not below it.
-    """
+    """Read, tokenise (or find in the cache) and map the text named by a spec."""
     if spec.path:
         corpus = path_corpus(spec.path, spec.validation_fraction)
     elif spec.dataset:

@@ -1,4 +1,4 @@
-"""Windows of a long token array: random ones for training, evenly spaced ones for evaluation.
+"""Windows of a long token array: random, evenly spaced, or repeated.
 
 A batch is a pure function of its key (the training loop gives ``at_index(data_key, step)``), so a
 resumed run sees the same data without saving more than the step. The array may be on the device,
@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, Integer, Key
 
 from circuitax.data.corpus import TextError
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.keys import at_index
+from circuitax.kernel.keys import at_index, derive
 
 # Device indices are int32.
 _MOST_ON_DEVICE = 2**31 - 1
@@ -26,9 +26,6 @@ DEVICE_BYTES = 1 << 27
 @dataclass(frozen=True)
 class WindowSource:
     """Windows of a text on the device, for training: called with a key it returns a batch.
-
-    Equality and hash use a hash of the tokens instead of the tokens: equal sources share a compiled
-    step, which holds the tokens as a constant.
 
     Attributes:
         batch: Windows in a batch, at least 1.
@@ -58,17 +55,7 @@ class WindowSource:
 def draw_windows(
     key: Key[Array, ""], tokens: Integer[Array, " n_tokens"], batch: int, length: int
 ) -> Int[Array, "batch length"]:
-    """``batch`` windows at independent uniform starts, from an array on the device.
-
-    Args:
-        key: Random key, not to be used again.
-        tokens: The corpus, any integer type; the windows come as int32.
-        batch: Number of windows, at least 1.
-        length: Tokens in a window: the context and, to predict the next token at each, one more.
-
-    Raises:
-        ValueError: If the corpus is shorter than a window.
-    """
+    """``batch`` windows at independent uniform starts, from an array on the device."""
     starts = _starts(key, tokens.shape[0], batch, length)
     rows = jax.vmap(lambda s: jax.lax.dynamic_slice_in_dim(tokens, s, length))(starts)
     return rows.astype(jnp.int32)
@@ -77,14 +64,7 @@ def draw_windows(
 def read_windows(
     key: Key[Array, ""], tokens: np.ndarray, batch: int, length: int, steps: range
 ) -> Int[np.ndarray, "step batch length"]:
-    """The same windows for a range of steps, read from a memory map on disk.
-
-    Step ``i`` is ``draw_windows(at_index(key, i), ...)`` exactly; arrays of 2^31 tokens and more,
-    which no int32 index reaches, draw 64-bit starts instead.
-
-    Raises:
-        ValueError: If the corpus is shorter than a window.
-    """
+    """The same windows for a range of steps, read from a memory map on disk."""
     n_tokens = len(tokens)
     _check(n_tokens, batch, length)
     if n_tokens <= _MOST_ON_DEVICE:
@@ -100,13 +80,7 @@ def read_windows(
 
 
 def spaced_windows(tokens: np.ndarray, n_windows: int, length: int) -> Int[np.ndarray, "n length"]:
-    """``n_windows`` disjoint windows, evenly spaced over the whole array.
-
-    Two models that are measured on them see the same text; no key is involved.
-
-    Raises:
-        TextError: If the array cannot hold that many windows.
-    """
+    """``n_windows`` disjoint windows, evenly spaced over the whole array."""
     most = len(tokens) // length
     if most < 1:
         raise TextError(
@@ -128,11 +102,7 @@ def fits_on_device(tokens: np.ndarray, limit_bytes: int = DEVICE_BYTES) -> bool:
 
 
 def device_tokens(tokens: np.ndarray) -> Integer[Array, " n_tokens"]:
-    """The whole array on the device.
-
-    Raises:
-        TextError: If it does not fit there (`fits_on_device`).
-    """
+    """The whole array on the device."""
     if not fits_on_device(tokens):
         raise TextError(
             f"a text of {len(tokens)} tokens ({tokens.nbytes / 1e6:.0f} MB) must have at most "
@@ -154,3 +124,51 @@ def _check(n_tokens: int, batch: int, length: int) -> None:
             f"length={length} must be between 1 and the {n_tokens} tokens of the text; use more "
             "text or a shorter context"
         )
+
+
+@dataclass(frozen=True)
+class RepeatedWindowSource:
+    """Windows, some or all of which repeat their beginning, each with its own period.
+
+    ``tokens[i] = window[i mod period]``, the period uniform on ``[min_period, max_period]``. Unlike
+    repeats of random symbols, these have the statistics of the text, so bigrams are learned too.
+
+    Attributes:
+        windows: Source of the windows.
+        min_period: At least 1.
+        max_period: At least ``min_period`` and below the length of a window; if they are
+            equal, one layer can predict the repeats by position.
+        share: Share of a batch's windows that repeat, in (0, 1]; the others stay whole.
+    """
+
+    windows: WindowSource
+    min_period: int
+    max_period: int
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_period <= self.max_period < self.windows.length:
+            raise ValueError(
+                f"min_period={self.min_period} and max_period={self.max_period} must satisfy "
+                f"1 <= min_period <= max_period < length={self.windows.length}"
+            )
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share={self.share} must lie in (0, 1]")
+
+    def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
+        """One batch, a pure function of the key."""
+        rows = self.windows(derive(key, "windows"))
+        period = jax.random.randint(
+            derive(key, "period"), rows.shape[:1], self.min_period, self.max_period + 1
+        )
+        whole = jnp.arange(rows.shape[0]) >= round(self.share * rows.shape[0])
+        period = jnp.where(whole, rows.shape[1], period)
+        return repeat_beginnings(rows, period)
+
+
+def repeat_beginnings(
+    rows: Int[Array, "batch length"], period: Int[Array, " batch"]
+) -> Int[Array, "batch length"]:
+    """Every row repeated with its period, ``rows[i mod period]``."""
+    source = jnp.arange(rows.shape[1])[None, :] % period[:, None]
+    return jnp.take_along_axis(rows, source, axis=1)

@@ -5,8 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from circuitax.display.viewers import Viewer, viewer_page
-from circuitax.display.visible import visible
+from circuitax.display.viewers import Viewer, viewer_page, visible
 
 DIGITS = 4
 LONGEST = 40  # characters of a token
@@ -146,10 +145,7 @@ def _from(explained: Explained) -> str:
 
 
 def _graphs(explained: Explained) -> dict[str, Any] | None:
-    """The graphs with one list of nodes; of each the largest edges, and the sums of all.
-
-    None where no path carries anything, or none were drawn.
-    """
+    """The graphs with one list of nodes; of each the largest edges, and the sums of all."""
     tokens = [_visible(token) for token in explained.tokens]
     nodes: dict[Any, dict[str, Any]] = {}
     graphs = []

@@ -66,13 +66,7 @@ def counted(n: int | np.integer, one: str) -> str:
 
 
 def sum_table(title: str, terms: Sequence[tuple[str, float]], total: str) -> str:
-    """Terms with bars, each of which begins where the one above ends, their sum and absolute sum.
-
-    Args:
-        title: What is added up.
-        terms: Names and finite values, in order.
-        total: Name of the sum.
-    """
+    """Terms with bars, each beginning where the one above ends, their sum and absolute sum."""
     ends = [0.0]
     for _, value in terms:
         ends.append(ends[-1] + value)

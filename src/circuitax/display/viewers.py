@@ -1,9 +1,4 @@
-"""Viewers: interactive parts of a page, with their style and script beside this file.
-
-A viewer is a title, a sentence, and facts as plain values. Its section of a page holds the facts;
-the script, once on a page, draws them. All of it works from a file, without a network, with the
-keyboard, and without colour.
-"""
+"""Viewers: interactive parts of a page, with their style and script beside this file."""
 
 import html
 import json
@@ -11,7 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 # The files that draw each kind; the last one has its function.
 SCRIPTS = {
@@ -42,11 +41,7 @@ class Viewer(NamedTuple):
 
 
 def viewer_section(viewer: Viewer) -> str:
-    """The part of a page that holds one viewer.
-
-    Raises:
-        ValueError: If its kind is unknown, or a number of its facts is not finite.
-    """
+    """The part of a page that holds one viewer."""
     if viewer.kind not in SCRIPTS:
         raise ValueError(f"kind={viewer.kind!r} must be one of {', '.join(SCRIPTS)}")
     # No text of a token may end the script that holds it.
@@ -72,12 +67,7 @@ def viewer_page(title: str, viewer: Viewer) -> str:
 
 
 def viewer_frame(viewer: Viewer, height: int) -> str:
-    """The page of one viewer in a frame of its own, for a cell of a notebook.
-
-    Args:
-        viewer: What is shown.
-        height: Of the frame, in pixels; what is longer scrolls.
-    """
+    """The page of one viewer in a frame of its own, for a cell of a notebook."""
     page = html.escape(viewer_page(viewer.title, viewer))
     style = f"width:100%;height:{height}px;border:0"
     return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
@@ -103,3 +93,40 @@ document.querySelectorAll("[data-viewer]").forEach(section => VIEWERS[section.da
 @cache
 def _text(name: str) -> str:
     return files("circuitax.display").joinpath(name).read_text(encoding="utf-8")
+
+
+_MARKS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+_WHOLE = {"<|endoftext|>": "‹text›"}  # the boundary before a document
+
+
+def visible(token: str, most: int = 9) -> str:
+    """A token with spaces and breaks visible, runs of them counted, long ones truncated."""
+    if token in _WHOLE:
+        return _WHOLE[token]
+    parts = []
+    for character, run in groupby(token):
+        n = len(list(run))
+        mark = _MARKS.get(character, character if character.isprintable() else "·")
+        parts.append(f"{mark}×{n}" if character in _MARKS and n > 2 else mark * n)
+    text = "".join(parts)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+MOST = 500_000  # weights in one viewer, about a megabyte
+HOW = "Choose a head, and a token to see where the head looks from there."
+
+
+def attention_viewer(title: str, tokens: list[str], patterns: ArrayLike) -> Viewer | None:
+    """The viewer of attention over a text; None where it would take megabytes."""
+    A = np.asarray(patterns, float)
+    n_layers, n_heads, n_ctx, _ = A.shape
+    if not n_layers * n_heads or A.size > MOST or not np.isfinite(A).all():
+        return None
+    percents = np.rint(100 * A).astype(int)
+    causal = not np.triu(percents, 1).any()
+    rows = [
+        [[int(x) for x in row[: i + 1 if causal else n_ctx]] for i, row in enumerate(head)]
+        for head in percents.reshape(-1, n_ctx, n_ctx)
+    ]
+    heads = [f"{layer}.{head}" for layer in range(n_layers) for head in range(n_heads)]
+    return Viewer("attention", title, HOW, {"tokens": tokens, "heads": heads, "patterns": rows})

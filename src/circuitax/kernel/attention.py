@@ -1,17 +1,129 @@
-"""Attention of one sequence, step by step: project, score, mask, softmax, mix, write.
+"""Attention of one sequence, step by step: project, turn, score, mask, softmax, mix, write.
+
+Pairs are neighbouring entries (2i, 2i + 1) of a head here. Files that pair entry i with i + half of
+the rotated width are permuted when they are read (`models.hub_weights`), which changes no score.
+
+Grouped heads share keys and values, gains of QK-norm stand between a map and the scores, and a
+norm of what attention writes has a gain after ``W_O``. All of this is linear and goes into the maps
+here, once, so that no analysis has to know about it.
 
 All functions take one sequence with heads first, ``[n_heads, n_ctx, ...]``; vmap over sequences.
 
-Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures", S2 the
-attention chapter and S3 the Kronecker note. Codes such as E4 are errata of the sources
-(docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, DTypeLike, Float, Int
 
-from circuitax.kernel.softmax import masked_exponentials, masked_softmax
+from circuitax.kernel.model import Model
+from circuitax.kernel.positions import Positions, rotate
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.weights import HeadStack, NormWeights
+
+
+def softmax(z: Float[Array, "*shape"], axis: int = -1) -> Float[Array, "*shape"]:
+    """``softmax(z)_i = exp(z_i) / Σ_j exp(z_j)`` along one axis.
+
+    Source: S0 Definition 1.
+    """
+    return jax.nn.softmax(z, axis=axis)
+
+
+def masked_softmax(
+    scores: Float[Array, "*batch dest src"], mask: Bool[Array, "dest src"]
+) -> Float[Array, "*batch dest src"]:
+    """Softmax over the sources a mask allows; the others get exactly 0 and a zero gradient.
+
+    Source: S0 Remark 11; S2, "Self-Attention and Causal Masking".
+    """
+    exponentials, total = masked_exponentials(scores, mask)
+    return exponentials / total[..., None]
+
+
+def masked_exponentials(
+    scores: Float[Array, "*batch dest src"], mask: Bool[Array, "dest src"]
+) -> tuple[Float[Array, "*batch dest src"], Float[Array, "*batch dest"]]:
+    """`masked_softmax` before its division: ``exp(s - max s)``, and the sum of each row."""
+    z = jnp.where(jnp.broadcast_to(mask, scores.shape), scores, -jnp.inf)
+    # The shift cancels in the quotient, and so does its derivative. It is finite for every row.
+    shift = jnp.maximum(jnp.max(z, axis=-1), jnp.finfo(z.dtype).min)
+    exponentials = jnp.exp(z - jax.lax.stop_gradient(shift)[..., None])
+    total = jnp.sum(exponentials, axis=-1)
+    return exponentials, jnp.where(total > 0, total, 1)
+
+
+def rotary_frequencies(
+    spec: TransformerSpec, dtype: DTypeLike, local: bool | Bool[Array, ""]
+) -> Float[Array, " n_pairs"]:
+    """The angle by which one step turns each pair, ``base^(-2i / rotary_dim)`` unless given.
+
+    Source: RoFormer; S2, the attention chapter (docs/bibliography.md), "Positional encodings"
+        (RoPE).
+    """
+    width = spec.rotary_width
+    powers = -jnp.arange(0, width, 2, dtype=dtype) / width
+    if spec.rotary_frequencies is None:
+        usual = spec.rotary_base**powers
+    else:
+        usual = jnp.asarray(spec.rotary_frequencies, dtype)
+    if spec.local_rotary_base is None:
+        return usual
+    return jnp.where(local, spec.local_rotary_base**powers, usual)
+
+
+def turn(
+    x: Float[Array, "n_heads n_ctx d_head"],
+    index: Int[Array, " n_ctx"],
+    spec: TransformerSpec,
+    local: bool | Bool[Array, ""],
+) -> Float[Array, "n_heads n_ctx d_head"]:
+    """Queries or keys turned by their positions; unchanged where positions are not rotary."""
+    if spec.positions != Positions.rotary:
+        return x
+    frequencies = rotary_frequencies(spec, x.dtype, local)
+    width = spec.rotary_width
+    if width == x.shape[-1]:
+        return rotate(x, index, frequencies)
+    turned = rotate(x[..., :width], index, frequencies)
+    return jnp.concatenate([turned, x[..., width:]], axis=-1)
+
+
+def per_head(model: Model) -> HeadStack:
+    """One map of each kind for every query head; the same arrays where no heads share weights."""
+    heads = spread_groups(model.blocks.attention, model.n_heads)
+    if heads.q_gain is not None and heads.k_gain is not None:
+        q, k = heads.q_gain[..., None, :], heads.k_gain[..., None, :]
+        heads = heads._replace(
+            W_Q=heads.W_Q * q[..., None, :],
+            W_K=heads.W_K * k[..., None, :],
+            b_Q=None if heads.b_Q is None else heads.b_Q * q,
+            b_K=None if heads.b_K is None else heads.b_K * k,
+            q_gain=None,
+            k_gain=None,
+        )
+    after: NormWeights | None = model.blocks.attention_post_norm
+    if after is not None:
+        heads = heads._replace(W_O=heads.W_O * after.gain[..., None, None, :])
+    return heads
+
+
+def spread_groups(heads: HeadStack, n_heads: int) -> HeadStack:
+    """Keys and values repeated for the query heads of each group."""
+    if heads.W_K.shape[-3] == n_heads:
+        return heads
+    return heads._replace(
+        W_K=repeat_heads(heads.W_K, n_heads, axis=-3),
+        W_V=repeat_heads(heads.W_V, n_heads, axis=-3),
+        b_K=None if heads.b_K is None else repeat_heads(heads.b_K, n_heads, axis=-2),
+        b_V=None if heads.b_V is None else repeat_heads(heads.b_V, n_heads, axis=-2),
+    )
+
+
+def repeat_heads(x: Float[Array, "*shape"], n_heads: int, axis: int) -> Float[Array, "*out"]:
+    """Entry ``h // (n_heads / size)`` of an axis for every h below ``n_heads``."""
+    size = x.shape[axis]
+    return x if size == n_heads else jnp.repeat(x, n_heads // size, axis=axis)
 
 
 def project(
@@ -32,10 +144,6 @@ def smear_keys(
 ) -> Float[Array, "n_heads n_ctx d_head"]:
     """Smeared keys: ``k_j <- σ(α) k_j + (1 - σ(α)) k_{j-1}``; the first key is untouched.
 
-    Args:
-        k: Keys, before any rotation.
-        smear: α, one trainable number for each head.
-
     Source: induction-heads paper, "smeared key" architecture.
     """
     own = jax.nn.sigmoid(smear)[:, None, None]
@@ -49,12 +157,6 @@ def attention_scores(
     score_scale: float,
 ) -> Float[Array, "n_heads dest src"]:
     """``s_ts = score_scale · ⟨q_t, k_s⟩``, before mask and softmax.
-
-    Args:
-        q: Queries.
-        k: Keys.
-        score_scale: ``1/sqrt(d_head)`` in trained models, 1 in S0 Definition 12 and in all circuit
-            formulas of the sources, which drop it silently (E13).
 
     Source: S0 Definitions 7 and 12, ``Q^T K``.
     Differs: S2 prints ``q_i^T k_j`` of row vectors, an outer product (E30); S3 Definition 1 prints
@@ -70,12 +172,6 @@ def causal_mask(
     window: int | Int[Array, ""] | None = None,
 ) -> Bool[Array, "dest src"]:
     """True where position ``dest`` may read position ``src``: ``src <= dest``, or always.
-
-    Args:
-        dest: Positions that read.
-        src: Positions that are read.
-        causal: Whether later positions are hidden.
-        window: How many positions a head reads, its own included; None for all that are allowed.
 
     Source: S0 Remark 11.
     Differs: S0 omits the mask and sums over ``j <= i`` later; here it is always stated (E12).
@@ -98,9 +194,6 @@ def attention_pattern(
 ) -> Float[Array, "n_heads dest src"]:
     """``A = softmax over sources of the masked scores``; each row sums to 1.
 
-    Scores are quadratic in the stream, so a head is linear in it only for a frozen pattern;
-    S0 Definition 7 says that all but the softmax is linear (E21).
-
     Source: S0 Definition 7 and Remark 11.
     """
     return masked_softmax(scores, mask)
@@ -122,9 +215,6 @@ def attend(
     v: Float[Array, "n_heads src d_value"],
 ) -> tuple[Float[Array, "n_heads dest d_value"], Float[Array, "n_heads dest src"]]:
     """`mix_values` with the `attention_pattern` of the scores, and that pattern.
-
-    The softmax divides after the mixing: its gradient then needs no sum over sources, and a pattern
-    that nobody reads is never written to memory.
 
     Source: S0 Definition 7 and Remark 11.
     """

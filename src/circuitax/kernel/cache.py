@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from circuitax.documented import documented
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.model import Model
 
 
@@ -39,12 +38,7 @@ class Cache(NamedTuple):
 
 
 def empty_cache(model: Model, n_max: int) -> Cache:
-    """An empty cache of capacity ``n_max``; the caller must not write more positions.
-
-    Raises:
-        ValueError: If ``n_max`` is less than 1.
-    """
-    check_range("n_max", n_max, "[1, inf)")
+    """An empty cache of capacity ``n_max``; the caller must not write more positions."""
     W_K, W_V = model.blocks.attention.W_K, model.blocks.attention.W_V
     d_head = W_K.shape[-1]
     # One row for each query head: an edit of keys may differ between the heads of a group.

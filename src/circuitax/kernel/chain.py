@@ -1,6 +1,8 @@
-"""Low-rank maps as chains of factors that are never multiplied out."""
+"""Low-rank maps as chains of factors, which are multiplied, if at all, in the cheapest order."""
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 import jax.numpy as jnp
@@ -9,7 +11,37 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
 from circuitax.documented import documented
-from circuitax.kernel.products import multiply
+
+
+def multiply(factors: tuple[Array, ...]) -> Array:
+    """The product of the factors in the cheapest order, leading axes counted."""
+    plan = cheapest(tuple(factor.shape for factor in factors))
+
+    def product(i: int, j: int) -> Array:
+        if j == i + 1:
+            return factors[i]
+        cut = plan(i, j)[1]
+        return product(i, cut) @ product(cut, j)
+
+    return product(0, len(factors))
+
+
+def cheapest(shapes: tuple[tuple[int, ...], ...]) -> Callable[[int, int], tuple[int, int]]:
+    """``plan(i, j) -> (cost, cut)`` for the product of factors ``i … j-1``, in multiplications."""
+
+    @functools.cache
+    def plan(i: int, j: int) -> tuple[int, int]:
+        if j == i + 1:
+            return 0, i
+        heads = math.prod(jnp.broadcast_shapes(*(shape[:-2] for shape in shapes[i:j])))
+        ends = heads * shapes[i][-2] * shapes[j - 1][-1]
+        return min(
+            (plan(i, cut)[0] + plan(cut, j)[0] + ends * shapes[cut][-2], cut)
+            for cut in range(i + 1, j)
+        )
+
+    return plan
+
 
 DENSE_LIMIT = 2**24  # entries that `materialise` allows by default: 64 MiB in float32
 
@@ -98,15 +130,7 @@ Chain.__array_ufunc__ = None  # type: ignore[attr-defined]
 
 
 def chain_of(*factors: ArrayLike) -> Chain:
-    """A chain of the given factors, in the order in which they act on a row.
-
-    Args:
-        factors: At least one, ``[*batch, d_in, d_out]``; neighbours agree in size.
-
-    Raises:
-        ValueError: If there is no factor, one has fewer than two axes, neighbours disagree, or
-            leading axes do not broadcast.
-    """
+    """A chain of the given factors, in the order in which they act on a row."""
     if not factors:
         raise ValueError("factors=() must hold at least one matrix")
     shapes = [jnp.shape(factor) for factor in factors]
@@ -145,13 +169,6 @@ def add(first: Chain, second: Chain) -> Chain:
     """The sum of two maps, ``[L_1 | L_2] [R_1 ; R_2]``: a chain whose ranks add up.
 
     Shared outer factors are better kept outside: ``W_E @ (OV_1 + OV_2) @ W_U``.
-
-    Args:
-        first: ``[*batch, n, m]``.
-        second: Of the same shape.
-
-    Raises:
-        ValueError: If the shapes differ.
     """
     if first.shape != second.shape:
         raise ValueError(f"second has shape {second.shape}; it must match first, {first.shape}")
@@ -161,25 +178,13 @@ def add(first: Chain, second: Chain) -> Chain:
 
 
 def rows(chain: Chain, index: slice | ArrayLike) -> Chain:
-    """Some rows of the matrix, ``M[index, :]``, still factored.
-
-    Args:
-        chain: The map.
-        index: A slice, or integers ``[k]``.
-
-    Raises:
-        ValueError: If ``index`` is neither a slice nor has one axis.
-    """
+    """Some rows of the matrix, ``M[index, :]``, still factored."""
     first = chain.factors[0][..., _one_axis(index), :]
     return Chain((first, *chain.factors[1:]))
 
 
 def columns(chain: Chain, index: slice | ArrayLike) -> Chain:
-    """Some columns of the matrix, ``M[:, index]``, still factored; ``index`` as in :func:`rows`.
-
-    Raises:
-        ValueError: If ``index`` is neither a slice nor has one axis.
-    """
+    """Some columns of the matrix, ``M[:, index]``, still factored; ``index`` as in :func:`rows`."""
     last = chain.factors[-1][..., _one_axis(index)]
     return Chain((*chain.factors[:-1], last))
 
@@ -206,11 +211,7 @@ def diagonal(chain: Chain) -> Float[Array, "*batch k"]:
 def halves(
     chain: Chain,
 ) -> tuple[Float[Array, "*left d_in rank"], Float[Array, "*right rank d_out"]]:
-    """Two thin factors ``(L, R)`` with ``M = L R``, split at the narrowest inner dimension.
-
-    Raises:
-        ValueError: If the chain has one factor only and so no inner dimension.
-    """
+    """Two thin factors ``(L, R)`` with ``M = L R``, split at the narrowest inner dimension."""
     if len(chain.factors) == 1:
         raise ValueError("chain has one factor; halves needs two or more")
     inner = chain.dims[1:-1]
@@ -219,21 +220,13 @@ def halves(
 
 
 def materialise(chain: Chain, max_entries: int = DENSE_LIMIT) -> Float[Array, "*batch d_in d_out"]:
-    """The dense matrix; for tests, figures and small models.
-
-    Raises:
-        ValueError: If it would hold more than ``max_entries`` entries.
-    """
+    """The dense matrix; for tests, figures and small models."""
     check_dense_size(chain.shape, max_entries)
     return multiply(chain.factors)
 
 
 def check_dense_size(shape: tuple[int, ...], max_entries: int) -> None:
-    """The size limit of every ``materialise``.
-
-    Raises:
-        ValueError: If ``shape`` holds more than ``max_entries`` entries.
-    """
+    """The size limit of every ``materialise``."""
     if math.prod(shape) > max_entries:
         raise ValueError(
             f"a dense matrix of shape {shape} exceeds max_entries={max_entries}; "

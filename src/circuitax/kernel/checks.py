@@ -1,9 +1,10 @@
-"""Argument checks: one line names the argument, its value and the requirement."""
+"""Checks of arguments: one line names the argument, its value and the requirement."""
 
 import dataclasses
 import sys
 from enum import Enum
-from typing import Any, TypeVar
+from operator import index as as_integer
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -11,20 +12,7 @@ Kind = TypeVar("Kind", bound=Enum)
 
 
 def check_range(name: str, value: Any, interval: str) -> None:
-    """Refuse a number, or an array with an entry, outside an interval; NaN is always outside.
-
-    A value that is being traced by ``jax.jit``, ``jax.vmap`` or ``jax.grad`` is not known yet and
-    passes unchecked.
-
-    Args:
-        name: The argument's name, for the message.
-        value: A number or an array of numbers; an array without entries passes.
-        interval: Two ends between brackets that say whether they belong to it: ``"[0, 1)"``,
-            ``"[1, inf)"`` or ``"(-inf, inf)"``.
-
-    Raises:
-        ValueError: If an entry is outside the interval; the message gives the first such entry.
-    """
+    """Refuse a number, or an array with an entry, outside an interval; NaN is always outside."""
     # Records are read without JAX; as long as it is not imported, nothing can be traced.
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(value, jax.core.Tracer):
@@ -61,11 +49,7 @@ def shortened(value: Any) -> str:
 
 
 def check_float_type(name: str, dtype: Any) -> None:
-    """Require a floating-point type, such as ``jnp.float32``.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """Require a floating-point type, such as ``jnp.float32``."""
     from jax import numpy as jnp
 
     try:
@@ -80,16 +64,7 @@ def check_float_type(name: str, dtype: Any) -> None:
 
 
 def choice(name: str, kind: type[Kind], value: Any) -> Kind:
-    """A member of an enum, given itself or by its value, such as ``"adam"``.
-
-    Args:
-        name: The argument's name, for the message.
-        kind: The enum, whose values are texts.
-        value: A member of it, or the value of one.
-
-    Raises:
-        ValueError: If it is neither.
-    """
+    """A member of an enum, given itself or by its value, such as ``"adam"``."""
     if isinstance(value, kind):
         return value
     if not isinstance(value, str) or value not in (member.value for member in kind):
@@ -99,12 +74,37 @@ def choice(name: str, kind: type[Kind], value: Any) -> Kind:
 
 
 def choose_fields(spec: Any) -> None:
-    """Let a frozen dataclass take names in the fields whose type is an enum; for its post-init.
-
-    Raises:
-        ValueError: If a name is unknown, or a value is no name.
-    """
+    """Let a frozen dataclass take names in the fields whose type is an enum; for its post-init."""
     for field in dataclasses.fields(spec):
         if isinstance(field.type, type) and issubclass(field.type, Enum):
             chosen = choice(field.name, field.type, getattr(spec, field.name))
             object.__setattr__(spec, field.name, chosen)
+
+
+def check_index(name: str, index: SupportsIndex, size: int) -> None:
+    """Refuse a static index outside ``[0, size)``; arrays, which may be traced, pass."""
+    if hasattr(index, "ndim") and not isinstance(index, np.generic):
+        return
+    if not 0 <= whole(name, index) < size:
+        raise ValueError(f"{name}={index} must be from 0 to {size - 1}")
+
+
+def whole(name: str, value: SupportsIndex, least: int | None = None) -> int:
+    """A static integer, given as one of Python, NumPy or JAX."""
+    try:
+        given = None if isinstance(value, bool | np.bool_) else as_integer(value)
+    except TypeError:
+        given = None
+    if given is None:
+        raise ValueError(f"{name}={shortened(value)} must be an integer")
+    if least is not None and given < least:
+        raise ValueError(f"{name}={given} must be at least {least}")
+    return given
+
+
+def counted_index(name: str, index: SupportsIndex, size: int) -> int:
+    """A static index from 0, where the one given may count from the end."""
+    given = whole(name, index)
+    if not -size <= given < size:
+        raise ValueError(f"{name}={given} must be from {-size} to {size - 1}")
+    return given % size

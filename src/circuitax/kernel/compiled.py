@@ -5,13 +5,37 @@ a new closure again at each call.
 """
 
 import functools
+import os
 from collections.abc import Callable
+from importlib import metadata
 from typing import ParamSpec, TypeVar
-
-import jax
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# Fewer steps than any accepted run takes: in the last bits, numbers of a training may differ.
+SHORT = 100
+
+Options = tuple[tuple[str, bool | int], ...]
+
+
+def options_for(steps: int) -> Options:
+    """Compiler options of a program that takes so many steps before it is dropped, by name."""
+    import jax  # not above: XLA reads its flags when JAX is imported
+
+    # Only a program of its own takes options.
+    inside_another = isinstance(jax.device_put(0.0), jax.core.Tracer)
+    if steps > SHORT or inside_another or jax.default_backend() != "cpu":
+        return ()
+    older = [("xla_cpu_use_fusion_emitters", False)] if has_older_emitters() else []
+    # The user's flags go before ours.
+    given = os.environ.get("XLA_FLAGS", "")
+    wanted = [("xla_backend_optimization_level", 1), *older]
+    return tuple(option for option in wanted if option[0] not in given)
+
+
+def has_older_emitters() -> bool:
+    """Whether the installed jaxlib has other emitters than the newer ones."""
+    return tuple(int(part) for part in metadata.version("jaxlib").split(".")[:2]) < (0, 11)
 
 
 def _before_tracing(error: Exception) -> bool:
@@ -20,14 +44,8 @@ def _before_tracing(error: Exception) -> bool:
 
 
 def compiled(*static: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator of a pure function called directly or inside ``jit``, ``vmap`` and ``grad``.
-
-    In a caller's own program it is written out, so that the program is the same as without it.
-
-    Args:
-        static: Names of arguments that are no arrays and decide the program; they are hashable. A
-            function among them is known by its identity: one that is made anew compiles anew.
-    """
+    """Decorator of a pure function called directly or inside ``jit``, ``vmap`` and ``grad``."""
+    import jax  # as above
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         program = jax.jit(function, static_argnames=static, inline=True)

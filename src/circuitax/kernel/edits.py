@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.checks import check_index, check_range
 from circuitax.kernel.interventions import Interventions, check_edit
 from circuitax.kernel.run import Run, check_run
 

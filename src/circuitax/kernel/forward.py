@@ -1,18 +1,22 @@
-"""The one forward pass of every transformer in this library.
+"""The one forward pass of every transformer in this library, its input, and its loss.
 
 Models declare parameters and call it; analyses call it with `Interventions`; generation calls it
 with a `Cache`. No other forward pass exists.
 
-Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures", S2 the
-attention chapter and S3 the Kronecker note. E5 is an erratum of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
+
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from circuitax.kernel.attention import cap
 from circuitax.kernel.cache import Cache
+from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.interventions import (
     Interventions,
@@ -25,7 +29,76 @@ from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.model_fields import check_options
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.positions import sinusoidal
-from circuitax.kernel.tokens import Tokens, token_ids
+
+# What functions of texts accept; `token_ids` says which of these are texts.
+Tokens = ArrayLike | Sequence
+
+
+def token_ids(
+    tokens: Tokens, d_vocab: int, *, batch: bool = False, name: str = "tokens"
+) -> Int[Array, "*batch n_ctx"]:
+    """Token ids as a JAX array, checked."""
+    ids = _as_array(tokens, name)
+    if ids.ndim != 1 and not (batch and ids.ndim == 2):
+        or_batch = " or a batch of them [batch, n_ctx]" if batch else "; vmap over a batch"
+        raise ValueError(f"{name} has shape {ids.shape}, must be one text [n_ctx]{or_batch}")
+    if not ids.size:
+        raise ValueError(f"{name} has shape {ids.shape}, must have at least one token")
+    if not jnp.issubdtype(ids.dtype, jnp.integer):
+        raise ValueError(f"{name} has type {ids.dtype}, must be integers")
+    if not isinstance(ids, jax.core.Tracer):
+        values = np.asarray(ids)
+        for extreme in (int(values.min()), int(values.max())):
+            if not 0 <= extreme < d_vocab:
+                raise ValueError(f"{name} has the id {extreme}, must lie in [0, d_vocab={d_vocab})")
+    # Texts on disk are often of 16 unsigned bits.
+    return ids if jnp.issubdtype(ids.dtype, jnp.signedinteger) else ids.astype(jnp.int32)
+
+
+def _as_array(tokens: Tokens, name: str) -> Array:
+    if any(isinstance(leaf, str) for leaf in jax.tree.leaves(tokens)):
+        raise ValueError(
+            f"{name}={shortened(tokens)} must be ids: cx.load_tokenizer(source).encode(text).ids"
+        )
+    try:
+        return jnp.asarray(tokens)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} is a {type(tokens).__name__}, must be integers, texts of one length: {error}"
+        ) from None
+
+
+def with_start(
+    tokens: Int[Array, "*batch n_ctx"], start_token: int
+) -> Int[Array, "*batch n_ctx+1"]:
+    """The texts with the start token in front.
+
+    Source: framework paper and induction-heads paper, ``<START>``.
+    """
+    start = jnp.full((*tokens.shape[:-1], 1), start_token, tokens.dtype)
+    return jnp.concatenate([start, tokens], axis=-1)
+
+
+def behind_start(
+    texts: Int[Array, "*batch n_ctx"], start_token: int | None
+) -> Int[Array, "*batch n_ctx"]:
+    """Texts of the same length with the start token in front; each loses its last token."""
+    return texts if start_token is None else with_start(texts[..., :-1], start_token)
+
+
+def next_token_losses(
+    logits: Float[Array, "*batch n_ctx d_vocab"], tokens: Int[Array, "*batch n_ctx"]
+) -> Float[Array, "*batch n_ctx-1"]:
+    """Cross-entropy of each next token, ``-log softmax(logits_t)[x_{t+1}]``, in nats."""
+    if tokens.shape[-1] < 2:
+        raise ValueError(f"n_ctx={tokens.shape[-1]} must be at least 2 to have a next token")
+    # The last position has no target; carrying its logits along is cheaper than copying the rest.
+    targets = jnp.roll(tokens, -1, axis=-1)
+    shift = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
+    log_total = jnp.log(jnp.sum(jnp.exp(logits - shift), axis=-1))
+    picked = jnp.take_along_axis(logits, targets[..., None], axis=-1) - shift
+    return (log_total - picked[..., 0])[..., :-1]
+
 
 # Up to so many layers are written out, as small models need to be fast on a CPU. More are scanned
 # one by one: a scan of several at a time copies all weights first, unless their number divides.
@@ -95,21 +168,7 @@ def final_stream(
     cache: Cache | None = None,
     outputs: bool = False,
 ) -> tuple[Float[Array, "n_ctx d_model"], Trace]:
-    """`forward` up to its last step, `unembed`: the stream after all layers, and the trace.
-
-    The stream is also the last of ``trace.streams``, but a gradient through that array would go
-    through the streams of all layers.
-
-    Args:
-        model: As in `forward`; so are the other arguments.
-        tokens: Token ids.
-        interventions: Edits and frozen values; those of the final norm are not used.
-        cache: Keys and values of earlier positions.
-        outputs: Also record what each head and each MLP writes.
-
-    Raises:
-        ValueError: As `forward`.
-    """
+    """`forward` up to its last step, `unembed`: the stream after all layers, and the trace."""
     check_one_member(model)
     check_options(model.spec, model.fields)
     spec, n_layers = model.spec, model.n_layers
@@ -162,17 +221,7 @@ def final_stream(
 def batch_logits(
     model: Model, texts: Int[Array, "batch n_ctx"]
 ) -> Float[Array, "batch n_ctx d_vocab"]:
-    """The logits of `forward` on a batch of texts, as used in training.
-
-    All rows are multiplied by ``W_U`` at once: the gradient of a vmapped product copies logits.
-
-    Args:
-        model: One model.
-        texts: Token ids.
-
-    Raises:
-        ValueError: As `forward`.
-    """
+    """The logits of `forward` on a batch of texts, as used in training."""
     streams = jax.vmap(lambda text: final_stream(model, text)[0])(texts)
     logits, _ = unembed(model, streams.reshape(-1, model.d_model))
     return logits.reshape(*texts.shape, -1)
@@ -183,13 +232,7 @@ def unembed(
     stream: Float[Array, "n_rows d_model"],
     scale: Float[Array, " n_rows"] | None = None,
 ) -> tuple[Float[Array, "n_rows d_vocab"], Float[Array, " n_rows"]]:
-    """``N(X) W_U + b_U``, the last step of `forward`, and the divisor of its norm.
-
-    Args:
-        model: One model.
-        stream: Final streams; rows are independent, so they may come from many texts.
-        scale: A frozen divisor.
-    """
+    """``N(X) W_U + b_U``, the last step of `forward`, and the divisor of its norm."""
     spec = model.spec
     norm = spec.norm if spec.final_norm else Norm.none
     read, scale = apply_norm(stream, norm, spec.norm_eps, model.final_norm, scale)

@@ -159,11 +159,7 @@ def freeze(trace: Trace, gates: str | None = "frozen") -> Interventions:
 
 
 def check_edit(name: str, edit: Any) -> None:
-    """Require interventions, or None.
-
-    Raises:
-        ValueError: If it is another thing.
-    """
+    """Require interventions, or None."""
     if edit is not None and not isinstance(edit, Interventions):
         raise ValueError(
             f"{name} is a {type(edit).__name__}, must be Interventions, such as cx.patch_head and "
@@ -172,11 +168,7 @@ def check_edit(name: str, edit: Any) -> None:
 
 
 def check_gates(gates: str) -> None:
-    """Require a name of `GATES`.
-
-    Raises:
-        ValueError: As said.
-    """
+    """Require a name of `GATES`."""
     if gates not in GATES:
         raise ValueError(f"gates={gates!r} must be 'frozen' or 'shared'")
 
@@ -188,10 +180,6 @@ def ablate_heads(
     """Ablate heads: remove or replace their outputs; fractions interpolate.
 
     ``y_h <- (1 - a_h) y_h + a_h r_h``.
-
-    Args:
-        ablated: 1 for a head to be replaced, 0 for one left alone.
-        replacement: r, such as means over data or another run's outputs; None for zeros.
 
     Source: induction-heads paper, "ablations".
     """
@@ -208,21 +196,7 @@ def check_interventions(
     d_model: int,
     hidden: tuple[int, int] | None = None,
 ) -> None:
-    """Refuse an array of the wrong shape by its name, before an einsum fails deep inside.
-
-    Args:
-        given: What is checked.
-        n_layers: Sizes of the model and its text, as the next three.
-        n_heads: Of each layer.
-        n_ctx: Of the text.
-        d_model: Of the stream.
-        hidden: ``(mlp_depth, d_mlp)``; None for a model without MLPs.
-
-    Raises:
-        ValueError: If a shape does not fit the model, ``patterns`` and ``pattern_frozen`` are not
-            given together, both kinds of patterns are given, or gates are given to a model without
-            MLPs, or a share without gates.
-    """
+    """Refuse an array of the wrong shape by its name, before an einsum fails deep inside."""
     layers, heads, ctx, d = (n_layers,), (n_layers, n_heads), (n_ctx,), (d_model,)
     allowed = {
         "stream_keep": (n_layers + 1, *ctx),

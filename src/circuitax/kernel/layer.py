@@ -9,12 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel import attention
+from circuitax.kernel.attention import repeat_heads, turn
 from circuitax.kernel.cache import LayerCache, append
 from circuitax.kernel.interventions import Interventions, NormScales
 from circuitax.kernel.mlp import Gates, apply_mlp, gates_of
 from circuitax.kernel.norm import Norm, apply_norm, norm_scale
-from circuitax.kernel.per_head import repeat_heads
-from circuitax.kernel.rotary import turn
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import Blocks, HeadStack, NormWeights
 

@@ -1,9 +1,19 @@
-"""Norms whose gradients are finite at zero, Gram matrices, and measures computed from them."""
+"""Norms whose gradients are finite at zero, Gram matrices, and LAPACK's decompositions.
+
+On CPUs jaxlib (0.10) splits a batch over the threads of XLA's pool and waits inside one of them, so
+that two decompositions in one program can deadlock. Batches go through a loop instead, which is as
+fast at the sizes of heads. Derivatives are JAX's own.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
-from jaxtyping import Float
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Complex, Float
 
 
 def safe_sqrt(square: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -34,15 +44,7 @@ def cosine(x: Float[Array, "*batch d"], y: Float[Array, "*batch d"]) -> Float[Ar
 def scaled_to_one(
     W: Float[Array, "*batch n m"],
 ) -> tuple[Float[Array, "*batch n m"], Float[Array, "*batch"]]:
-    """``(W / c, c)`` with c the power of two that brings the largest |entry| of W into [1/2, 1).
-
-    Squares and fourth powers of very small or very large weights leave the range of floating point;
-    those of ``W / c`` do not. Dividing by a power of two rounds nothing, and c counts as a constant
-    in derivatives. Half precision becomes single precision, which has the range that sums need.
-
-    Args:
-        W: Matrices; a matrix of zeros, or one with an entry that is not finite, has c = 1.
-    """
+    """``(W / c, c)`` with c the power of two that brings the largest |entry| of W into [1/2, 1)."""
     W = W.astype(jnp.promote_types(W.dtype, jnp.float32))
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(W), axis=(-2, -1), initial=0))
     usual = (largest >= jnp.finfo(W.dtype).tiny) & jnp.isfinite(largest)
@@ -63,22 +65,85 @@ def cosines(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch n n"]:
 
 
 def coherence(W: Float[Array, "*batch d n"]) -> Float[Array, "*batch"]:
-    """``max_{i≠j} |cos(W_i, W_j)|`` over the columns, in [0, 1]; needs at least two columns.
-
-    Raises:
-        ValueError: If W has fewer than two columns.
-    """
+    """``max_{i≠j} |cos(W_i, W_j)|`` over the columns, in [0, 1]; needs at least two columns."""
     n = W.shape[-1]
-    if n < 2:
-        raise ValueError(f"W has {n} columns; coherence needs at least 2")
     angles = jnp.abs(cosines(W))
     upper = angles[..., *jnp.triu_indices(n, k=1)]
     return jnp.max(upper, axis=-1)
 
 
 def participation_ratio(weights: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
-    """``(Σ w)² / Σ w²`` of non-negative weights: their effective number, in [1, n].
-
-    On squared singular values it is an effective rank; on all-zero weights it is 0.
-    """
+    """``(Σ w)² / Σ w²`` of non-negative weights: their effective number, in [1, n]."""
     return safe_divide(jnp.sum(weights, axis=-1) ** 2, jnp.sum(weights**2, axis=-1))
+
+
+def eigenvalues(M: Float[Array, "*batch n n"]) -> Complex[Array, "*batch n"]:
+    """`jax.numpy.linalg.eigvals`; on CPUs and NVIDIA GPUs only."""
+    return _one_by_one("eigvals")(M)
+
+
+def symmetric_eigen(
+    M: Float[Array, "*batch n n"],
+) -> tuple[Float[Array, "*batch n"], Float[Array, "*batch n n"]]:
+    """`jax.numpy.linalg.eigh`: eigenvalues in rising order, eigenvectors as columns."""
+    values, vectors = _one_by_one("eigh")(M)
+    return values, vectors
+
+
+def symmetric_eigenvalues(M: Float[Array, "*batch n n"]) -> Float[Array, "*batch n"]:
+    """`jax.numpy.linalg.eigvalsh`, in rising order."""
+    return _one_by_one("eigvalsh")(M)
+
+
+def orthonormal(
+    M: Float[Array, "*batch m n"],
+) -> tuple[Float[Array, "*batch m k"], Float[Array, "*batch k n"]]:
+    """`jax.numpy.linalg.qr`: Q with orthonormal columns, and R."""
+    q, r = _one_by_one("qr")(M)
+    return q, r
+
+
+def triangle(M: Float[Array, "*batch m n"]) -> Float[Array, "*batch k n"]:
+    """The R of `orthonormal` alone."""
+    return _one_by_one("qr", mode="r")(M)
+
+
+def singular(M: Float[Array, "*batch m n"]) -> Float[Array, "*batch k"]:
+    """Singular values, in falling order."""
+    return _one_by_one("svd", compute_uv=False)(M)
+
+
+@cache  # so that equal calls share one compilation
+def _one_by_one(name: str, **options: Any) -> Callable[[Array], Any]:
+    def decompose(M: Array) -> Any:
+        return getattr(jnp.linalg, name)(M, **options)
+
+    if jax.default_backend() != "cpu":
+        return decompose
+
+    @custom_vmap
+    def loop(matrices: Array) -> Any:
+        return jax.lax.map(decompose, matrices)
+
+    @loop.def_vmap
+    def loop_of_batches(size: int, batched: list[bool], matrices: Array) -> tuple[Any, Any]:
+        found = _reshaped(
+            loop(_reshaped(matrices, 2, (math.prod(matrices.shape[:2]),))), 1, matrices.shape[:2]
+        )
+        return found, jax.tree.map(lambda _: True, found)
+
+    # `custom_vmap` alone has no reverse mode. Under a `vmap`, JAX takes axes of the function for
+    # those of its derivative: both have the batch in front, which loops in loops would not.
+    one = jax.custom_jvp(loop)
+    one.defjvp(lambda primals, tangents: jax.jvp(decompose, primals, tangents))
+
+    def each(M: Array) -> Any:
+        batch = M.shape[:-2]
+        return _reshaped(one(_reshaped(M, len(batch), (math.prod(batch),))), 1, batch)
+
+    return each
+
+
+def _reshaped(found: Any, n_axes: int, batch: tuple[int, ...]) -> Any:
+    """All arrays with other axes in the place of their first ones."""
+    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[n_axes:]), found)

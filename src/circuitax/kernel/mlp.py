@@ -1,9 +1,10 @@
-"""The position-wise MLP of a transformer layer, plain, gated or deeper.
+"""The position-wise MLP of a transformer layer, plain, gated or deeper, and its activations.
 
-Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures", S1 the
-linear-algebra post and S2 the attention chapter. E30 is an erratum of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
+import math
+from enum import StrEnum
 from typing import NamedTuple
 
 import jax
@@ -11,18 +12,75 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.documented import documented
-from circuitax.kernel.activations import Activation, activate, gate
 from circuitax.kernel.weights import MLPWeights
+
+
+class Activation(StrEnum):
+    """Names as written in a config; `linear` is the identity."""
+
+    relu = "relu"
+    gelu = "gelu"
+    gelu_tanh = "gelu_tanh"
+    silu = "silu"
+    linear = "linear"
+
+
+def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
+    """Apply one activation to every entry.
+
+    ``relu(z) = max(0, z)``; ``gelu(z) = z Φ(z)``; ``silu(z) = z σ(z)``; ``linear(z) = z``;
+    ``gelu_tanh(z) = z (1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``, the form of GPT-2 and Gemma.
+
+    Source: S0 Definition 4 (ReLU) and footnote 1 (GELU).
+    Differs: GELU is the exact form with the normal CDF; JAX's default is a tanh approximation, off
+        by up to 5e-4. S0 section 7 asks for increasing activations, which neither GELU nor SiLU
+        is; nothing here needs it (E26).
+    """
+    match _known(activation):
+        case Activation.relu:
+            return jax.nn.relu(z)
+        case Activation.gelu:
+            return jax.nn.gelu(z, approximate=False)
+        case Activation.gelu_tanh:
+            return jax.nn.gelu(z, approximate=True)
+        case Activation.silu:
+            return jax.nn.silu(z)
+        case Activation.linear:
+            return jnp.asarray(z)
+
+
+def gate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
+    """The factor g of an activation written as ``z g(z)``.
+
+    ``relu``: the step, 1 for z > 0; ``gelu``: Φ(z); ``silu``: σ(z); ``linear``: 1; ``gelu_tanh``:
+    ``(1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``. None of them divides by z, so that 0 is no case.
+
+    Source: ours; RelP and LRP hold the same factor.
+    """
+    match _known(activation):
+        case Activation.relu:
+            return (z > 0).astype(z.dtype)
+        case Activation.gelu:
+            return jax.scipy.stats.norm.cdf(z)
+        case Activation.gelu_tanh:
+            return 0.5 * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3)))
+        case Activation.silu:
+            return jax.nn.sigmoid(z)
+        case Activation.linear:
+            return jnp.ones_like(z)
+
+
+def _known(activation: Activation | str) -> Activation:
+    try:
+        return Activation(activation)
+    except ValueError:
+        names = ", ".join(Activation)
+        raise ValueError(f"activation={activation!r} must be one of {names}") from None
 
 
 @documented
 class Gates(NamedTuple):
     """The factors that, once held, leave an MLP affine; layers may stand in front.
-
-    An activation is ``z g(z)``. Hidden layer i is ``(h W + b) * values[i]``, where ``values`` is g,
-    or the whole factor ``act(x W_gate + b_gate)`` of a gated MLP. A gated MLP has two affine maps
-    whose product it is: ``(x W_gate + b_gate) * gates`` is the same hidden layer, read the other
-    way.
 
     Attributes:
         values: On ``x W_in + b_in``, and on the further hidden layers of a deeper MLP.
@@ -48,17 +106,6 @@ def apply_mlp(
     ``h <- σ(h W_hidden[i] + b_hidden[i])`` for each i, between ``h = σ(x W_in + b_in)`` and
     ``h W_out + b_out``.
 
-    Args:
-        weights: One layer's weights.
-        x: One row for each position.
-        activation: σ; `linear` makes the plain MLP a single matrix ``W_in W_out`` (S1 section 5).
-        held: Factors used instead of those that x gives, with which the MLP is affine in x.
-        share: Of a gated MLP with held factors, the part that is read through ``W_gate``, in
-            [0, 1]; None for 0.
-
-    Raises:
-        ValueError: If the MLP is both gated and deeper.
-
     Source: S0 Definition 5; S1 section 5.
     Differs: rows; S0 writes ``W_2 σ(W_1 x + b_1) + b_2``. S2 gives ``W_1`` our shape and the column
         product, which do not fit together (E30).
@@ -75,9 +122,6 @@ def hidden_units(
     weights: MLPWeights, x: Float[Array, "n_ctx d_model"], activation: Activation | str
 ) -> Float[Array, "n_ctx d_mlp"]:
     """The last hidden layer of `apply_mlp`: the factor of each unit on its row of ``W_out``.
-
-    Raises:
-        ValueError: If the MLP is both gated and deeper.
 
     Source: S0 Definition 5, "one could stack additional linear layers and nonlinearities".
     """
@@ -100,13 +144,7 @@ def hidden_units(
 def gates_of(
     weights: MLPWeights, x: Float[Array, "n_ctx d_model"], activation: Activation | str
 ) -> Gates:
-    """The factors of an MLP at its input, with which `apply_mlp` gives the same output.
-
-    Args:
-        weights: One layer's weights.
-        x: One row for each position.
-        activation: σ.
-    """
+    """The factors of an MLP at its input, with which `apply_mlp` gives the same output."""
     z = _affine(x, weights.W_in, weights.b_in)
     if weights.W_gate is not None:
         opened = _affine(x, weights.W_gate, weights.b_gate)

@@ -14,11 +14,11 @@ from circuitax.kernel.model_fields import (
     Fields,
     as_arrays,
     check_fields,
+    implied_options,
     named_fields,
     refitted,
 )
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.shapes import implied_options
 from circuitax.kernel.shown import known
 from circuitax.kernel.spec import TransformerSpec, read_options
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
@@ -328,11 +328,7 @@ def stack(models: Sequence[Model]) -> Model:
 
 
 def check_one_member(model: Any) -> None:
-    """Require one model: an ensemble is refused, and so is any other object, such as a run.
-
-    Raises:
-        ValueError: If it is none, or the weights have leading axes of members.
-    """
+    """Require one model: an ensemble is refused, and so is any other object, such as a run."""
     if not isinstance(model, Model):
         own = ": take run.model" if hasattr(model, "model") else ""
         raise ValueError(f"model is a {type(model).__name__}, must be a Model{own}")

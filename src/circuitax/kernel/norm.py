@@ -28,12 +28,6 @@ class Norm(StrEnum):
 def norm_scale(x: Float[Array, "*batch d_model"], norm: Norm, eps: float) -> Float[Array, "*batch"]:
     """The divisor of a norm: ``sqrt(mean((x - μ)^2) + ε)``, with μ = 0 for RMS; 1 without norm.
 
-    Args:
-        x: Vectors along the last axis.
-        norm: Which norm.
-        eps: Added to the variance inside the root; positive, so that a constant vector has a
-            finite value and a finite gradient (E27).
-
     Source: S0 Definition 3, σ(x).
     """
     if norm == Norm.none:
@@ -49,13 +43,6 @@ def apply_norm(
     scale: Float[Array, "*batch"] | None = None,
 ) -> tuple[Float[Array, "*batch d_model"], Float[Array, "*batch"]]:
     """``(x - μ(x)) / scale · gain + offset`` along the last axis, and the scale that was used.
-
-    Args:
-        x: Vectors along the last axis.
-        norm: Which norm; RMS does not centre, `none` returns x.
-        eps: As in `norm_scale`.
-        weights: Gain and offset; None for 1 and 0.
-        scale: A frozen divisor: with it the map is affine in x, which path expansion needs.
 
     Source: S0 Definition 3.
     Differs: σ is the population deviation with ε inside the root; the printed form is undefined at

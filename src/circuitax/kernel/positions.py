@@ -10,13 +10,7 @@ from jaxtyping import Array, Float, Int
 
 
 class Positions(StrEnum):
-    """Names as written in a config.
-
-    `learned` and `sinusoidal` add a vector to the residual stream at the start. The two
-    `shortformer` schemes add it, after the norm, to the inputs of queries and keys only: values and
-    the stream never see a position, so that the stream carries tokens and nothing else.
-    `shortformer_sinusoidal` is the scheme of the framework paper. `rotary` turns queries and keys.
-    """
+    """Names as written in a config."""
 
     none = "none"
     learned = "learned"
@@ -49,18 +43,6 @@ def sinusoidal(
 ) -> Float[Array, "n_ctx d_model"]:
     """Fixed position vectors: entry 2i is ``sin(t / base^(2i/d))``, entry 2i+1 the cosine.
 
-    Shifting t turns each pair by an angle that depends on the shift alone, so a bilinear form can
-    select any offset.
-
-    Args:
-        index: Positions t, from 0.
-        d_model: Width; even.
-        dtype: Of the result.
-        base: Longest wavelength over 2π.
-
-    Raises:
-        ValueError: If ``d_model`` is odd.
-
     Source: S2, "Positional encodings"; framework paper (added to Q and K inputs there).
     """
     angle = _angles(index, d_model, "d_model", dtype, base)
@@ -73,17 +55,6 @@ def rotate(
     frequencies: Float[Array, " n_pairs"] | None = None,
 ) -> Float[Array, "n_heads n_ctx d_head"]:
     """Rotary positions: turn each pair (x_2i, x_2i+1) by ``t · frequencies[i]``.
-
-    With queries and keys turned alike, a score depends on positions by their difference only.
-
-    Args:
-        x: Queries or keys.
-        index: Position t of each row.
-        frequencies: Angle of one step; None for ``10000^(-2i/d_head)``. `rotary.rotary_frequencies`
-            gives those of a spec.
-
-    Raises:
-        ValueError: If ``d_head`` is odd.
 
     Source: S2, "Positional encodings" (RoPE); neighbouring pairs as in RoFormer.
     """

@@ -6,15 +6,12 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from circuitax.display.attention import attention_viewer
-from circuitax.display.viewers import viewer_frame
+from circuitax.display.viewers import attention_viewer, viewer_frame
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.forward import forward
+from circuitax.kernel.forward import Tokens, forward, next_token_losses, token_ids
 from circuitax.kernel.interventions import Interventions, NormScales, Trace, check_edit
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.shown import known
-from circuitax.kernel.tokens import Tokens, token_ids
 from circuitax.names import unknown_attribute
 
 _FIELDS = ("model", "tokens", "logits", "trace")
@@ -171,11 +168,7 @@ def token_losses(run: Run) -> Float[Array, "*batch n_losses"]:
 
 
 def check_run(run: Any, name: str = "run") -> Run:
-    """The run itself; any other object, such as a model, is refused.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """The run itself; any other object, such as a model, is refused."""
     if not isinstance(run, Run):
         raise ValueError(
             f"{name} is a {type(run).__name__}, must be a Run: cx.run(model, tokens, outputs=True)"
@@ -184,11 +177,7 @@ def check_run(run: Any, name: str = "run") -> Run:
 
 
 def one_text(run: Any, name: str = "run") -> Run:
-    """The run itself; refuses a batch, for analyses of one text.
-
-    Raises:
-        ValueError: If it is no run, is of a batch of texts, or its model is an ensemble.
-    """
+    """The run itself; refuses a batch, for analyses of one text."""
     run = check_run(run, name)
     check_one_member(run.model)
     if run.is_batch:

@@ -15,10 +15,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def tabled(cls: Class) -> Class:
-    """The class itself, which shows its ``_table()`` as text and in a notebook.
-
-    Where that is None, the text is `shapes` and there is no HTML.
-    """
+    """The class itself, which shows its ``_table()`` as text and in a notebook."""
 
     def as_text(self: Any) -> str:
         table = self._table()

@@ -1,19 +1,17 @@
-"""Sizes and options of a transformer: all of it except arrays.
+"""Sizes and options of a transformer, all of it except arrays, also as plain values.
 
-Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures" and S2 the
-attention chapter. E12, E13 and E29 are errata of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import asdict, dataclass, fields
+from enum import Enum, StrEnum
 from typing import Any
 
-from circuitax.kernel.activations import Activation
-from circuitax.kernel.checks import choice, choose_fields
-from circuitax.kernel.indices import whole
+from circuitax.kernel.checks import choice, choose_fields, whole
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 
@@ -233,7 +231,7 @@ class TransformerSpec:
             score_scale: Factor on scores; 1 in the source, which drops ``1/sqrt(d_k)`` (E13).
             **options: Sizes, ``causal``, ``biases``, ``start_token``, ``init_scale`` and
                 ``init_embed`` of a `TransformerSpec`; ``n_layers=0`` gives the bigram model of S0
-                section 4. `circuitax.kernel.bias` folds biases as footnote 2 does.
+                section 4. `circuitax.kernel.gauge` folds biases as footnote 2 does.
 
         Raises:
             ValueError: If an option is not one of these, or a size is impossible.
@@ -308,11 +306,28 @@ _OF_SIMPLIFIED = {
 
 
 def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a `TransformerSpec` with names such as ``"rotary"`` read as members of their enum.
-
-    Raises:
-        ValueError: If a name is unknown.
-    """
+    """Fields of a `TransformerSpec`, names such as ``"rotary"`` read as members of their enum."""
     read = {k: choice(k, _ENUMS[k], v) if k in _ENUMS else v for k, v in options.items()}
     # JSON has lists only, and a spec must be hashable.
     return {k: tuple(v) if isinstance(v, list) else v for k, v in read.items()}
+
+
+# Options that are younger than accepted records are written where they are set only, so that the
+# notes of a model without them stay as they were.
+_YOUNGER = {"post_ln": False}
+
+
+def to_plain(spec: TransformerSpec) -> dict[str, Any]:
+    """Every field as a JSON value; enums by their value."""
+    plain = {k: v.value if isinstance(v, Enum) else v for k, v in asdict(spec).items()}
+    return {k: v for k, v in plain.items() if k not in _YOUNGER or v != _YOUNGER[k]}
+
+
+def from_plain(values: Mapping[str, Any], **changes: Any) -> TransformerSpec:
+    """The spec of `to_plain`, with some fields changed."""
+    known = {field.name for field in fields(TransformerSpec)}
+    given = {**values, **changes}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"field {name!r} must be one of TransformerSpec: {sorted(known)}")
+    return TransformerSpec(**read_options(given))

@@ -16,11 +16,10 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Complex, Float
 
-from circuitax.kernel import decompositions
-from circuitax.kernel.chain import Chain
+from circuitax.kernel import linalg
+from circuitax.kernel.chain import Chain, cheapest, multiply
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.linalg import safe_divide, safe_sqrt, scaled_to_one
-from circuitax.kernel.products import cheapest, multiply
 
 
 class Cycle(NamedTuple):
@@ -30,24 +29,14 @@ class Cycle(NamedTuple):
 
 
 def cyclic(chain: Chain) -> Cycle:
-    """The chain's product, shifted to start and end at its narrowest dimension.
-
-    The core has the chain's non-zero eigenvalues; the ``d_0 - rank`` others are 0.
-
-    Raises:
-        ValueError: If the chain is not square.
-    """
+    """The chain's product, shifted to start and end at its narrowest dimension."""
     _require_square(chain)
     start = min(range(len(chain.factors)), key=chain.dims.__getitem__)
     return Cycle(multiply(chain.factors[start:] + chain.factors[:start]))
 
 
 def trace(chain: Chain) -> Float[Array, "*batch"]:
-    """``tr(F_1 … F_n) = Σ λ_i``, in the cheapest cyclic order, without the last product.
-
-    Raises:
-        ValueError: If the chain is not square.
-    """
+    """``tr(F_1 … F_n) = Σ λ_i``, in the cheapest cyclic order, without the last product."""
     _require_square(chain)
     factors, n = chain.factors, len(chain.factors)
     if n == 1:
@@ -65,26 +54,14 @@ def trace(chain: Chain) -> Float[Array, "*batch"]:
 
 
 def eigenvalues(cycle: Cycle) -> Complex[Array, "*batch rank"]:
-    """The eigenvalues of the narrow core, in no particular order.
-
-    It runs on CPUs (LAPACK) and NVIDIA GPUs (cuSOLVER), not on TPUs (JAX 0.10). Gradients exist
-    where the eigenvalues are distinct; those of eigenvectors are not offered here.
-    :func:`power_sums` and :func:`trace_cosine` run and differentiate everywhere.
-    """
-    return decompositions.eigenvalues(cycle.core)
+    """The eigenvalues of the narrow core, in no particular order."""
+    return linalg.eigenvalues(cycle.core)
 
 
 def power_sums(cycle: Cycle, n: int) -> Float[Array, "*batch n"]:
     """``[tr M, tr M², …, tr Mⁿ] = [Σ λ, Σ λ², …, Σ λⁿ]``, differentiable on every device.
 
     ``power_sums(cyclic(m.T @ m), n)`` gives the sums of powers of the squared singular values.
-
-    Args:
-        cycle: A chain's :func:`cyclic` core.
-        n: Number of powers, at least 1.
-
-    Raises:
-        ValueError: If ``n`` is less than 1.
     """
     check_range("n", n, "[1, inf)")
     power, sums = cycle.core, []
@@ -95,11 +72,7 @@ def power_sums(cycle: Cycle, n: int) -> Float[Array, "*batch n"]:
 
 
 def inner(x: Chain, y: Chain) -> Float[Array, "*batch"]:
-    """``⟨X, Y⟩ = tr(Xᵀ Y) = Σ_ij X_ij Y_ij`` of two chains of equal outer shape.
-
-    Raises:
-        ValueError: If the outer dimensions differ.
-    """
+    """``⟨X, Y⟩ = tr(Xᵀ Y) = Σ_ij X_ij Y_ij`` of two chains of equal outer shape."""
     if x.shape[-2:] != y.shape[-2:]:
         raise ValueError(f"y has shape {y.shape[-2:]}; it must match x, {x.shape[-2:]}")
     return trace(x.T @ y)
@@ -131,10 +104,7 @@ def trace_cosine(chain: Chain) -> Float[Array, "*batch"]:
 
 
 def unit_factors(chain: Chain) -> Chain:
-    """The chain up to a positive number: the largest |entry| of every factor is in [1/2, 1).
-
-    For readings that do not depend on that number, such as ratios of eigenvalues.
-    """
+    """The chain up to a positive number: the largest |entry| of every factor is in [1/2, 1)."""
     return _scaled(chain)[0]
 
 
@@ -159,15 +129,12 @@ def _norm(chain: Chain) -> Float[Array, "*batch"]:
 
 
 def singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
-    """Singular values in falling order, by QR of the two thin halves and one small SVD.
-
-    Gradients exist where the halves have full column rank and the values are distinct.
-    """
+    """Singular values in falling order, by QR of the two thin halves and one small SVD."""
     chain, size = _scaled(chain)
     left, right = (multiply(side.factors) for side in _narrow_sides(chain))
-    r_left = decompositions.triangle(left)
-    r_right = decompositions.triangle(jnp.matrix_transpose(right))
-    return size[..., None] * decompositions.singular(r_left @ jnp.matrix_transpose(r_right))
+    r_left = linalg.triangle(left)
+    r_right = linalg.triangle(jnp.matrix_transpose(right))
+    return size[..., None] * linalg.singular(r_left @ jnp.matrix_transpose(r_right))
 
 
 def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
@@ -181,9 +148,9 @@ def gram_singular_values(chain: Chain) -> Float[Array, "*batch rank"]:
     left, right = _narrow_sides(chain)
     grams = [multiply((side.T @ side).factors) for side in (left, right.T)]
     # Cholesky would fail: a rank-deficient Gram has a root, but no such factor.
-    values, vectors = decompositions.symmetric_eigen(jnp.stack(jnp.broadcast_arrays(*grams)))
+    values, vectors = linalg.symmetric_eigen(jnp.stack(jnp.broadcast_arrays(*grams)))
     roots = safe_sqrt(values)[..., :, None] * jnp.matrix_transpose(vectors)
-    values = decompositions.singular(roots[0] @ jnp.matrix_transpose(roots[1]))
+    values = linalg.singular(roots[0] @ jnp.matrix_transpose(roots[1]))
     return size[..., None] * values
 
 

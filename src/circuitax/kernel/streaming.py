@@ -40,14 +40,6 @@ def top_k(chain: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -> TopEnt
     first pass keeps one maximum per row, the second searches those k rows only. Memory is
     ``block_entries`` plus ``k²``; leading axes are looped over, not vmapped.
     For the k smallest, take ``top_k(scale(chain, -1.0), k)``.
-
-    Args:
-        chain: ``[*batch, n, m]``.
-        k: From 1 to n·m.
-        block_entries: How many entries of the matrix are held at a time.
-
-    Raises:
-        ValueError: If k is out of range.
     """
     n, m = chain.shape[-2:]
     _require_count(k, n * m)
@@ -65,19 +57,7 @@ def top_k(chain: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -> TopEnt
 
 
 def top_k_columns(chain: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -> TopColumns:
-    """The k largest entries of every row.
-
-    A row is folded to a grid, and the grid's columns of largest maximum are searched (as in
-    `top_k`). That costs little beside the matrix product; a plain ``top_k`` costs three times it.
-
-    Args:
-        chain: ``[*batch, n, m]``.
-        k: From 1 to m.
-        block_entries: How many entries of the matrix are held at a time.
-
-    Raises:
-        ValueError: If k is out of range.
-    """
+    """The k largest entries of every row."""
     _require_count(k, chain.shape[-1])
 
     def search(one: Chain) -> TopColumns:
@@ -90,9 +70,6 @@ def diagonal_rank(chain: Chain, *, block_entries: int = BLOCK_ENTRIES) -> Int[Ar
     """Rank of the diagonal entry ``M_ii`` in row i: the number of larger entries, from 0.
 
     On an OV table ``[source, out]``, ``mean(diagonal_rank < 5)`` is the top-5 copying accuracy.
-
-    Raises:
-        ValueError: If the matrix has more rows than columns.
     """
     if chain.dims[0] > chain.dims[-1]:
         raise ValueError(f"chain has shape {chain.shape}; every row needs a diagonal entry")

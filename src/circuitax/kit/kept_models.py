@@ -15,12 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from circuitax.kernel.model import Model
-from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.spec import TransformerSpec, from_plain, to_plain
 from circuitax.lab.arrays import Damaged, load_tree
 from circuitax.lab.lab import Lab
 from circuitax.lab.runs import ARRAYS, PUBLISHED, WholeRun
-from circuitax.models.plain import from_plain, to_plain
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.names import nearest
 from circuitax.records.record import Record
 
@@ -128,7 +127,7 @@ class KeptModels:
         return jax.tree.map(jnp.asarray, self._model(weights_name(name, step), spec, 1))
 
     def _model(self, file: str, spec: TransformerSpec, leading: int) -> Model:
-        like = jax.eval_shape(lambda: init_model(jax.random.key(0), spec))
+        like = jax.eval_shape(lambda: init(jax.random.key(0), spec))
         try:
             model: Model = self._load(file, like, leading)
         except Damaged:

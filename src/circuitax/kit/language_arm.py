@@ -9,7 +9,7 @@ from jaxtyping import Array, Key, PyTree
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.lab.lab import Lab
-from circuitax.models.extract_transformer import model_from_params
+from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, Source

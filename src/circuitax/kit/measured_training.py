@@ -9,8 +9,8 @@ from jaxtyping import Array, PyTree
 
 from circuitax.kit.kept_models import keep_model
 from circuitax.lab.lab import Lab
+from circuitax.training.ensemble import divergence
 from circuitax.training.problem import TrainState
-from circuitax.training.selection import divergence
 
 TRAINING_LOSS = "training_loss"
 

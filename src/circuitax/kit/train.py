@@ -22,8 +22,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
 from circuitax.display.tables import NumberTable, counted
-from circuitax.kernel.checks import shortened
-from circuitax.kernel.indices import whole
+from circuitax.kernel.checks import shortened, whole
 from circuitax.kernel.keys import check_key
 from circuitax.kernel.shown import tabled
 from circuitax.kit.measured_training import chunk_size

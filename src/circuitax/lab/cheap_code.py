@@ -5,7 +5,7 @@ A snapshot is compared bit by bit, so that the flags and the number of devices a
 
 import os
 
-from circuitax.kernel.compiler_options import has_older_emitters
+from circuitax.kernel.compiled import has_older_emitters
 
 N_DEVICES = 8
 

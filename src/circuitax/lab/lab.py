@@ -17,7 +17,7 @@ from circuitax.lab.loop import Advance, ChunkLoop, Progress, State, StopFlag, St
 from circuitax.lab.runs import ARRAYS
 from circuitax.records.record import Record
 from circuitax.records.store import write_text
-from circuitax.training.sharding import every_device
+from circuitax.training.ensemble import every_device
 
 Item = TypeVar("Item")
 LOG = logging.getLogger("circuitax")

@@ -11,12 +11,12 @@ from tokenizers import Tokenizer
 
 from circuitax.data.tokenizer import boundary_id, encode_prompt, tokenizer_from_file
 from circuitax.kernel.checks import check_range
+from circuitax.kernel.generate import Sampling
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
-from circuitax.kernel.sampling import Sampling
 from circuitax.kit.kept_models import MODELS, KeptModels
 from circuitax.lab.runs import ARRAYS, TOKENIZER, WholeRun, shown
-from circuitax.models.extract_transformer import params_from_model
+from circuitax.models.parameters import params_from_model
 from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 

@@ -11,7 +11,7 @@ from typing import Any, NewType
 from filelock import FileLock, Timeout
 
 from circuitax.config.catalogue import checkout
-from circuitax.data.fingerprint import checksum
+from circuitax.data.files import checksum
 from circuitax.names import nearest
 from circuitax.records.manifest import damage
 from circuitax.records.rows import SettledRow, row_from_json

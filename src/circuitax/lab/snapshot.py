@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config.catalogue import ExperimentEntry, checkout, discover, upstream_order
 from circuitax.data.corpus import TextError
-from circuitax.data.fingerprint import ABSENT
+from circuitax.data.files import ABSENT
 from circuitax.lab.cheap_code import use_cheap_code
 from circuitax.lab.runs import TWIN, VARIABLE, WholeRun, provenance, results_folder, work_folder
 from circuitax.lab.source import LIBRARIES

@@ -1,7 +1,4 @@
-"""Single settings of a ``config.json``: read with a type and bounds, or refused in one line.
-
-Each function takes the settings and a key, and raises a ValueError that names key and value.
-"""
+"""Single settings of a ``config.json``: read with a type and bounds, or refused in one line."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -9,16 +9,15 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import DTypeLike
 
-from circuitax.kernel.activations import Activation
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.memory import machine_bytes
 from circuitax.models.config_fields import DEEPEST, LARGEST, LONGEST, cut, integer, number
-from circuitax.models.hub_layouts import llama_layout
-from circuitax.models.hub_weights import model_from_layout
-from circuitax.models.tensors import Tensors
+from circuitax.models.hub_weights import llama_layout, model_from_layout
+from circuitax.models.sources import Tensors
 
 # Whether entries i and i + half of a head turn together, instead of neighbours.
 _HALVES = {"llama": False, "qwen2": True, "qwen3": True}
@@ -48,11 +47,7 @@ T = TypeVar("T")
 
 
 def open_gguf(file: Path) -> Any:
-    """The library's reader of a file.
-
-    Raises:
-        ValueError: If the library is missing, or the file is no GGUF file.
-    """
+    """The library's reader of a file."""
     if find_spec("gguf") is None:
         raise ValueError(f"{file.name} needs the gguf library: pip install 'circuitax[gguf]'")
     if not file.is_file():
@@ -94,17 +89,7 @@ def _reader_within(reader: Any) -> Any:
 
 
 def field(reader: Any, key: str, kind: type[T], default: T | None = None) -> T:
-    """One value of the file's metadata.
-
-    Args:
-        reader: From `open_gguf`.
-        key: Its name.
-        kind: `str` or `list`; numbers are read by `config_fields`.
-        default: Where it is absent; None for a value that must be there.
-
-    Raises:
-        ValueError: If it is missing and there is no default, or is of another kind.
-    """
+    """One value of the file's metadata."""
     if key not in reader.fields:
         if default is None:
             raise ValueError(f"GGUF key {key!r} is missing")
@@ -123,16 +108,7 @@ def _content(reader: Any, key: str) -> Any:
 
 
 def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
-    """A model from a GGUF file of architecture llama, qwen2 or qwen3.
-
-    Args:
-        file: The file.
-        dtype: Of the weights; quantised ones are written out.
-
-    Raises:
-        ValueError: If the library is missing, the file is damaged, or its architecture, a setting
-            or a tensor is not modelled.
-    """
+    """A model from a GGUF file of architecture llama, qwen2 or qwen3."""
     reader = open_gguf(file)
     family = field(reader, "general.architecture", str)
     if family not in _HALVES:
@@ -149,11 +125,7 @@ def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
 
 
 def gguf_tensors(reader: Any) -> Tensors:
-    """The tensors of an open file, dequantised as they are read; its memory pages are released.
-
-    Args:
-        reader: From `open_gguf`.
-    """
+    """The tensors of an open file, dequantised as they are read; its memory pages are released."""
     found = {_name(tensor.name): tensor for tensor in reader.tensors}
     dequantize = import_module("gguf").quants.dequantize
 

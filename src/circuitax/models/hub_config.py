@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from circuitax.kernel.activations import Activation
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
@@ -44,14 +44,6 @@ _ABSENT: dict[str, Any] = {
 
 def spec_from_hub(config: Config) -> TransformerSpec:
     """The spec of a model of the Hub, without the flags set by its weights.
-
-    Biases, QK-norm and norms after attention are read from the weights (`Model` does that).
-
-    Args:
-        config: The content of ``config.json``.
-
-    Raises:
-        ValueError: If the family is none of `FAMILIES`, or a setting is missing or is not modelled.
 
     Source: transformers 5.23, the configuration classes, for names and defaults.
     """

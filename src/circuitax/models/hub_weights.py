@@ -1,19 +1,234 @@
 """Weights of the Hugging Face Hub's families, under our names and in our layout."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, DTypeLike
+from jaxtyping import Array, DTypeLike, Shaped
 
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
 from circuitax.memory import machine_bytes
-from circuitax.models.hub_layouts import LAYOUTS, Layout, Part
-from circuitax.models.tensors import Tensors
+from circuitax.models.sources import Tensors
+
+
+def to_neighbours(x: Shaped[np.ndarray, "*shape"], n_turned: int) -> Shaped[np.ndarray, "*shape"]:
+    """Pairs (i, i + n_turned/2) of the last axis moved to (2i, 2i + 1), as in `kernel.rotary`."""
+    if n_turned % 2:
+        raise ValueError(f"n_turned={n_turned} must be even")
+    order = np.arange(x.shape[-1])
+    half = n_turned // 2
+    order[0:n_turned:2], order[1:n_turned:2] = np.arange(half), half + np.arange(half)
+    return x[..., order]
+
+
+Convert = Callable[[np.ndarray], np.ndarray]
+
+
+class Part(NamedTuple):
+    """Location of one of our weights in a file; ``{}`` in the key stands for the layer.
+
+    Attributes:
+        shape: In the file.
+        convert: To ours, of one layer.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    convert: Convert
+    optional: bool = False
+
+
+class Layout(NamedTuple):
+    """Layout of a family's weights, and the entries of its files that are ignored.
+
+    Attributes:
+        embed_scale: Factor on the embedding, which a tied unembedding does not have.
+        ignored: Ends of names of buffers.
+        zeros: Whether optional weights that are absent are 0, and not None.
+    """
+
+    parts: dict[str, Part]
+    embed_scale: float
+    ignored: tuple[str, ...] = ()
+    zeros: bool = False
+
+
+def llama_layout(
+    spec: TransformerSpec, prefix: str, *, halves: bool = True, unit_gain: bool = False
+) -> Layout:
+    """Llama, Qwen and Gemma files."""
+    d, d_head, n_heads, n_kv = spec.d_model, spec.head_width, spec.n_heads, spec.kv_heads
+    d_mlp = spec.d_mlp or 0
+    at = prefix + "layers.{}."
+    turned = partial(to_neighbours, n_turned=spec.rotary_width) if halves else _same
+    gain = _plus_one if unit_gain else _same
+
+    def heads(name: str, n: int, order: Convert) -> dict[str, Part]:
+        letter, here = name[0].upper(), at + f"self_attn.{name}."
+        width = n * d_head
+        return {
+            f"blocks.attention.W_{letter}": Part(
+                here + "weight", (width, d), lambda W: order(_heads_in(W, n))
+            ),
+            f"blocks.attention.b_{letter}": Part(
+                here + "bias", (width,), lambda b: order(b.reshape(n, -1)), optional=True
+            ),
+        }
+
+    def bare(key: str, size: int, convert: Convert = _same, optional: bool = False) -> Part:
+        return Part(key, (size,), convert, optional)
+
+    inside = "pre_feedforward_layernorm" if spec.post_norm else "post_attention_layernorm"
+    parts = {
+        "W_E": Part(prefix + "embed_tokens.weight", (spec.d_vocab, d), _same),
+        "W_U": Part("lm_head.weight", (spec.vocab_out, d), _turned_over),
+        **heads("q_proj", n_heads, turned),
+        **heads("k_proj", n_kv, turned),
+        **heads("v_proj", n_kv, _same),
+        "blocks.attention.W_O": Part(
+            at + "self_attn.o_proj.weight", (d, n_heads * d_head), partial(_heads_out, n=n_heads)
+        ),
+        "blocks.attention.b_O": bare(at + "self_attn.o_proj.bias", d, optional=True),
+        "blocks.mlp.W_gate": Part(at + "mlp.gate_proj.weight", (d_mlp, d), _turned_over),
+        "blocks.mlp.W_in": Part(at + "mlp.up_proj.weight", (d_mlp, d), _turned_over),
+        "blocks.mlp.W_out": Part(at + "mlp.down_proj.weight", (d, d_mlp), _turned_over),
+        "blocks.mlp.b_gate": bare(at + "mlp.gate_proj.bias", d_mlp, optional=True),
+        "blocks.mlp.b_in": bare(at + "mlp.up_proj.bias", d_mlp, optional=True),
+        "blocks.mlp.b_out": bare(at + "mlp.down_proj.bias", d, optional=True),
+        "blocks.attention_norm.gain": bare(at + "input_layernorm.weight", d, gain),
+        "blocks.mlp_norm.gain": bare(at + inside + ".weight", d, gain),
+        "final_norm.gain": bare(prefix + "norm.weight", d, gain),
+    }
+    if spec.qk_norm:
+        for name in ("q", "k"):
+            parts[f"blocks.attention.{name}_gain"] = bare(
+                at + f"self_attn.{name}_norm.weight", d_head, lambda g: turned(gain(g))
+            )
+    if spec.post_norm:
+        for ours, theirs in (("attention", "attention"), ("mlp", "feedforward")):
+            parts[f"blocks.{ours}_post_norm.gain"] = bare(
+                at + f"post_{theirs}_layernorm.weight", d, gain
+            )
+    scale = d**0.5 if unit_gain else 1.0
+    return Layout(parts, scale, ("rotary_emb.inv_freq",))
+
+
+def _gpt_layout(spec: TransformerSpec, prefix: str, tokens: str, positions: str) -> Layout:
+    """GPT and GPT-2 files, which differ in the names of their tables."""
+    d, n, d_mlp = spec.d_model, spec.n_heads, spec.d_mlp or 0
+    at = prefix + "h.{}."
+    parts = {
+        "W_E": Part(f"{prefix}{tokens}.weight", (spec.d_vocab, d), _same),
+        "W_U": Part("lm_head.weight", (spec.vocab_out, d), _turned_over),
+        "W_pos": Part(f"{prefix}{positions}.weight", (spec.n_ctx or 0, d), _same),
+        "blocks.attention.W_O": Part(
+            at + "attn.c_proj.weight", (d, d), lambda W: W.reshape(n, -1, d)
+        ),
+        "blocks.attention.b_O": Part(at + "attn.c_proj.bias", (d,), _same),
+        "blocks.mlp.W_in": Part(at + "mlp.c_fc.weight", (d, d_mlp), _same),
+        "blocks.mlp.b_in": Part(at + "mlp.c_fc.bias", (d_mlp,), _same),
+        "blocks.mlp.W_out": Part(at + "mlp.c_proj.weight", (d_mlp, d), _same),
+        "blocks.mlp.b_out": Part(at + "mlp.c_proj.bias", (d,), _same),
+        **_layer_norm("blocks.attention_norm", at + "ln_1", d),
+        **_layer_norm("blocks.mlp_norm", at + "ln_2", d),
+    }
+    if spec.final_norm:
+        parts |= _layer_norm("final_norm", prefix + "ln_f", d)
+    for i, letter in enumerate("QKV"):
+        # Its maps are kept as [in, out], queries, keys and values side by side.
+        parts[f"blocks.attention.W_{letter}"] = Part(
+            at + "attn.c_attn.weight",
+            (d, 3 * d),
+            lambda W, i=i: _heads_in(W[:, i * d : (i + 1) * d].T, n),  # type: ignore[misc]
+        )
+        parts[f"blocks.attention.b_{letter}"] = Part(
+            at + "attn.c_attn.bias",
+            (3 * d,),
+            lambda b, i=i: b[i * d : (i + 1) * d].reshape(n, -1),  # type: ignore[misc]
+        )
+    return Layout(parts, 1.0, (".attn.bias", ".attn.masked_bias", "position_ids"))
+
+
+def _gpt_neox_layout(spec: TransformerSpec, prefix: str) -> Layout:
+    d, n, d_mlp, d_head = spec.d_model, spec.n_heads, spec.d_mlp or 0, spec.head_width
+    at = prefix + "layers.{}."
+    parts = {
+        "W_E": Part(prefix + "embed_in.weight", (spec.d_vocab, d), _same),
+        "W_U": Part("embed_out.weight", (spec.vocab_out, d), _turned_over),
+        "blocks.attention.W_O": Part(
+            at + "attention.dense.weight", (d, d), partial(_heads_out, n=n)
+        ),
+        "blocks.attention.b_O": Part(at + "attention.dense.bias", (d,), _same, optional=True),
+        "blocks.mlp.W_in": Part(at + "mlp.dense_h_to_4h.weight", (d_mlp, d), _turned_over),
+        "blocks.mlp.b_in": Part(at + "mlp.dense_h_to_4h.bias", (d_mlp,), _same),
+        "blocks.mlp.W_out": Part(at + "mlp.dense_4h_to_h.weight", (d, d_mlp), _turned_over),
+        "blocks.mlp.b_out": Part(at + "mlp.dense_4h_to_h.bias", (d,), _same),
+        **_layer_norm("blocks.attention_norm", at + "input_layernorm", d),
+        **_layer_norm("blocks.mlp_norm", at + "post_attention_layernorm", d),
+        **_layer_norm("final_norm", prefix + "final_layer_norm", d),
+    }
+    turned = partial(to_neighbours, n_turned=spec.rotary_width)
+    orders: dict[str, Convert] = {"Q": turned, "K": turned, "V": _same}
+    for i, (letter, order) in enumerate(orders.items()):
+        # Rows are grouped by head first, then query, key, value.
+        def weight(W: np.ndarray, i: int = i, order: Convert = order) -> np.ndarray:
+            return order(W.reshape(n, 3, d_head, d)[:, i].transpose(0, 2, 1))
+
+        def bias(b: np.ndarray, i: int = i, order: Convert = order) -> np.ndarray:
+            return order(b.reshape(n, 3, d_head)[:, i])
+
+        key = at + "attention.query_key_value."
+        parts[f"blocks.attention.W_{letter}"] = Part(key + "weight", (3 * d, d), weight)
+        parts[f"blocks.attention.b_{letter}"] = Part(key + "bias", (3 * d,), bias, optional=True)
+    buffers = (".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq")
+    return Layout(parts, 1.0, buffers)
+
+
+LAYOUTS: dict[str, Callable[[TransformerSpec, str], Layout]] = {
+    "gpt2": partial(_gpt_layout, tokens="wte", positions="wpe"),
+    "gpt_neox": _gpt_neox_layout,
+    "llama": llama_layout,
+    "openai-gpt": partial(_gpt_layout, tokens="tokens_embed", positions="positions_embed"),
+    "qwen2": llama_layout,
+    "qwen3": llama_layout,
+    "gemma3_text": partial(llama_layout, unit_gain=True),
+}
+
+
+def _layer_norm(ours: str, theirs: str, d: int) -> dict[str, Part]:
+    return {
+        f"{ours}.gain": Part(f"{theirs}.weight", (d,), _same),
+        f"{ours}.offset": Part(f"{theirs}.bias", (d,), _same),
+    }
+
+
+def _same(x: np.ndarray) -> np.ndarray:
+    return x
+
+
+def _turned_over(W: np.ndarray) -> np.ndarray:
+    return W.T
+
+
+def _plus_one(gain: np.ndarray) -> np.ndarray:
+    return 1 + gain
+
+
+def _heads_in(W: np.ndarray, n: int) -> np.ndarray:
+    """``[n · width, d_model]`` to ``[n, d_model, width]``."""
+    return W.reshape(n, -1, W.shape[1]).transpose(0, 2, 1)
+
+
+def _heads_out(W: np.ndarray, n: int) -> np.ndarray:
+    """``[d_model, n · width]`` to ``[n, width, d_model]``."""
+    return W.reshape(W.shape[0], n, -1).transpose(1, 2, 0)
+
 
 _ALIGNMENT = 64  # bytes
 
@@ -21,19 +236,7 @@ _ALIGNMENT = 64  # bytes
 def model_from_hub(
     tensors: Tensors, family: str, spec: TransformerSpec, dtype: DTypeLike, *, tied: bool
 ) -> Model:
-    """A model of a Hub family.
-
-    Args:
-        tensors: The content of its weight files.
-        family: ``model_type`` of its settings.
-        spec: From `hub_config.spec_from_hub`.
-        dtype: Of the weights.
-        tied: Whether the unembedding is the embedding.
-
-    Raises:
-        ValueError: If a weight is missing, has another shape than the settings say, is of a type
-            that is not read, or is unknown; or all take more than this machine's memory.
-    """
+    """A model of a Hub family."""
     # A model with a head for its task has one more name in front of all that is inside.
     prefix = ""
     for known in ("model.", "transformer.", "gpt_neox.", "language_model.model."):

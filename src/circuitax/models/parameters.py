@@ -1,19 +1,18 @@
-"""Parameters of a transformer by name: shape, and mean and standard deviation at initialisation.
-
-A parameter is named by its place in a `Model`, such as ``blocks.attention.W_Q``.
-"""
+"""Parameters of a transformer by name: drawn, and converted between Linen and a `Model`."""
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Key
 
+from circuitax.kernel.model import Model
+from circuitax.kernel.model_fields import Shape, weight_shape
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.shapes import Shape, weight_shape
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
 
 
 class Parameter(NamedTuple):
@@ -27,15 +26,7 @@ class Parameter(NamedTuple):
 def draw_parameters(
     key: Key[Array, ""], parameters: Mapping[str, Parameter], dtype: DTypeLike = jnp.float32
 ) -> dict[str, Array]:
-    """One sample of each parameter, all cut from a single row of normal numbers.
-
-    Compiling a generator for each shape would take most of the time of an initialisation.
-
-    Args:
-        key: Random key, not to be used again.
-        parameters: Their order decides which numbers each gets; constants take none.
-        dtype: Type of the numbers drawn and of the result.
-    """
+    """One sample of each parameter, all cut from a single row of normal numbers."""
     sizes = {name: math.prod(p.shape) for name, p in parameters.items() if p.std > 0}
     row = jax.random.normal(key, (sum(sizes.values()),), dtype)
     drawn: dict[str, Array] = {}
@@ -52,12 +43,7 @@ def draw_parameters(
 
 
 def transformer_parameters(spec: TransformerSpec) -> dict[str, Parameter]:
-    """Every parameter of the model, in a fixed order.
-
-    Fan-ins are stated and not read from shapes, because an initialiser that guesses them would
-    count the leading axes of layers and heads too. ``W_O`` sums over all heads, so its fan-in is
-    ``n_heads * d_value``.
-    """
+    """Every parameter of the model, in a fixed order."""
     rows = spec.init_embed / math.sqrt(spec.d_model)
 
     def matrix(name: str, fan_in: int) -> Parameter:
@@ -108,3 +94,44 @@ def _norms(spec: TransformerSpec) -> dict[str, Parameter]:
         for name, mean in values.items()
         for place in places
     }
+
+
+def model_from_params(params: Mapping[str, Any], spec: TransformerSpec) -> Model:
+    """The model whose weights are the parameters of a `Transformer` module."""
+    check_names(params, spec)
+
+    def norm(place: str) -> NormWeights | None:
+        fields = _fields(params, place, NormWeights._fields)
+        return NormWeights(**fields) if fields else None
+
+    mlp = _fields(params, "blocks.mlp.", MLPWeights._fields)
+    blocks = Blocks(
+        attention=HeadStack(**_fields(params, "blocks.attention.", HeadStack._fields)),
+        attention_norm=norm("blocks.attention_norm."),
+        mlp=MLPWeights(**mlp) if mlp else None,
+        mlp_norm=norm("blocks.mlp_norm."),
+    )
+    top = _fields(params, "", ("W_E", "W_U", "W_pos", "b_U"))
+    return Model(spec, **top, blocks=blocks, final_norm=norm("final_norm."))
+
+
+def params_from_model(model: Model) -> dict[str, Array]:
+    """The `Transformer` parameters that are equivalent to a model."""
+    params = model.named()
+    check_names(params, model.spec)
+    return params
+
+
+def check_names(params: Mapping[str, Any], spec: TransformerSpec) -> None:
+    """Refuse parameters other than those that a module of this spec declares."""
+    declared = transformer_parameters(spec)
+    for name, parameter in declared.items():
+        if name not in params:
+            raise ValueError(f"parameter {name!r} is missing; the spec declares {parameter.shape}")
+    for name in params:
+        if name not in declared:
+            raise ValueError(f"parameter {name!r} is not one that the spec declares")
+
+
+def _fields(params: Mapping[str, Any], place: str, fields: tuple[str, ...]) -> dict[str, Any]:
+    return {field: params[place + field] for field in fields if place + field in params}

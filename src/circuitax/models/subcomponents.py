@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.activations import Activation, activate
+from circuitax.kernel.mlp import Activation, activate
 
 # Slope of a leaky hard sigmoid where it would be flat.
 LEAK = 0.01
@@ -15,9 +15,6 @@ LEAK = 0.01
 
 class Subcomponents(nn.Module):
     """One map ``W ≈ sum_c V_c^T U_c``, and the causal importance of each term for an input.
-
-    Subcomponent c reads ``a V_c`` from the input a, and writes it along U_c. A small network of its
-    own, one hidden layer of GELUs, takes ``a V_c`` and returns the raw importance.
 
     Attributes:
         n_components: C, at least 1; usually more than the map has true parts.

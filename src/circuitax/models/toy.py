@@ -1,6 +1,6 @@
 """Toy models of superposition: their spec, Linen modules, and conversion of weights.
 
-E17 is an erratum of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import math
@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.activations import Activation
 from circuitax.kernel.checks import check_range, choose_fields
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import dense_forward, tied_forward
 from circuitax.kernel.weights import DenseLayer, DenseWeights, TiedWeights
 
@@ -47,9 +47,6 @@ class ToySpec:
         output: ``relu`` or ``linear``, after the last layer.
         init_std: Standard deviation of the initial weights, 0 or more; None is Xavier's for one
             model, ``sqrt(2 / (d_in + d_out))`` layer by layer. Biases start at 0.
-
-    Raises:
-        ValueError: If a field is out of its range, or ``depth`` does not fit ``kind``.
     """
 
     n_features: int = 5
@@ -86,12 +83,7 @@ def xavier_std(d_in: int, d_out: int) -> float:
 
 
 def notebook_std(n_features: int, n_hidden: int, n_instances: int) -> float:
-    """``sqrt(2 / (m (n + instances)))``: the scale of the official notebook's weights.
-
-    PyTorch's Xavier takes axis 0 (the instances) and axis 1 (the features) of its stacked weights
-    for the fans and the rest for a receptive field, so the scale depends on how many models are
-    trained side by side (E17).
-    """
+    """``sqrt(2 / (m (n + instances)))``: the scale of the official notebook's weights."""
     return math.sqrt(2 / (n_hidden * (n_features + n_instances)))
 
 
@@ -129,10 +121,7 @@ class DenseToy(nn.Module):
 
 
 def _normal(std: float) -> Callable[..., Array]:
-    """``std`` times normal numbers: equal to Flax's initialiser of that name, bit for bit.
-
-    Fewer than `LEAST_DRAWN` are the first of so many, which JAX's default generator draws alike.
-    """
+    """``std`` times normal numbers: equal to Flax's initialiser of that name, bit for bit."""
 
     def draw(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Array:
         count = math.prod(shape)

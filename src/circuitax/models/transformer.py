@@ -10,24 +10,15 @@ from jaxtyping import Array, DTypeLike, Float, Int, Key
 
 from circuitax.kernel.checks import check_float_type
 from circuitax.kernel.forward import batch_logits, forward
-from circuitax.kernel.generate import generate
+from circuitax.kernel.generate import Sampling, generate
 from circuitax.kernel.keys import check_key
 from circuitax.kernel.model import Model
-from circuitax.kernel.sampling import Sampling
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.extract_transformer import model_from_params
-from circuitax.models.parameters import draw_parameters, transformer_parameters
+from circuitax.models.parameters import draw_parameters, model_from_params, transformer_parameters
 
 
 class Transformer(nn.Module):
     """A decoder-only transformer of a spec, for training and for generation.
-
-    Analyses take the `Model` that its parameters make (`model_from_params`).
-
-    Args:
-        spec: Sizes and options; ``TransformerSpec.simplified(...)`` for S0 Definition 12.
-        param_dtype: Type of the parameters; ``float`` is the precision of the session, float32 or,
-            under ``jax.enable_x64``, float64.
 
     Source: S0 section 2.2 and Definition 12; S2, "The Full Transformer".
     """
@@ -61,11 +52,7 @@ class Transformer(nn.Module):
         return model_from_params(named, self.spec)
 
     def __call__(self, tokens: Int[Array, "*batch n_ctx"]) -> Float[Array, "*batch n_ctx d_vocab"]:
-        """The logits of one text, or of a batch of texts.
-
-        Raises:
-            ValueError: If the tokens are no text or longer than the model can read.
-        """
+        """The logits of one text, or of a batch of texts."""
         model = self.model()
         return batch_logits(model, tokens) if tokens.ndim == 2 else forward(model, tokens)[0]
 
@@ -78,11 +65,12 @@ class Transformer(nn.Module):
         sampling: Sampling | None = None,
     ) -> Int[Array, " n_text"]:
         """`kernel.generate.generate`: ``module.apply(variables, prompt, 20, key=key,
-        method="generate")``."""
+        method="generate")``.
+        """
         return generate(self.model(), prompt, n_new, key=key, sampling=sampling)
 
 
-def init_model(key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLike = float) -> Model:
+def init(key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLike = float) -> Model:
     """Fresh weights of a `Transformer`; vmap over keys for an ensemble, jit to draw all at once.
 
     Args:

@@ -1,5 +1,8 @@
 """Floor 2: random projections beside their exact laws, and how many directions fit."""
 
-from circuitax.lazy import lazy_modules
+import pkgutil
 
-__getattr__, __dir__ = lazy_modules(__name__)
+import lazy_loader
+
+_MODULES = [module.name for module in pkgutil.iter_modules(__path__)]
+__getattr__, __dir__, _ = lazy_loader.attach(__name__, _MODULES)

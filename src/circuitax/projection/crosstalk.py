@@ -16,21 +16,7 @@ def sphere_success(n_features: int, dim: int, n_active: int, threshold: float = 
     2 k (k-1) / m)``, so that errors come together and whole read-outs succeed more often than
     independent Gaussian crosstalk of variance k/m allows. An active read-out is
     ``1 + N(0, (k-1)/m)``.
-
-    Args:
-        n_features: N, at least ``n_active``.
-        dim: m, at least 2.
-        n_active: k, at least 1.
-        threshold: τ in (0, 1).
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
-    if dim < 2 or not 1 <= n_active <= n_features or not 0 < threshold < 1:
-        raise ValueError(
-            f"dim={dim} must be at least 2, n_active={n_active} in [1, n_features={n_features}] "
-            f"and threshold={threshold} in (0, 1)"
-        )
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     spread = np.sqrt(2 * n_active * (n_active - 1) / dim)
     squared = np.maximum(n_active + spread * nodes, threshold**2)

@@ -1,9 +1,16 @@
-"""Random linear maps R^n -> R^m as pure functions of a key.
+"""Random linear maps R^n -> R^m as pure functions of a key, and one pair under many of them.
+
+The entries are drawn column by column. A column depends on its own key and on nothing else, so a
+map is the same whatever the block in which it is drawn, and the first m columns of a wider map are
+the map with m columns.
 
 A map is applied block by block, so its matrix is rarely held as a whole. Rows are points, and
 ``f(z) = z @ P`` with P [dim_in, dim_out]. The source S0 ("Some Structures in Transformer
 Architectures", Menon 2025) writes ``f(z)_k = z · x^k``, so its x^k are the columns of P. Its
 Theorem 27 states one map and proves another, which is row E8 of docs/errata.md.
+
+The pairs under one map share its entries and are dependent, so goodness of fit and failure rates of
+a single pair are always taken over maps.
 """
 
 import enum
@@ -15,12 +22,98 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Key
 
-from circuitax.kernel.checks import check_range, choice, choose_fields
+from circuitax.kernel.checks import check_range, choice, choose_fields, whole
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import whole
-from circuitax.kernel.keys import check_key, member_keys
-from circuitax.projection.entries import EntryLaw, draw_columns
-from circuitax.projection.hadamard import padded_dim, subsampled_hadamard
+from circuitax.kernel.keys import check_key, derive, member_keys
+
+
+class EntryLaw(enum.Enum):
+    """Laws with mean 0 and variance 1; their fourth moments are in `kurtosis`."""
+
+    gaussian = "gaussian"
+    rademacher = "rademacher"
+    achlioptas = "achlioptas"
+    li = "li"
+
+
+def draw_column(
+    key: Key[Array, ""], law: EntryLaw | str, dim_in: int, dtype: DTypeLike = jnp.float32
+) -> Float[Array, " {dim_in}"]:
+    """One column of independent entries of the given law.
+
+    ``gaussian`` N(0, 1); ``rademacher`` ±1; the sparse laws are ``±√s`` with probability 1/(2s)
+    each and 0 otherwise, with s = 3 (``achlioptas``) and s = √dim_in (``li``).
+
+    Source: Achlioptas 2003, Theorem 1.1; Li, Hastie and Church 2006, section 1.
+    """
+    law = choice("law", EntryLaw, law)
+    if law is EntryLaw.gaussian:
+        return jax.random.normal(key, (dim_in,), dtype)
+    if law is EntryLaw.rademacher:
+        return jax.random.rademacher(key, (dim_in,), dtype)
+    s = inverse_density(law, dim_in)
+    # One uniform serves sign and support: the two outer tails have mass 1/(2s) each.
+    u = jax.random.uniform(key, (dim_in,), dtype)
+    sign = (u < 0.5 / s).astype(dtype) - (u >= 1 - 0.5 / s).astype(dtype)
+    return math.sqrt(s) * sign
+
+
+def draw_columns(
+    keys: Key[Array, " n_columns"], law: EntryLaw | str, dim_in: int, dtype: DTypeLike = jnp.float32
+) -> Float[Array, "{dim_in} n_columns"]:
+    """The columns of several keys side by side; see `draw_column`."""
+    return jax.vmap(lambda key: draw_column(key, law, dim_in, dtype), out_axes=1)(keys)
+
+
+def inverse_density(law: EntryLaw | str, dim_in: int) -> float:
+    """The s of a law whose entries are non-zero with probability 1/s."""
+    law = choice("law", EntryLaw, law)
+    if law is EntryLaw.achlioptas:
+        return 3.0
+    return math.sqrt(dim_in) if law is EntryLaw.li else 1.0
+
+
+def kurtosis(law: EntryLaw | str, dim_in: int) -> float:
+    """The fourth moment ``E r^4`` of an entry: 3, 1, 3 and √dim_in in the order of `EntryLaw`.
+
+    It decides how fast ``‖f(z)‖²`` concentrates, through `laws.ratio_variance`.
+    """
+    law = choice("law", EntryLaw, law)
+    return 3.0 if law is EntryLaw.gaussian else inverse_density(law, dim_in)
+
+
+def padded_dim(dim_in: int) -> int:
+    """The smallest power of two that is at least ``dim_in``."""
+    return 1 << (dim_in - 1).bit_length()
+
+
+def hadamard_transform(x: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
+    """The orthonormal Walsh–Hadamard transform ``x H / √dim``, in O(dim log dim) a vector."""
+    dim = x.shape[-1]
+    y = x.reshape(*x.shape[:-1], *(2,) * (dim.bit_length() - 1))
+    for axis in range(x.ndim - 1, y.ndim):
+        first, second = jnp.split(y, 2, axis)
+        y = jnp.concatenate([first + second, first - second], axis)
+    return y.reshape(x.shape) / math.sqrt(dim)
+
+
+def subsampled_hadamard(
+    key: Key[Array, ""], points: Float[Array, "*batch dim_in"], dim_out: int
+) -> Float[Array, "*batch {dim_out}"]:
+    """``f(z) = √(D/m) S H Σ z``: signs Σ, orthonormal H, m of D coordinates without repeats.
+
+    D is ``dim_in`` rounded up to a power of two (padded with zeros), so at m = D the map is an
+    isometry; ``E‖f(z)‖² = ‖z‖²`` for every m.
+
+    Source: Ailon and Chazelle 2006; Tropp 2011, section 1.2.
+    """
+    dim_in = points.shape[-1]
+    padded = padded_dim(dim_in)
+    signs = jax.random.rademacher(derive(key, "signs"), (dim_in,), points.dtype)
+    rows = jax.random.permutation(derive(key, "rows"), padded)[:dim_out]
+    z = points * jnp.broadcast_to(signs, points.shape)
+    z = jnp.pad(z, [(0, 0)] * (points.ndim - 1) + [(0, padded - dim_in)])
+    return math.sqrt(padded / dim_out) * hadamard_transform(z)[..., rows]
 
 
 class MapFamily(enum.Enum):
@@ -101,12 +194,7 @@ class MapSpec:
 
 
 def gain(spec: MapSpec) -> float:
-    """``E‖f(z)‖² / ‖z‖²``, exactly.
-
-    1 for maps with entries of variance 1/m and for Hadamard; 1 + ε for the proof's map; of Flax's
-    initialisers m/n (lecun, orthogonal), 2m/n (he), 2m/(n + m) (glorot). So a freshly initialised
-    layer keeps distances only up to a known constant, which S0 section 7 does not mention (E43).
-    """
+    """``E‖f(z)‖² / ‖z‖²``, exactly."""
     n, m = spec.dim_in, spec.dim_out
     factors = {
         MapFamily.lecun: m / n,
@@ -180,16 +268,7 @@ def row_features(
 
     Every m has ``f_m(z) = c(m) (z · r_1, ..., z · r_m)``, so cumulative sums over k give the
     distortion at every m from one map; see `by_dimension`.
-
-    Raises:
-        ValueError: If the family has no independent columns, or ``block`` is below 1.
     """
-    check_range("block", block, "[1, inf)")
-    if spec.family not in _LAWS:
-        raise ValueError(
-            f"family={spec.family.name} has no independent columns; use one of "
-            f"{', '.join(f.name for f in _LAWS)}"
-        )
     law = _LAWS[spec.family]
     n_blocks = -(-spec.dim_out // block)
     keys = member_keys(key, n_blocks * block).reshape(n_blocks, block)
@@ -210,15 +289,7 @@ def nested_features(
     family: MapFamily | str,
     dim_out: int,
 ) -> Float[Array, "*batch {dim_out}"]:
-    """Features whose first m, divided by √m, are the images under a unit-gain map to m dimensions.
-
-    So one draw holds a map of the family at every m up to ``dim_out``: independent columns,
-    columns of one orthogonal matrix, or rows of one permuted Hadamard matrix. For the proof's map,
-    multiply squared lengths by ``1 + ε``.
-
-    Raises:
-        ValueError: If the family is unknown or ``dim_out`` is out of range, as in `MapSpec`.
-    """
+    """Features whose first m, divided by √m, are images under a unit-gain map to m dimensions."""
     family = choice("family", MapFamily, family)
     law = MapFamily.rademacher if family is MapFamily.proof else family
     spec = MapSpec(law, points.shape[-1], dim_out, unit_gain=True)
@@ -233,13 +304,22 @@ def entry_scale(spec: MapSpec) -> float:
 def materialise(
     key: Key[Array, ""], spec: MapSpec, dtype: DTypeLike = jnp.float32
 ) -> Float[Array, "dim_in dim_out"]:
-    """The matrix P of a map, for tests and figures; `project` never needs it.
-
-    Raises:
-        ValueError: If it would hold more than 2^26 entries.
-    """
-    if spec.dim_in**2 > 1 << 26 or spec.dim_in * spec.dim_out > 1 << 26:
-        raise ValueError(
-            f"dim_in={spec.dim_in}, dim_out={spec.dim_out}: more than 2^26 entries; use project"
-        )
+    """The matrix P of a map, for tests and figures; `project` never needs it."""
     return project(key, jnp.eye(spec.dim_in, dtype=dtype), spec)
+
+
+def pair_ratios(
+    keys: Key[Array, " n_maps"],
+    difference: Float[Array, " dim_in"],
+    spec: MapSpec,
+    *,
+    batch: int = 250,
+) -> Float[Array, " n_maps"]:
+    """``‖f(z)‖² / ‖z‖²`` of one vector ``z = x − y`` under one map for each key."""
+    norm_sq = (difference * difference).sum()
+
+    def one(key: Key[Array, ""]) -> Float[Array, ""]:
+        image = project(key, difference, spec)
+        return (image * image).sum() / norm_sq
+
+    return jax.lax.map(one, keys, batch_size=batch)

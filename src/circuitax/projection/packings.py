@@ -1,16 +1,110 @@
-"""Sets of nearly orthogonal unit vectors, by greedy rejection or by gradient descent."""
+"""Nearly orthogonal directions: how many there are, bounds on them, and ways to find them."""
 
 import functools
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key
+from numpy.typing import NDArray
 
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.keys import at_index, derive
-from circuitax.projection.coherence import unit_rows
+from circuitax.kernel.keys import at_index, derive, member_keys
+from circuitax.projection.coherence import coherence_by_count, unit_rows
+from circuitax.projection.laws import random_capacity
+from circuitax.projection.tails import check_epsilon
+
+Values = NDArray[np.float64]
+
+
+def welch_bound(n_vectors: ArrayLike, dim: ArrayLike) -> Values:
+    """``√((N − d) / (d (N − 1)))``, the least coherence for N ≥ d; 0 for N ≤ d.
+
+    Equiangular tight frames, which need ``N ≤ d (d + 1)/2``, meet it exactly. The mean square
+    overlap obeys the same bound for every N.
+
+    Source: Welch 1974.
+    """
+    n, d = _sizes(n_vectors, dim)
+    return np.asarray(np.sqrt(np.maximum(n - d, 0) / (d * np.maximum(n - 1, 1))))
+
+
+def orthoplex_bound(n_vectors: ArrayLike, dim: ArrayLike) -> Values:
+    """``1/√d`` for ``N > d (d + 1)/2``, else 0.
+
+    Source: Conway, Hardin and Sloane 1996 (after Rankin 1955), real case.
+    """
+    n, d = _sizes(n_vectors, dim)
+    return np.asarray(np.where(n > d * (d + 1) / 2, 1 / np.sqrt(d), 0.0))
+
+
+def levenshtein_bound(n_vectors: ArrayLike, dim: ArrayLike) -> Values:
+    """``√((3N − d² − 2d) / ((d + 2)(N − d)))`` for ``N > d (d + 1)/2``, else 0.
+
+    Source: Levenshtein 1982, as in Haas, Hammen and Mixon 2017, real case.
+    """
+    n, d = _sizes(n_vectors, dim)
+    applies = n > d * (d + 1) / 2
+    square = (3 * n - d * d - 2 * d) / ((d + 2) * np.where(applies, n - d, 1))
+    return np.asarray(np.where(applies, np.sqrt(np.maximum(square, 0)), 0.0))
+
+
+def coherence_bound(n_vectors: ArrayLike, dim: ArrayLike) -> Values:
+    """The largest of the Welch, orthoplex and Levenshtein bounds."""
+    bounds = [f(n_vectors, dim) for f in (welch_bound, orthoplex_bound, levenshtein_bound)]
+    return np.asarray(np.maximum.reduce(bounds))
+
+
+def capacity_bound(dim: int, epsilon: float) -> float:
+    """The largest N that `coherence_bound` allows at coherence ε; infinite if it has no bound.
+
+    Welch gives ``N ≤ d (1 − ε²) / (1 − d ε²)`` for ``ε² < 1/d``, capped by orthoplex at
+    ``d (d + 1)/2``; Levenshtein ``N ≤ d (d + 2)(1 − ε²) / (3 − (d + 2) ε²)`` for
+    ``1/d ≤ ε² < 3/(d + 2)``. Beyond that only the exponential bound `kabatiansky_levenshtein`
+    is left.
+
+    Source: Welch 1974; Levenshtein 1982.
+    """
+    check_epsilon(epsilon)
+    _sizes(1, dim)
+    square = epsilon**2
+    if square < 1 / dim:
+        welch = dim * (1 - square) / (1 - dim * square)
+        return min(welch, dim * (dim + 1) / 2)
+    if square < 3 / (dim + 2):
+        return dim * (dim + 2) * (1 - square) / (3 - (dim + 2) * square)
+    return math.inf
+
+
+def kabatiansky_levenshtein(epsilon: ArrayLike) -> Values:
+    """Asymptotic upper bound on ``ln N / d`` for directions with |⟨u, v⟩| ≤ ε as d grows.
+
+    With ``s = √(1 − ε²)``: ``(1+s)/(2s) ln((1+s)/(2s)) − (1−s)/(2s) ln((1−s)/(2s))``, about
+    ``(ε²/2) ln(2e^{1/2}/ε)`` for small ε. A reference exponent, not a bound at finite d.
+
+    Source: Kabatiansky and Levenshtein 1978, for spherical codes with angle arccos ε; a set of
+        directions together with its negatives is such a code.
+    """
+    s = np.sqrt(1 - check_epsilon(epsilon) ** 2)
+    plus, minus = (1 + s) / (2 * s), (1 - s) / (2 * s)
+    return np.asarray(plus * np.log(plus) - minus * np.log(minus))
+
+
+def random_exponent(epsilon: ArrayLike) -> Values:
+    """``ln N / d`` of random directions: ``−ln(1 − ε²) / 4 ≈ ε²/4`` as d grows."""
+    return np.asarray(-np.log1p(-(check_epsilon(epsilon) ** 2)) / 4)
+
+
+def greedy_exponent(epsilon: ArrayLike) -> Values:
+    """``ln N / d`` of greedy packings (Gilbert–Varshamov): ``−ln(1 − ε²) / 2 ≈ ε²/2``."""
+    return np.asarray(2 * random_exponent(epsilon))
+
+
+def _sizes(n_vectors: ArrayLike, dim: ArrayLike) -> tuple[Values, Values]:
+    return np.asarray(n_vectors, float), np.asarray(dim, float)
 
 
 class Packing(NamedTuple):
@@ -34,23 +128,7 @@ def greedy_packing(
 
     By Gilbert and Varshamov's argument the set grows, without a limit on candidates, like
     ``1 / P(|⟨u, v⟩| > ε) ≈ exp(d ε² / 2)``, the square of what plain random directions reach.
-
-    Args:
-        key: Consumed.
-        epsilon: Largest |⟨u, v⟩| allowed, in (0, 1).
-        dim: d, at least 2.
-        capacity: Most vectors kept, at least 1; where they are all used, more might fit.
-        n_candidates: Directions tried, at least 1, rounded up to whole batches.
-        batch: Directions tried at a time, at least 1; it decides in which order they are drawn.
-        n_dims: Dimensions used, in [2, dim]. It may be traced, so that a sweep over d is a vmap.
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
-    _check(dim, capacity, n_dims)
-    check_range("epsilon", epsilon, "(0, 1)")
-    check_range("n_candidates", n_candidates, "[1, inf)")
-    check_range("batch", batch, "[1, inf)")
     return _greedy(
         key, epsilon, dim if n_dims is None else n_dims, dim, capacity, n_candidates, batch
     )
@@ -110,24 +188,7 @@ def optimised_packing(
     while the step falls to zero; it is an upper bound on the squared coherence that tightens with
     β. ``signed`` takes ``⟨u_i, u_j⟩`` itself, so that antipodal pairs cost nothing (spherical
     codes). The method is local, so take the best of several keys, under ``jax.vmap``.
-
-    Args:
-        key: Of the random start.
-        n_vectors: N in [2, capacity]. It may be traced, so that a sweep over sizes is a vmap.
-        dim: d, at least 2.
-        capacity: Rows held, at least 2.
-        n_steps: Steps of Adam, at least 1.
-        learning_rate: First step, in units of the sphere's radius; positive.
-        signed: Make the largest ``⟨u, v⟩`` small instead.
-        n_dims: Dimensions used, in [2, dim]; it may be traced. The others start and stay at 0.
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
-    _check(dim, capacity, n_dims)
-    check_range("n_vectors", n_vectors, f"[2, {capacity}]")
-    check_range("n_steps", n_steps, "[1, inf)")
-    check_range("learning_rate", learning_rate, "(0, inf)")
     used = dim if n_dims is None else n_dims
     return _optimised(key, n_vectors, used, learning_rate, dim, capacity, n_steps, signed)
 
@@ -168,19 +229,7 @@ def _optimised(
 
 
 def prune(packing: Packing, epsilon: float | Float[Array, ""]) -> Packing:
-    """The packing without its worst vectors: no remaining overlap exceeds ε.
-
-    The vector with the most overlaps above ε is dropped, again and again. So an optimiser that
-    misses ε by a few pairs still shows a large set with coherence at most ε.
-
-    Args:
-        packing: One set.
-        epsilon: Largest |⟨u, v⟩| allowed, in (0, 1).
-
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
-    """
-    check_range("epsilon", epsilon, "(0, 1)")
+    """The packing without its worst vectors: no remaining overlap exceeds ε."""
     return _prune(packing, epsilon)
 
 
@@ -215,8 +264,73 @@ def _directions(
     return unit_rows(jnp.where(used[None, :], x, 0))
 
 
-def _check(dim: int, capacity: int, n_dims: int | Int[Array, ""] | None) -> None:
-    check_range("dim", dim, "[2, inf)")  # on a line two directions coincide
-    check_range("capacity", capacity, "[1, inf)")
-    if n_dims is not None:
-        check_range("n_dims", n_dims, f"[2, {dim}]")
+FRACTIONS = (0.4, 0.55, 0.7, 0.85)  # sizes that the optimiser tries, in units of the upper bound
+
+
+def random_counts(
+    key: Key[Array, ""], dims: tuple[int, ...], epsilon: float, n_trials: int
+) -> Int[Array, "n_dims {n_trials}"]:
+    """Length of a sequence of random directions before its first pair that overlaps more than ε."""
+    capacity = 3 * int(random_capacity(dims[-1], epsilon)) + 8
+
+    def one(key: Key[Array, ""], dim: Int[Array, ""]) -> Int[Array, ""]:
+        x = jax.random.normal(key, (capacity, dims[-1]))
+        x = jnp.where((jnp.arange(dims[-1]) < dim)[None, :], x, 0)
+        return (coherence_by_count(x) <= epsilon).sum()
+
+    every = jax.jit(lambda *args: jax.lax.map(lambda at: one(*at), args))
+    repeated = np.repeat(dims, n_trials)
+    found = every(member_keys(key, len(repeated)), jnp.asarray(repeated))
+    return found.reshape(len(dims), n_trials)
+
+
+def greedy_counts(
+    key: Key[Array, ""],
+    dims: tuple[int, ...],
+    epsilon: float,
+    n_seeds: int,
+    n_candidates: int,
+    *,
+    capacity: int = 500,
+) -> Int[Array, "n_dims {n_seeds}"]:
+    """Sizes of greedy packings (`packings.greedy_packing`), at most ``capacity``."""
+
+    def one(key: Key[Array, ""], n_dims: Int[Array, ""]) -> Int[Array, ""]:
+        return greedy_packing(
+            key, epsilon, dim=dims[-1], capacity=capacity, n_candidates=n_candidates, n_dims=n_dims
+        ).active.sum()
+
+    every = jax.jit(lambda *args: jax.lax.map(lambda at: one(*at), args))
+    repeated = np.repeat(dims, n_seeds)
+    found = every(member_keys(key, len(repeated)), jnp.asarray(repeated))
+    return found.reshape(len(dims), n_seeds)
+
+
+def optimised_counts(
+    key: Key[Array, ""], dims: tuple[int, ...], epsilon: float, n_seeds: int, n_steps: int
+) -> Int[Array, "n_dims {n_seeds}"]:
+    """The largest set left by `packings.prune` of packings optimised at several sizes.
+
+    Sizes tried are `FRACTIONS` of `capacity_bound`, each from its own start. Where
+    all starts fail, the set of the next smaller dimension with the new axes beside it is larger,
+    and counts: ``N(d) ≥ N(d') + d - d'``, from d axes on.
+    """
+    bounds = [capacity_bound(d, epsilon) for d in dims]
+    if not np.isfinite(bounds[-1]):
+        raise ValueError(f"dims={dims} must have finite bounds at epsilon={epsilon}: d < 3/ε² − 2")
+
+    def one(key: Key[Array, ""], n: Int[Array, ""], n_dims: Int[Array, ""]) -> Int[Array, ""]:
+        found = optimised_packing(
+            key, n, dim=dims[-1], capacity=int(bounds[-1]), n_steps=n_steps, n_dims=n_dims
+        )
+        return prune(found, epsilon).active.sum()
+
+    each = len(FRACTIONS) * n_seeds
+    sizes = [max(2, int(f * b)) for b in bounds for _ in range(n_seeds) for f in FRACTIONS]
+    every = jax.jit(lambda *args: jax.lax.map(lambda at: one(*at), args))
+    keys = member_keys(key, len(sizes))
+    found = every(keys, jnp.asarray(sizes), jnp.asarray(np.repeat(dims, each)))
+    best = found.reshape(len(dims), n_seeds, len(FRACTIONS)).max(-1)
+    # N(d) - d never falls: axes are orthogonal to all that lies in the dimensions before them.
+    beyond_axes = best - jnp.asarray(dims)[:, None]
+    return jnp.asarray(dims)[:, None] + jax.lax.cummax(jnp.maximum(beyond_axes, 0))

@@ -1,25 +1,124 @@
-"""Statistics of a distortion in one pass: extremes, moments, histogram, failures."""
+"""Statistics of all pairs in one pass: square tiles, exact counts, extremes, moments.
+
+Ten thousand points have 5·10^7 pairs, a hundred thousand 5·10^9: more than a 32-bit counter holds
+and more terms than a plain float32 sum keeps apart. Both are needed without switching JAX to 64
+bits.
+"""
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
 from circuitax.display.tables import NumberTable, counted, shortened
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.shown import known, tabled
-from circuitax.projection.counters import (
-    CompensatedSum,
-    WideCount,
-    add_count,
-    add_term,
-    count_value,
-    sum_value,
-    zero_count,
-    zero_sum,
-)
+
+
+class Tiles(NamedTuple):
+    """Tile coordinates ``(i, j)``, ``i <= j``, of an N×N table cut in squares of ``block``."""
+
+    rows: Int[np.ndarray, " n_tiles"]
+    columns: Int[np.ndarray, " n_tiles"]
+
+
+def upper_tiles(n_points: int, block: int) -> Tiles:
+    """All tiles on or above the diagonal."""
+    rows, columns = np.triu_indices(-(-n_points // block))
+    return Tiles(rows.astype(np.int32), columns.astype(np.int32))
+
+
+def tile_mask(
+    row: Int[Array, ""], column: Int[Array, ""], block: int, n_points: int
+) -> Bool[Array, "{block} {block}"]:
+    """True for the pairs ``a < b < n_points`` of one tile."""
+    offsets = jnp.arange(block)
+    a = row * block + offsets
+    b = column * block + offsets
+    return (a[:, None] < b[None, :]) & (b < n_points)[None, :]
+
+
+def pad_rows(x: Float[Array, "n_points dim"], block: int) -> Float[Array, "n_padded dim"]:
+    """Rows padded with zeros up to a multiple of ``block``."""
+    return jnp.pad(x, ((0, -x.shape[0] % block), (0, 0)))
+
+
+def block_of(x: Float[Array, "n ..."], index: Int[Array, ""], block: int) -> Float[Array, "b ..."]:
+    """Rows ``index * block ... (index + 1) * block``."""
+    return jax.lax.dynamic_slice_in_dim(x, index * block, block)
+
+
+def gram(x: Float[Array, "a dim"], y: Float[Array, "b dim"]) -> Float[Array, "a b"]:
+    """All inner products of two blocks, at the highest precision of the backend."""
+    return jnp.matmul(x, y.T, precision="highest")
+
+
+@documented
+class WideCount(NamedTuple):
+    """A 64-bit count as two 32-bit limbs: ``high * 2^32 + low``; `count_value` reads it.
+
+    Attributes:
+        low: The lower limb.
+        high: The upper limb.
+    """
+
+    low: UInt32[Array, "*shape"]
+    high: UInt32[Array, "*shape"]
+
+
+@documented
+class CompensatedSum(NamedTuple):
+    """A running sum and its accumulated rounding error (Neumaier); `sum_value` adds them.
+
+    Attributes:
+        value: The sum as rounded at every step.
+        error: What rounding took from it.
+    """
+
+    value: Float[Array, "*shape"]
+    error: Float[Array, "*shape"]
+
+
+def zero_count(shape: tuple[int, ...] = ()) -> WideCount:
+    """A count of 0."""
+    return WideCount(jnp.zeros(shape, jnp.uint32), jnp.zeros(shape, jnp.uint32))
+
+
+def add_count(count: WideCount, n: Shaped[Array, "*shape"]) -> WideCount:
+    """The count plus ``n``, ``0 <= n < 2^32``."""
+    low = count.low + n.astype(jnp.uint32)
+    return WideCount(low, count.high + (low < count.low).astype(jnp.uint32))
+
+
+def count_value(count: WideCount) -> Int[np.ndarray, "*shape"]:
+    """The count as NumPy int64, on the host."""
+    high, low = np.asarray(count.high, np.int64), np.asarray(count.low, np.int64)
+    return np.asarray(high * 2**32 + low)
+
+
+def zero_sum(shape: tuple[int, ...] = ()) -> CompensatedSum:
+    """An empty sum."""
+    return CompensatedSum(jnp.zeros(shape), jnp.zeros(shape))
+
+
+def add_term(total: CompensatedSum, term: Float[Array, "*shape"]) -> CompensatedSum:
+    """The sum plus one term; its error does not grow with the number of terms.
+
+    Source: Neumaier 1974 (improved Kahan–Babuška algorithm).
+    """
+    value = total.value + term
+    larger = jnp.abs(total.value) >= jnp.abs(term)
+    lost = jnp.where(larger, (total.value - value) + term, (term - value) + total.value)
+    return CompensatedSum(value, total.error + lost)
+
+
+def sum_value(total: CompensatedSum) -> Float[np.ndarray, "*shape"]:
+    """The corrected sum as NumPy float64, on the host."""
+    return np.asarray(np.asarray(total.value, np.float64) + np.asarray(total.error, np.float64))
+
 
 COLUMNS = 7  # of the printed table, at most
 
@@ -127,13 +226,7 @@ def _shown(title: str, found: Summary, note: str, bad: str = "") -> NumberTable:
 
 
 def empty_stream(n_bounds: int, n_bins: int) -> Stream:
-    """The state before the first value.
-
-    Raises:
-        ValueError: If ``n_bounds`` or ``n_bins`` is negative.
-    """
-    check_range("n_bounds", n_bounds, "[0, inf)")
-    check_range("n_bins", n_bins, "[0, inf)")
+    """The state before the first value."""
     zero = zero_count()
     return Stream(
         n_used=zero,
@@ -160,17 +253,7 @@ def update(
     limits: Float[Array, "2"],
     n_unresolved: Shaped[Array, ""] | int = 0,
 ) -> Stream:
-    """The stream after one tile of values.
-
-    Args:
-        stream: So far.
-        values: Distortions; ignored where neither ``valid`` nor finite.
-        valid: Values that enter the statistics.
-        zero: Pairs that have no value.
-        bounds: Rows ``(lower, upper)``; a failure is a value strictly outside.
-        limits: Range of the histogram.
-        n_unresolved: Pairs of this tile left out because too many were nearly equal.
-    """
+    """The stream after one tile of values."""
     used = valid & jnp.isfinite(values)
     kept = jnp.where(used, values, 0)
     # Columns first: this order vectorises, and it is pairwise enough for a tile.
@@ -209,16 +292,7 @@ def update(
 
 
 def summarise(stream: Stream, *, require_distinct: bool = False) -> Summary:
-    """The statistics of a finished stream, on the host.
-
-    Args:
-        stream: With or without leading axes.
-        require_distinct: Refuse clouds with pairs at distance zero, as Theorem 27 does tacitly.
-
-    Raises:
-        ValueError: If a value was NaN or infinite, if no pair had a value, or if
-            ``require_distinct`` and pairs coincide or were left unresolved.
-    """
+    """The statistics of a finished stream, on the host."""
     found = _statistics(stream)
     if n_bad := int(count_value(stream.n_nonfinite).sum()):
         raise ValueError(f"points or images hold NaN or infinity: {n_bad} pairs have no distortion")
@@ -256,18 +330,7 @@ def _statistics(stream: Stream) -> Summary:
 
 
 def quantile(summary: Summary, level: float) -> Float[np.ndarray, "2 *maps"]:
-    """The two edges of the histogram cell that holds a quantile: it lies between them.
-
-    Their mean is a single number for it. The resolution is one bin; a quantile outside the limits
-    is bounded by the extreme value found.
-
-    Args:
-        summary: Of a pass with a histogram.
-        level: In [0, 1]; the quantile is the value of rank ``max(1, ceil(level * n))``.
-
-    Raises:
-        ValueError: If ``level`` is outside [0, 1], or the pass kept no histogram.
-    """
+    """The two edges of the histogram cell that holds a quantile: it lies between them."""
     check_range("level", level, "[0, 1]")
     if summary.histogram.shape[-1] <= 2:
         raise ValueError("summary has no histogram: run the pass with n_bins of at least 1")

@@ -1,7 +1,4 @@
-"""Tail bounds for the distortion of one pair, the union bound, and the required dimensions.
-
-S0 is the document "Some Structures in Transformer Architectures" (Menon 2025);
-its Theorem 27 is the Johnson–Lindenstrauss lemma.
+"""Tail bounds of one pair, the union bound, and the dimensions that it asks for.
 
 Dimensions that suffice for N points and ε, of which each belongs to a statement of its own; for
 N = 100 and ε = 0.3:
@@ -11,17 +8,22 @@ N = 100 and ε = 0.3:
 - 678, `jl_dimension`: one random map keeps all pairs with probability at least 1 − δ, here 0.95.
   For Gaussian maps alone it is 479 (``tail="exact"``).
 - 1,820, by `proof_constant`: what the proof of Theorem 27 takes for a map with another scale.
+
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import enum
 import math
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
+from scipy import stats
 
-from circuitax.kernel.checks import check_range, choice
-from circuitax.kernel.indices import whole
+from circuitax.kernel.checks import check_range, choice, whole
 from circuitax.projection.laws import failure_probability
 
 Values = NDArray[np.float64]
@@ -40,18 +42,9 @@ class Tail(enum.Enum):
 def tail_bound(tail: Tail | str, dim_out: ArrayLike, epsilon: ArrayLike) -> Values:
     """The two-sided bound; it may exceed 1, which is vacuous.
 
-    Args:
-        tail: Which bound; a `Tail` or its name.
-        dim_out: m, at least 1.
-        epsilon: ε in (0, 1).
-
-    Raises:
-        ValueError: If the tail is unknown, ``dim_out`` is below 1 or ``epsilon`` outside (0, 1).
-
     Source: S0 Theorem 27, proof, the two displayed tails (there with unnamed constants); Dasgupta
         and Gupta 2003; Achlioptas 2003, Lemma 5.1; Laurent and Massart 2000, Lemma 1.
     """
-    check_range("dim_out", dim_out, "[1, inf)")
     tail = choice("tail", Tail, tail)
     m, eps = np.asarray(dim_out, float), check_epsilon(epsilon)
     if tail is Tail.exact:
@@ -108,19 +101,7 @@ def jl_dimension(
 def jl_epsilon(
     n_points: int, dim_out: int, delta: float = 0.05, *, tail: Tail | str = Tail.cubic
 ) -> float:
-    """The smallest ε that the union bound guarantees at m: the inverse of `jl_dimension`.
-
-    It is NaN where the bound guarantees no ε below 1.
-
-    Args:
-        n_points: N, at least 2.
-        dim_out: m, at least 1.
-        delta: Failure probability in (0, 1).
-        tail: As in `jl_dimension`.
-
-    Raises:
-        ValueError: If an argument is outside its range.
-    """
+    """The smallest ε that the union bound guarantees at m: the inverse of `jl_dimension`."""
     n_pairs = _pairs(n_points)
     check_range("delta", delta, "(0, 1)")
     grid = np.linspace(0, 1, 4097)[1:-1]
@@ -130,13 +111,6 @@ def jl_epsilon(
 
 def dasgupta_gupta_dim(n_points: int, epsilon: float) -> float:
     """``4 ln N / (ε²/2 − ε³/3)``: a map exists, and a random one succeeds with probability ≥ 1/N.
-
-    That is less than a user of one random map wants, see `jl_dimension`. scikit-learn's
-    ``johnson_lindenstrauss_min_dim`` is this number rounded down; `statement_constant` gives the
-    same.
-
-    Raises:
-        ValueError: If ``n_points < 2`` or ``epsilon`` is outside (0, 1).
 
     Source: Dasgupta and Gupta 2003, Theorem 2.1.
     """
@@ -151,9 +125,6 @@ def statement_constant(epsilon: float) -> float:
     The cubic tail with β = ε and ``N(N−1)/2 · 2 e^{−…} < N² e^{−…} ≤ 1`` give
     ``C = 2 / (1/4 − ε/6)``: 8 for small ε, at most 24. It says that a map exists, as
     `dasgupta_gupta_dim` does with the same number; `jl_dimension` says how likely one is good.
-
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
     """
     check_epsilon(epsilon)
     return 2 / (1 / 4 - epsilon / 6)
@@ -166,9 +137,6 @@ def proof_constant(epsilon: float) -> float:
     ``C = 8 / c``: 32 for small ε, at most 48. Halving β costs four times the dimensions. It is a
     constant of that proof, whose map and bounds are others (E8), and no advice: see `jl_dimension`.
 
-    Raises:
-        ValueError: If ``epsilon`` is outside (0, 1).
-
     Source: S0 Theorem 27, proof, with c from Achlioptas 2003.
     """
     check_epsilon(epsilon)
@@ -176,11 +144,7 @@ def proof_constant(epsilon: float) -> float:
 
 
 def check_epsilon(epsilon: ArrayLike) -> Values:
-    """ε as an array.
-
-    Raises:
-        ValueError: If an entry is outside the open interval (0, 1).
-    """
+    """ε as an array."""
     check_range("epsilon", epsilon, "(0, 1)")
     return np.asarray(epsilon, float)
 
@@ -188,3 +152,49 @@ def check_epsilon(epsilon: ArrayLike) -> Values:
 def _pairs(n_points: int) -> float:
     n_points = whole("n_points", n_points, 2)
     return n_points * (n_points - 1) / 2
+
+
+class Threshold(NamedTuple):
+    """Smallest m with success probability at least 1 − δ, and its binomial interval."""
+
+    dim: float  # NaN where no m of the table suffices
+    low: float  # smallest m not excluded
+    high: float  # smallest m proven; NaN where none is
+
+
+def succeeds(
+    low: Float[np.ndarray, "*sizes n_maps n_dims"],
+    high: Float[np.ndarray, "*sizes n_maps n_dims"],
+    epsilon: float,
+) -> Bool[np.ndarray, "*sizes n_maps n_dims"]:
+    """Whether all pairs of a map lie within ``1 ± ε``, from `by_dimension.Extremes`."""
+    check_epsilon(epsilon)
+    return np.asarray((low >= -epsilon) & (high <= epsilon))
+
+
+def smallest_dim(
+    success: Bool[np.ndarray, "n_maps n_dims"],
+    dims: Int[np.ndarray, " n_dims"],
+    delta: float,
+    level: float = 0.95,
+) -> Threshold:
+    """The smallest m from which the success rate stays at or above ``1 − δ``, with its interval."""
+    n_maps = success.shape[0]
+    k = success.sum(0)
+    sure_low, sure_high = np.transpose([_interval(int(count), n_maps, level) for count in k])
+    ends = (first_dim(rate, dims, delta) for rate in (k / n_maps, sure_high, sure_low))
+    return Threshold(*map(float, ends))
+
+
+@cache
+def _interval(successes: int, n: int, level: float) -> tuple[float, float]:
+    found = stats.binomtest(successes, n).proportion_ci(level, method="exact")
+    return float(found.low), float(found.high)
+
+
+def first_dim(
+    rate: Float[np.ndarray, "*cells n_dims"], dims: Int[np.ndarray, " n_dims"], delta: float
+) -> Float[np.ndarray, "*cells"]:
+    """The smallest m from which a rate stays at or above ``1 − δ``; NaN if there is none."""
+    enough = np.flip(np.minimum.accumulate(np.flip(rate >= 1 - delta, -1), -1), -1)
+    return np.asarray(np.where(enough.any(-1), np.asarray(dims, float)[enough.argmax(-1)], np.nan))

@@ -1,5 +1,8 @@
-"""Floor 4: records, claims, provenance and estimates, all of them without JAX."""
+"""Floor 4: records, tables, the rule, provenance and estimates, all of them without JAX."""
 
-from circuitax.lazy import lazy_modules
+import pkgutil
 
-__getattr__, __dir__ = lazy_modules(__name__)
+import lazy_loader
+
+_MODULES = [module.name for module in pkgutil.iter_modules(__path__)]
+__getattr__, __dir__, _ = lazy_loader.attach(__name__, _MODULES)

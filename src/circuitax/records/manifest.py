@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from circuitax.data.fingerprint import checksum
+from circuitax.data.files import checksum
 from circuitax.records.store import write_json
 
 MANIFEST = "manifest.json"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors.numpy import load_file
 
-from circuitax.data.fingerprint import checksum
+from circuitax.data.files import checksum
 from circuitax.records.record import Record
 
 # Values of each variable that a twin keeps, evenly spaced, so that a difference has a size.

@@ -20,19 +20,7 @@ class Unreadable(ValueError):
 
 
 class Checkpoints:
-    """Numbered checkpoints of one pytree in a folder, written atomically.
-
-    A save copies the arrays before it returns, so the caller may donate them at once, and writes
-    in the background; it is on disk after ``wait`` or ``close``. A process killed in the middle of
-    a save leaves the steps before it intact. Use as a context manager, or call ``close``.
-
-    Args:
-        folder: Where the steps are kept; made with its parents when it does not exist.
-        keep: How many of the latest steps stay on disk, at least 1.
-
-    Raises:
-        ValueError: If ``keep`` is less than 1.
-    """
+    """Numbered checkpoints of one pytree in a folder, written atomically."""
 
     def __init__(self, folder: str | Path, keep: int = 2) -> None:
         if keep < 1:
@@ -50,15 +38,7 @@ class Checkpoints:
         )
 
     def save(self, step: int, state: PyTree) -> None:
-        """Write ``state`` as ``step``; a step already on disk is left as it is.
-
-        Args:
-            step: Number of the checkpoint, 0 or more, and not before the latest one.
-            state: A pytree of JAX or NumPy arrays; it may hold typed keys and Optax states.
-
-        Raises:
-            ValueError: If ``step`` is negative or before the latest step on disk.
-        """
+        """Write ``state`` as ``step``; a step already on disk is left as it is."""
         latest = self.latest()
         if step < 0:
             raise ValueError(f"step={step} must be 0 or more")
@@ -81,18 +61,7 @@ class Checkpoints:
         return self._manager.latest_step()
 
     def restore(self, step: int, abstract: PyTree) -> PyTree:
-        """The state saved as ``step``, with the structure, types and placement of ``abstract``.
-
-        Args:
-            step: A step on disk, normally ``latest()``.
-            abstract: The structure of ``state``: arrays, or ``jax.ShapeDtypeStruct`` leaves as
-                ``jax.eval_shape`` gives them. A leaf is put where its sharding says; without one it
-                goes to the default device.
-
-        Raises:
-            ValueError: If ``step`` is not on disk.
-            Unreadable: If its files are damaged, or a shape or name in it differs.
-        """
+        """The state saved as ``step``, with the structure, types and placement of ``abstract``."""
         if step not in self.steps():
             raise ValueError(f"step={step} must be one of the checkpoints on disk, {self.steps()}")
         target = {_STATE: jax.tree.map(_placed, _without_empty(abstract))}

@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.data.paired import paired_features
+from circuitax.data.sparse import paired_features
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.keys import at_index, derive
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.keys import at_index, derive, uniforms
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 
 
@@ -42,16 +41,10 @@ class PairDraws(NamedTuple):
 class DictionaryLearning:
     """A sparse autoencoder of ``h = sum_i x_i d_i``: its reconstruction from sparse codes.
 
-    The loss is ``|h - h'|^2`` plus the cost of sparsity, averaged over samples; for ``matryoshka``
-    the error is the mean over prefixes.
-
     Attributes:
         autoencoder: The module.
         n_true: True features, at least 1.
         batch_size: Fresh samples in each step, at least 1.
-
-    Raises:
-        ValueError: If a field is less than 1.
 
     Source: Bricken et al. 2023, "Towards Monosemanticity"; other sources at `Autoencoder`.
     """
@@ -85,14 +78,7 @@ def reconstruction_loss(
     h: Float[Array, "batch d_in"],
     strength: Float[Array, ""],
 ) -> Float[Array, ""]:
-    """``|h - h'|^2`` plus the sparsity penalty, the mean over samples; see `DictionaryLearning`.
-
-    Args:
-        autoencoder: The module.
-        params: Its parameters.
-        h: What it is to give back.
-        strength: k for TopK, the weight of the penalty otherwise.
-    """
+    """``|h - h'|^2`` plus the sparsity penalty, the mean over samples; see `DictionaryLearning`."""
     variables = {"params": params}
     coded: Any = autoencoder.apply(variables, h, strength, method="encode")
     if autoencoder.kind is Sparsity.matryoshka:

@@ -1,4 +1,4 @@
-"""Next-token prediction as a training problem: a Flax module, and its source of texts."""
+"""Next-token prediction as a training problem, on the device or streamed from disk."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,18 +7,23 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.data.windows import read_windows
-from circuitax.kernel.forward import batch_logits
+from circuitax.data.windows import DEVICE_BYTES, WindowSource, fits_on_device, read_windows
+from circuitax.kernel.forward import batch_logits, behind_start, next_token_losses
 from circuitax.kernel.keys import at_index
-from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
-from circuitax.kernel.tokens import behind_start
 from circuitax.training import ensemble
-from circuitax.training.loop import Metrics
-from circuitax.training.problem import Member, TrainState
-from circuitax.training.sharding import split_samples
+from circuitax.training.ensemble import (
+    Plan,
+    check_mesh,
+    every_device,
+    shared_batches,
+    split_samples,
+)
+from circuitax.training.optim import OptimSpec
+from circuitax.training.problem import Member, Metrics, TrainState
 
 
 @runtime_checkable
@@ -32,13 +37,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class LanguageModule(Protocol):
-    """A Flax module, hashable by its fields, called with a batch of texts.
-
-    It returns logits ``[batch, n_ctx, d_vocab]``, or a tuple that begins with them. All its
-    variables are parameters. Two attributes are read where the module has them: ``start_token``,
-    an id that is put in front of every text, and ``n_ctx``, the longest text that it can read.
-    `models.transformer.Transformer` is such a module.
-    """
+    """A Flax module, hashable by its fields, called with a batch of texts."""
 
     def init(self, rngs: Key[Array, ""], *args: Any) -> Any:
         """The variables of the module, ``{"params": ...}``."""
@@ -52,9 +51,6 @@ class LanguageModule(Protocol):
 @dataclass(frozen=True)
 class NextToken:
     """A `Problem`: mean cross-entropy of all next tokens of a batch, nats per token.
-
-    The parameters of the problem are those of the module. Members differ by their keys only;
-    ``hyper`` is not used.
 
     Attributes:
         module: The Flax module that is trained.
@@ -83,8 +79,6 @@ class NextToken:
 @dataclass(frozen=True)
 class StreamedNextToken:
     """`NextToken` on texts too large for the device: each chunk of steps gets its own texts.
-
-    ``hyper`` holds the chunk's texts, ``[chunk, batch, n_ctx]`` for each member; see `stream`.
 
     Attributes:
         module: The Flax module that is trained.
@@ -115,19 +109,7 @@ class StreamedNextToken:
 def stream(
     plan: ensemble.Plan, members: Member, tokens: np.ndarray, batch: int
 ) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
-    """`ensemble.advance` on a memory-mapped text of any size, read chunk by chunk.
-
-    Every member sees the windows that `NextToken` would draw for it on the device.
-
-    Args:
-        plan: Its problem is a `StreamedNextToken` with the plan's chunk.
-        members: Keys and rates; their ``hyper`` is replaced.
-        tokens: The text on disk.
-        batch: Windows in each step.
-
-    Raises:
-        ValueError: If the problem is another one, or its chunk is not the plan's.
-    """
+    """`ensemble.advance` on a memory-mapped text of any size, read chunk by chunk."""
     problem = plan.problem
     if not isinstance(problem, StreamedNextToken):
         raise ValueError(f"plan.problem is a {type(problem).__name__}, must be a StreamedNextToken")
@@ -149,11 +131,7 @@ def stream(
 
 
 def initial_params(module: LanguageModule, key: Key[Array, ""], length: int) -> PyTree:
-    """Fresh parameters of a module that reads texts of a length.
-
-    Raises:
-        ValueError: If the module has variables that are no parameters, which are not trained here.
-    """
+    """Fresh parameters of a module that reads texts of a length."""
     variables = module.init(key, jnp.zeros((1, length), jnp.int32))
     others = sorted(set(variables) - {"params"})
     if others or "params" not in variables:
@@ -166,11 +144,7 @@ def initial_params(module: LanguageModule, key: Key[Array, ""], length: int) -> 
 def module_losses(
     module: LanguageModule, params: PyTree, texts: Int[Array, "batch n_ctx"]
 ) -> Float[Array, "batch n_predicted"]:
-    """`text_losses` of a module in training.
-
-    Raises:
-        ValueError: If the module's logits have not one row for each token.
-    """
+    """`text_losses` of a module in training."""
     found = module.apply({"params": params}, texts)
     logits = found[0] if isinstance(found, tuple) else found
     if logits.shape[:-1] != texts.shape:
@@ -183,12 +157,46 @@ def module_losses(
 def text_losses(
     model: Model, texts: Int[Array, "batch n_ctx"]
 ) -> Float[Array, "batch n_predicted"]:
-    """The loss on every token but the first of every text, nats; average over texts for a curve.
-
-    Entry t is the loss on token t + 1, given tokens 0 to t.
-    """
+    """The loss on every token but the first of every text, nats; average over texts for a curve."""
     return next_token_losses(batch_logits(model, texts), texts)
 
 
 def _start_token(module: LanguageModule) -> int | None:
     return getattr(module, "start_token", None)
+
+
+def train_on_text(
+    key: Key[Array, ""],
+    module: LanguageModule,
+    optim: OptimSpec,
+    tokens: np.ndarray,
+    *,
+    batch: int,
+    length: int,
+    seeds: int,
+    chunk: int,
+    learning_rate: float | Array | None = None,
+    device_bytes: int = DEVICE_BYTES,
+    mesh: Mesh | str | None = "auto",
+) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
+    """The initial state, and the function of one chunk, in the form that `Lab.loop` takes."""
+    n_ctx = getattr(module, "n_ctx", None)
+    if n_ctx is not None and length > n_ctx:
+        raise ValueError(f"length={length} must be at most n_ctx={n_ctx} of the module")
+    rates = jnp.asarray(optim.learning_rate if learning_rate is None else learning_rate, float)
+    if rates.shape not in ((), (seeds,)):
+        raise ValueError(
+            f"learning_rate has shape {rates.shape}, must be one rate or one for each of "
+            f"seeds={seeds}"
+        )
+    members = ensemble.new_members(key, rates, jnp.zeros(seeds))
+    check_mesh(mesh)
+    if isinstance(mesh, str):
+        mesh = every_device()
+    mesh = None if mesh is None else shared_batches(mesh, seeds, batch)
+    if fits_on_device(tokens, device_bytes):
+        source = WindowSource(batch, length, jnp.asarray(tokens))
+        plan = Plan(NextToken(module, source), optim, chunk, mesh=mesh)
+        return ensemble.init(plan, members), ensemble.advance(plan, members)
+    plan = Plan(StreamedNextToken(module, length, chunk), optim, chunk, mesh=mesh)
+    return ensemble.init(plan, members), stream(plan, members, tokens, batch)

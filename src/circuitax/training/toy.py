@@ -8,17 +8,47 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.kernel.activations import Activation, activate
-from circuitax.kernel.checks import check_range, choose_fields
-from circuitax.kernel.features import feature_columns, sample_anticorrelated, sample_correlated
-from circuitax.kernel.keys import at_index
-from circuitax.kernel.toy import dense_forward
-from circuitax.kernel.uniforms import uniforms
+from circuitax.kernel.checks import check_range, choice, choose_fields
+from circuitax.kernel.keys import at_index, uniforms
+from circuitax.kernel.mlp import Activation, activate
+from circuitax.kernel.toy import (
+    dense_forward,
+    feature_columns,
+    sample_anticorrelated,
+    sample_correlated,
+)
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.models.toy import ToyKind, ToySpec, init_weights
-from circuitax.superposition.loss.convention import Convention
-from circuitax.training.losses import weighted_squared_error
-from circuitax.training.sharding import split_samples
+from circuitax.superposition.expected_loss import Convention
+from circuitax.training.ensemble import split_samples
+
+
+def weighted_squared_error(
+    target: Float[Array, "*shape"],
+    output: Float[Array, "*shape"],
+    importance: Float[Array, " n_features"],
+    convention: Convention | str,
+    *,
+    feature_axis: int = -1,
+) -> Float[Array, ""]:
+    """Importance-weighted squared error, the mean over samples.
+
+    ``L = mean_samples sum_i I_i (x_i - x_hat_i)^2``, divided by n_features under ``mean``.
+
+    Source: toy-models paper, "Demonstrating Superposition"; its notebook for ``mean``.
+    Differs: one formula of the paper puts the importance inside the square.
+    """
+    n_features = target.shape[feature_axis]
+    if importance.shape[0] != n_features:
+        raise ValueError(
+            f"importance has {importance.shape[0]} entries, must have one per feature, {n_features}"
+        )
+    check_range("importance", importance, "[0, inf)")
+    convention = choice("convention", Convention, convention)
+    features_last = jnp.moveaxis(jnp.square(target - output), feature_axis, -1)
+    error = jnp.mean(features_last, axis=tuple(range(target.ndim - 1)))
+    total = jnp.sum(importance * error)
+    return total / n_features if convention is Convention.mean else total
 
 
 class ToyHyper(NamedTuple):
@@ -64,10 +94,6 @@ class ToyProblem:
         target: What the outputs should be.
         features: How features occur together.
         set_size: Features in a set; 1 for independent ones, which have no sets.
-
-    Raises:
-        ValueError: If ``batch_size`` is less than 1, ``set_size`` does not divide n_features or
-            does not fit ``features``, or ``absolute`` is asked of features in sets.
 
     Source: toy-models paper, "Demonstrating Superposition"; its notebook for batch and convention.
     """
@@ -136,11 +162,7 @@ def tied_columns(
     *,
     hidden_relu: bool = False,
 ) -> Float[Array, "n_features batch"]:
-    """``out(W^T W x + b)`` on columns: `kernel.toy.tied_forward` of the transpose, transposed.
-
-    It is a function of its own because XLA would not move the batch axis last by itself; a test
-    checks that the two are equal.
-    """
+    """``out(W^T W x + b)`` on columns: `kernel.toy.tied_forward` of the transpose, transposed."""
     hidden = weights.W @ x
     if hidden_relu:
         hidden = jax.nn.relu(hidden)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import circuitax as cx
-from circuitax.circuits.ledger import ledger, path_bounds, rounding
+from circuitax.circuits.ledger import host_model as rounding
+from circuitax.circuits.ledger import ledger, path_bounds
 from circuitax.circuits.ledger.host_model import host_model
-from circuitax.circuits.paths import paths
+from circuitax.circuits.paths import expansion
+from circuitax.circuits.paths.components import ReadOut
 from circuitax.circuits.paths.frozen import FrozenModel
-from circuitax.circuits.paths.read_out import ReadOut
 from circuitax.kernel.model import Model
 from circuitax.kernel.weights import HeadStack
 
@@ -32,7 +33,7 @@ def _sources(path, exact):
 def _all_values(exact, position, w, by_position):
     """Every path's exact value, by path, positions and start."""
     values = {}
-    for path in paths.all_paths(N_LAYERS, N_HEADS):
+    for path in expansion.all_paths(N_LAYERS, N_HEADS):
         for start, stream in _sources(path, exact).items():
             # Rows over the position that was read last, by the positions read before.
             partial = {(): stream}

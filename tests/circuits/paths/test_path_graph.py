@@ -1,4 +1,4 @@
-"""The graph of paths over chosen nodes: every path of a small model put on its edges in NumPy."""
+"""Graphs of chosen nodes: every path is on its edges, and what enters a node leaves it."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,38 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from circuitax.circuits.paths.chosen_nodes import Node
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.groups import path_groups
-from circuitax.circuits.paths.openings import cut_before_gates
-from circuitax.circuits.paths.path_graph import Questions, path_graph
+from circuitax.circuits.paths.groups import cut_before_gates, path_groups
+from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
+from circuitax.circuits.paths.source_rows import source_rows
 from circuitax.kernel.run import Run, run
-from tests.circuits.paths.test_dressed import CASES, H, L, tiny
+from tests.circuits.paths.test_frozen import CASES, H, L, tiny
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=60), st.integers(7, 130))
+def test_every_position_that_a_source_reaches_has_a_row_in_its_block(
+    sources: list[tuple[int, int]], n_ctx: int
+) -> None:
+    first, layers = [at for at, _ in sources], [layer for _, layer in sources]
+    source, place, begins, of = map(np.asarray, source_rows(first, layers, n_ctx))
+    n_rows = source.size // begins.size
+    empty = of[-1, 0]
+    assert source[empty] == len(first) and (of[-1] == empty).all()
+    for each, (at, layer) in enumerate(sources):
+        own = of[each, at:]
+        assert (source[own] == each).all() and place[own].tolist() == list(range(at, n_ctx))
+        assert (of[each, :at] == empty).all()
+        block = np.unique(own // n_rows)
+        assert block.size == 1 and begins[block[0]] <= layer
+    assert (source < len(first)).sum() == sum(n_ctx - at for at in first)
+    for block, begun in enumerate(begins):
+        held = source[block * n_rows : (block + 1) * n_rows]
+        written = [layers[each] for each in held if each < len(first)]
+        assert begun == min(written, default=np.iinfo(np.int32).max)
+
 
 TEXT = [3, 1, 4]
 NODES = (
@@ -140,29 +164,6 @@ def test_what_enters_a_node_leaves_it_and_the_logit_gets_all(name: str, x64: Non
     np.testing.assert_allclose(alone, np.append(by_source[1:], by_source[0]), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["gelu", "post_ln"])
-def test_attention_that_looks_ahead_reaches_earlier_positions(name: str, x64: None) -> None:
-    model = tiny(name).with_options(causal=False)
-    seen = jax.jit(run, static_argnames="outputs")(model, jnp.asarray(TEXT), outputs=True)
-    frozen = frozen_model(seen)
-    w = frozen.read_out.W_U[:, 5]
-    b_U = 0.0 if frozen.read_out.b_U is None else float(frozen.read_out.b_U[5])
-    for position in range(len(TEXT)):
-        edges = np.asarray(path_graph(frozen, NODES, position, w).edges)
-        np.testing.assert_allclose(edges[LOGIT].sum() + b_U, seen.logits[position, 5], rtol=1e-12)
-    traced = jax.jit(lambda frozen: path_graph(frozen, NODES, position, w).edges)(frozen)
-    np.testing.assert_allclose(traced, edges, rtol=1e-9, atol=1e-12)
-    with pytest.raises(ValueError, match="causal=True, and a pattern"):
-        path_graph(frozen, NODES, 2, w, causal=True)
-
-
-def test_what_is_said_to_be_causal_is_carried_forwards_alone(x64: None) -> None:
-    frozen = frozen_of("gelu")
-    w = frozen.read_out.W_U[:, 5]
-    found = jax.jit(lambda frozen: path_graph(frozen, NODES, 2, w, causal=True).edges)(frozen)
-    np.testing.assert_allclose(found, path_graph(frozen, NODES, 2, w).edges, rtol=1e-9, atol=1e-12)
-
-
 def test_mlps_as_sources_are_biases_of_the_graph_of_heads(x64: None) -> None:
     frozen = frozen_of("gelu", mlps="sources")
     seen, w = seen_of("gelu"), frozen.read_out.W_U[:, 5]
@@ -225,37 +226,3 @@ def test_a_question_is_split_as_the_model_cut_there(name: str, x64: None) -> Non
     want = path_graph(cut, nodes, place, cut.read_out.W_U[:, unit])
     np.testing.assert_allclose(found.asked[0], want.edges[-1], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.edges, path_graph(frozen, nodes, 2, w).edges, rtol=1e-12)
-
-
-def test_jit_vmap_and_grad(x64: None) -> None:
-    frozen = frozen_of("gated_biases")
-    several = frozen.read_out.W_U[:, :4].T
-
-    def edges(w: jax.Array) -> jax.Array:
-        return path_graph(frozen, NODES, 2, w).edges
-
-    each = [edges(w) for w in several]
-    np.testing.assert_allclose(jax.jit(jax.vmap(edges))(several), each, rtol=1e-9, atol=1e-12)
-    # An edge is linear in the direction: its gradient is the edge of each coordinate.
-    slope = jax.grad(lambda w: edges(w)[1, 0])(several[0])
-    np.testing.assert_allclose(slope @ several[1], each[1][1, 0], rtol=1e-9)
-
-
-def test_refusals(x64: None) -> None:
-    frozen = frozen_of("gelu")
-    w = frozen.read_out.W_U[:, 0]
-    for nodes, message in (
-        ((Node("neuron", 0, 0, 0),), "kind='neuron', must be 'head', 'unit' or 'mlp'"),
-        ((Node("head", 0, H, 0),), r"which=2, must lie in \[0, 2\)"),
-        ((Node("mlp", L, 0, 0),), r"layer=2, must lie in \[0, 2\)"),
-        ((Node("unit", 0, 0, 3),), r"position=3, must lie in \[0, 3\)"),
-        ((Node("head", 0, 0, 0),) * 2, "more than once"),
-        ((Node("unit", 1, 0, 2), Node("mlp", 1, 0, 2)), "choose the unit or the whole"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            path_graph(frozen, nodes, 2, w)
-    with pytest.raises(ValueError, match="position=3"):
-        path_graph(frozen, (), 3, w)
-    sources = frozen._replace(maps=None)
-    with pytest.raises(ValueError, match="mlp 0 needs a model with MLPs"):
-        path_graph(sources, (Node("mlp", 0, 0, 0),), 2, w)

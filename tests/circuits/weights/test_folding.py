@@ -1,11 +1,11 @@
-"""Folded norms leave logits, patterns and scales as they were."""
+"""Folded norms change nothing, and a constant divisor has a price."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.weights.folding import fold_norms, fold_read
+from circuitax.circuits.weights.folding import fold_norms, fold_read, norm_price
 from circuitax.kernel.forward import forward
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.positions import Positions
@@ -65,12 +65,6 @@ def test_without_a_final_norm_the_writers_keep_their_mean(make_run, x64):
     np.testing.assert_allclose(forward(folded, run.tokens)[0], before, atol=1e-12)
 
 
-def test_what_cannot_be_folded_is_refused(make_run):
-    run = make_run(1, norm=Norm.layernorm, positions=Positions.shortformer, dtype=jnp.float32)
-    with pytest.raises(ValueError, match=r"spec\.positions=shortformer follows the norm"):
-        fold_norms(run.model)
-
-
 def test_a_gate_gets_a_bias_from_the_offset(make_run, x64):
     run = make_run(1, norm=Norm.layernorm, mlp=True)
     mlp = run.model.blocks.mlp
@@ -85,3 +79,29 @@ def test_a_gate_gets_a_bias_from_the_offset(make_run, x64):
     ensemble = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), run.model)
     with pytest.raises(ValueError, match="leading axis of members"):
         fold_norms(ensemble)
+
+
+def test_S0_section_2_3_a_norm_is_only_approximately_absorbed(make_run, x64):
+    """By hand for zero layers: logits over the mean σ instead of over each token's own."""
+    run = make_run(0, norm=Norm.rmsnorm, d_vocab=5)
+    texts = jnp.array([[0, 1, 2, 3, 4], [4, 4, 1, 0, 2]])
+    found = jax.jit(norm_price)(run.model, texts)
+    x = np.asarray(run.model.W_E)[np.asarray(texts)]
+    sigma = np.sqrt((x**2).mean(-1, keepdims=True) + run.model.spec.norm_eps)
+
+    def loss(scale):
+        logits = x / scale @ np.asarray(run.model.W_U)
+        log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        picked = np.take_along_axis(log_p[:, :-1], np.asarray(texts)[:, 1:, None], -1)
+        return -picked.mean()
+
+    np.testing.assert_allclose(found.loss, loss(sigma), atol=1e-12)
+    np.testing.assert_allclose(found.constant, loss(sigma.mean()), atol=1e-12)
+    np.testing.assert_allclose(found.price, found.constant - found.loss)
+    assert abs(found.price) > 1e-3
+
+
+def test_without_norm_there_is_nothing_to_pay(make_run, x64):
+    run = make_run(2)
+    found = norm_price(run.model, run.tokens[None])
+    np.testing.assert_allclose(found.price, 0, atol=1e-12)

@@ -1,17 +1,21 @@
-"""Circuits of heads against dense NumPy products and against the forward pass's own patterns."""
+"""QK and OV circuits against the scores of a text."""
 
-import jax
+from pathlib import Path
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits.attention import score_terms
+from circuitax.circuits import score_terms
+from circuitax.circuits.score_terms import head_scores
 from circuitax.circuits.weights import heads
-from circuitax.kernel.attention import causal_mask
+from circuitax.circuits.weights import heads as rotary
+from circuitax.kernel.attention import causal_mask, masked_softmax
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.softmax import masked_softmax
+from circuitax.kernel.run import run
+from circuitax.models.pretrained import load_pretrained
 
 
 def _pattern(table, run):
@@ -142,25 +146,88 @@ def test_unembedding_is_centred_over_the_vocabulary(make_run, x64):
     np.testing.assert_allclose(W_U.sum(0), 0, atol=1e-12)  # the folded centring of the norm
 
 
-def test_bad_arguments_are_named(make_run):
-    run = make_run(1, dtype=jnp.float32)
-    with pytest.raises(ValueError, match=r"spec\.positions=none has no position vectors"):
-        heads.position_blocks(run.model, 5)
-    run = make_run(1, dtype=jnp.float32, norm=Norm.rmsnorm, positions=Positions.learned)
-    with pytest.raises(ValueError, match=r"spec\.norm=rmsnorm must be none"):
-        heads.position_blocks(run.model, 5)
-    run = make_run(1, dtype=jnp.float32, positions=Positions.shortformer)
-    smeared = run.model.blocks.attention._replace(smear=jnp.zeros((1, 2)))
-    model = run.model.replace(blocks=run.model.blocks._replace(attention=smeared))
-    with pytest.raises(ValueError, match=r"blocks\.attention\.smear must be None"):
-        heads.token_qk(model)
-    with pytest.raises(ValueError, match=r"blocks\.attention\.smear must be None"):
-        heads.position_blocks(model, 5)
-    with pytest.raises(ValueError, match="n_ctx=99 must be at most the 5 rows of W_pos"):
-        heads.position_blocks(run.model, 99)
-    with pytest.raises(ValueError, match="n_ctx=0 must be at least 1"):
-        heads.position_blocks(run.model, 0)
-    ensemble = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), run.model)
-    for reading in (heads.token_qk, heads.token_ov, lambda model: heads.position_blocks(model, 5)):
-        with pytest.raises(ValueError, match="leading axis of members"):
-            reading(ensemble)
+HERE = Path(__file__).parents[2] / "fixtures" / "families"
+NAMES = ["gpt_neox", "llama", "llama_biased", "qwen2"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_offsets_give_the_scores_of_a_text(name: str, x64: None) -> None:
+    model = load_pretrained(HERE / name, dtype=jnp.float64)
+    seen = run(model, np.load(HERE / name / "reference.npz")["tokens"][0])
+    for layer in range(3):
+        read = seen.trace.streams[layer] / seen.trace.scales.attention[layer][:, None]
+        table = rotary.offset_scores(model, read, read).at(jnp.arange(12))
+        for head in range(4):
+            scores = np.asarray(head_scores(seen, layer, head))
+            for t in range(12):
+                for s in range(t + 1):
+                    assert table[layer, head, t, s, t - s] == pytest.approx(
+                        scores[t, s], rel=1e-9, abs=1e-9
+                    )
+
+
+def test_a_circuit_is_its_own_rotation(x64: None, rng: np.random.Generator) -> None:
+    """Grouped heads and a partly rotated width, with rotations written out in NumPy."""
+    for name in ("gpt_neox", "llama"):
+        model = load_pretrained(HERE / name, dtype=jnp.float64)
+        spec, heads, gain = model.spec, model.blocks.attention, model.blocks.attention_norm.gain
+        for offset in (0, 1, 7):
+            found = rotary.qk_at_offset(model, offset)
+            turned = np.eye(spec.head_width)
+            for i in range(spec.rotary_width // 2):
+                angle = offset * spec.rotary_base ** (-2 * i / spec.rotary_width)
+                pair = slice(2 * i, 2 * i + 2)
+                turned[pair, pair] = [
+                    [np.cos(angle), np.sin(angle)],
+                    [-np.sin(angle), np.cos(angle)],
+                ]
+            for layer in range(3):
+                for head in range(4):
+                    group = head // (4 // heads.W_K.shape[1])
+                    W_Q = np.asarray(gain[layer])[:, None] * np.asarray(heads.W_Q[layer, head])
+                    W_K = np.asarray(gain[layer])[:, None] * np.asarray(heads.W_K[layer, group])
+                    if spec.norm.centres:
+                        W_Q, W_K = W_Q - W_Q.mean(axis=0), W_K - W_K.mean(axis=0)
+                    expected = W_Q @ turned @ W_K.T * spec.head_width**-0.5
+                    np.testing.assert_allclose(found[layer, head], expected, atol=1e-12)
+
+
+def test_the_best_offset_of_a_head_made_for_one(x64: None) -> None:
+    """Queries turned three steps ahead of the keys look three steps back."""
+    model = load_pretrained(HERE / "llama", dtype=jnp.float64)
+    frequencies = model.spec.rotary_base ** (-np.arange(0, 8, 2) / 8)
+    same = np.tile([1.0, 0.0], 4)
+    ahead = np.stack([np.cos(3 * frequencies), np.sin(-3 * frequencies)], axis=-1).ravel()
+    d = model.d_model
+    W_Q = jnp.broadcast_to(jnp.asarray(np.tile(ahead, (d, 1))), model.blocks.attention.W_Q.shape)
+    W_K = jnp.broadcast_to(jnp.asarray(np.tile(same, (d, 1))), model.blocks.attention.W_K.shape)
+    heads = model.blocks.attention._replace(W_Q=W_Q, W_K=W_K)
+    gains = model.blocks.attention_norm._replace(gain=jnp.ones((3, d)))
+    made = model.replace(blocks=model.blocks._replace(attention=heads, attention_norm=gains))
+    ones = jnp.ones((2, d))
+    table = rotary.offset_scores(made, ones, ones).at(jnp.arange(10))
+    assert (rotary.best_offset(table) == 3).all()
+
+
+def test_rotary_heads_have_one_freedom_for_each_pair(x64: None, rng: np.random.Generator) -> None:
+    """Turning and scaling pairs changes no offset's circuit; a general map changes all but one."""
+    model = load_pretrained(HERE / "llama", dtype=jnp.float64)
+    heads, width = model.blocks.attention, model.spec.head_width
+    pairs = np.zeros((width, width))
+    for i in range(width // 2):
+        a, b = rng.normal(size=2)
+        pairs[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[a, b], [-b, a]]
+
+    def turned(R: np.ndarray, offset: int) -> np.ndarray:
+        W_Q, W_K = heads.W_Q @ R, heads.W_K @ np.linalg.inv(R).T
+        new = model.replace(
+            blocks=model.blocks._replace(attention=heads._replace(W_Q=W_Q, W_K=W_K))
+        )
+        return np.asarray(rotary.qk_at_offset(new, offset))
+
+    mixing = rng.normal(size=(width, width))
+    for offset in (0, 1, 7):
+        before = np.asarray(rotary.qk_at_offset(model, offset))
+        np.testing.assert_allclose(turned(pairs, offset), before, atol=1e-9)
+        same = np.allclose(turned(mixing, offset), before, atol=1e-6)
+        assert same == (offset == 0)

@@ -1,15 +1,17 @@
-"""Token tables against dense V × V and V × V × V arrays."""
-
-from functools import partial
+"""Tables of tokens against whole matrices."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from circuitax.circuits.weights import heads, token_tables
+from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.circuits.weights.token_tables import rejoining, row_percentile
 from circuitax.kernel.chain import materialise, rows
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import MLPWeights
+from circuitax.models.transformer import init
 
 
 def _circuits(run, head):
@@ -53,26 +55,6 @@ def test_top_triples_are_those_of_the_whole_cube(make_run, x64):
     np.testing.assert_array_equal([found.source, found.destination, found.out], expected)
 
 
-@pytest.mark.parametrize("k", [0, 13])
-def test_more_triples_than_tokens_are_refused(k, make_run):
-    (qk, ov), _ = _circuits(make_run(1, d_vocab=12, dtype=jnp.float32), 0)
-    with pytest.raises(ValueError, match=f"k={k} must be from 1 to d_vocab=12"):
-        token_tables.top_triples(qk, ov, k)
-    with pytest.raises(ValueError, match=f"n_sources={k} must be from 1 to d_vocab=12"):
-        token_tables.skip_trigrams(qk, ov, k, 2)
-
-
-def test_tables_are_of_one_head(make_run):
-    run = make_run(1, dtype=jnp.float32)
-    qk, ov = heads.token_qk(run.model), heads.token_ov(run.model)
-    one = [jax.tree.map(lambda f: f[0, 0] if f.ndim == 4 else f, c) for c in (qk, ov)]
-    for find in (token_tables.top_triples, partial(token_tables.skip_trigrams, n_sources=2)):
-        with pytest.raises(ValueError, match=r"qk has shape \(1, 2, 7, 7\), must be one head's"):
-            find(qk, one[1], k=2)
-        with pytest.raises(ValueError, match=r"ov has shape \(1, 2, 7, 7\), must be one head's"):
-            find(one[0], ov, k=2)
-
-
 def test_neuron_tables_are_products_with_the_embeddings(rng, x64):
     W_E, W_U = jnp.asarray(rng.normal(size=(9, 4))), jnp.asarray(rng.normal(size=(4, 9)))
     W_in, W_gate, W_out = (jnp.asarray(rng.normal(size=s)) for s in ((4, 3), (4, 3), (3, 4)))
@@ -81,27 +63,6 @@ def test_neuron_tables_are_products_with_the_embeddings(rng, x64):
         keys, values = np.asarray(W_E @ reads).T, np.asarray(W_out @ W_U)
         np.testing.assert_array_equal(found.keys.columns, np.argsort(-keys, axis=1)[:, :2])
         np.testing.assert_allclose(found.values.values, -np.sort(-values, axis=1)[:, :2])
-
-
-def test_units_of_a_deeper_mlp_have_no_key_beside_their_value(rng):
-    maps = [jnp.asarray(rng.normal(size=s)) for s in ((4, 3), (3, 4), (1, 3, 3), (9, 4), (4, 9))]
-    W_in, W_out, W_hidden, W_E, W_U = maps
-    deeper = MLPWeights(W_in, W_out, W_hidden=W_hidden)
-    message = r"mlp\.W_hidden has shape \(1, 3, 3\), must be None \(mlp_depth=1\)"
-    with pytest.raises(ValueError, match=message):
-        token_tables.neuron_tables(deeper, W_E, W_U, 2)
-    stacked = MLPWeights(W_in[None], W_out[None])
-    with pytest.raises(ValueError, match=r"mlp\.W_in has shape \(1, 4, 3\), must be one layer's"):
-        token_tables.neuron_tables(stacked, W_E, W_U, 2)
-    with pytest.raises(ValueError, match="k=10"):
-        token_tables.neuron_tables(MLPWeights(W_in, W_out), W_E, W_U, 10)
-
-
-@pytest.mark.parametrize("k", [0, 8])
-def test_copying_accuracy_of_more_tokens_than_there_are_is_refused(k, make_run):
-    run = make_run(1, dtype=jnp.float32)
-    with pytest.raises(ValueError, match=f"k={k} must be from 1 to d_vocab=7"):
-        token_tables.copying_accuracy(heads.token_ov(run.model), k)
 
 
 def test_destination_and_source_are_not_swapped(make_run, x64):
@@ -115,3 +76,46 @@ def test_destination_and_source_are_not_swapped(make_run, x64):
     np.testing.assert_allclose(
         materialise(rows(qk, jnp.array([destination])))[0, source], found.scores[0, 0]
     )
+
+
+def tables(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """QK ``[head, dest, src]`` and OV ``[head, src, out]`` of the first layer."""
+    qk, ov = (np.asarray(materialise(c(model))[0], float) for c in (token_qk, token_ov))
+    return qk, ov
+
+
+def model() -> Model:
+    spec = TransformerSpec(d_vocab=13, n_ctx=6, n_layers=1, n_heads=2, d_model=8)
+    return init(jax.random.key(3), spec)
+
+
+def test_a_row_stands_as_high_as_its_words_do(x64: None) -> None:
+    qk, ov = tables(model())
+    source, dests, outs = 4, [1, 7, 9], [4, 2]
+    expected = []
+    for head in range(2):
+        scores, raises = qk[head, :, source], ov[head, source]
+        ranks = [
+            [np.sum(x < x[i]) / 13 for i in chosen]
+            for x, chosen in ((scores, dests), (raises, outs))
+        ]
+        expected.append(min(np.mean(ranks[0]), np.mean(ranks[1])))
+    found = jax.jit(row_percentile)(model(), source, jnp.array(dests), jnp.array(outs))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)  # ranks are single precision
+
+
+def test_split_words_are_compared_with_the_pieces_of_other_words(x64: None) -> None:
+    qk, ov = tables(model())
+    first, second = [1, 5, 8, 2], [3, 6, 9, 11]
+    expected = []
+    for head in range(2):
+        looks: list[float] = []
+        raises: list[float] = []
+        for i, (a, b) in enumerate(zip(first, second, strict=True)):
+            to_all = np.array([qk[head, a, other] for other in second])
+            from_all = np.array([ov[head, other, b] for other in second])
+            for found, all_ in ((looks, to_all), (raises, from_all)):
+                found.append((all_[i] - all_.mean()) / np.sqrt(((all_ - all_.mean()) ** 2).mean()))
+        expected.append(min(np.mean(looks), np.mean(raises)))
+    found = jax.jit(rejoining)(model(), jnp.array(first), jnp.array(second))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -7,7 +7,7 @@ import numpy as np
 
 from circuitax.circuits.explain.path_graphs import Graph
 from circuitax.circuits.ledger.ledger import Ledger
-from circuitax.circuits.paths.paths import Head
+from circuitax.circuits.paths.expansion import Head
 from circuitax.display.explanation_page import explanation_viewer
 from circuitax.display.viewers import viewer_frame
 from circuitax.documented import documented
@@ -27,7 +27,7 @@ class Neuron(NamedTuple):
         raises: The next tokens that what it writes raises most, directly, over the mean token.
         gate: The pre-activation of its gate; of the unit itself in an MLP without gate.
         opened_by: What that comes from, largest first: source tokens by all paths, and all biases;
-            and, with them summed otherwise, the last heads of these paths (`openings.opening`).
+            and, with them summed otherwise, the last heads of these paths.
     """
 
     layer: int
@@ -42,9 +42,6 @@ class Neuron(NamedTuple):
 @documented
 class Explanation(NamedTuple):
     """Explanation of one logit at one position, or of the difference of two, from one run.
-
-    ``effects.sum() + bias + remainder`` is the logit, and so is ``by_head.sum() + bias`` up to
-    rounding.
 
     Attributes:
         tokens: The text, as names of its tokens.
@@ -130,11 +127,7 @@ class Explanation(NamedTuple):
         return [(self.names[i], float(self.effects[i])) for i in order]
 
     def sources(self, of_lead: bool = False) -> list[tuple[str, float]]:
-        """Source tokens with the sum of all paths from each, and all biases, largest first.
-
-        Args:
-            of_lead: Whether of the lead over the rival, instead of the logit.
-        """
+        """Source tokens with the sum of all paths from each, and all biases, largest first."""
         names = ["biases", *(self.at(i) for i in range(len(self.tokens)))]
         return by_size(names, self.lead if of_lead else self.by_head.sum(axis=0))
 
@@ -162,11 +155,7 @@ class Explanation(NamedTuple):
         return f"{self.tokens[position]!r} at {position}"
 
     def path_names(self, paths: Ledger | None = None) -> list[str]:
-        """The paths as ``' Mary' at 3 → 23.0``; empty without a ledger.
-
-        Args:
-            paths: Those of `opened`, say; None for ``self.paths``.
-        """
+        """The paths as ``' Mary' at 3 → 23.0``; empty without a ledger."""
         paths = self.paths if paths is None else paths
         if paths is None:
             return []

@@ -1,10 +1,4 @@
-"""One prediction explained: the terms of a logit, its largest paths, and attention patterns.
-
-`explain` is the entry. It gathers what other modules compute: from which tokens the logit comes, by
-all paths through heads and MLPs together; its paths by last head and by number of heads; the
-neurons that most flows through; direct effects, which add up to the logit; the path ledger; and the
-patterns of the heads that matter. `str` prints it.
-"""
+"""One prediction explained: the terms of a logit, its largest paths, and attention patterns."""
 
 from collections.abc import Callable
 from typing import Any, SupportsIndex
@@ -18,17 +12,21 @@ from circuitax.circuits.explain.explained import Explanation, Neuron, by_size, h
 from circuitax.circuits.explain.path_graphs import path_graphs
 from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.ledger import Ledger, position_ledger
-from circuitax.circuits.losses.neurons import neuron_activations
-from circuitax.circuits.paths.attribution import attribute, over_mean_token
-from circuitax.circuits.paths.components import component_names, components_of, stacked
+from circuitax.circuits.neurons import neuron_activations
+from circuitax.circuits.paths.components import (
+    attribute,
+    component_names,
+    components_of,
+    logits_of,
+    over_mean_token,
+    read_out_of,
+    stacked,
+)
+from circuitax.circuits.paths.expansion import Head
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.groups import PathGroups, neuron_flows, path_groups
-from circuitax.circuits.paths.openings import opening
-from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.paths.paths import Head
-from circuitax.circuits.paths.read_out import logits_of, read_out_of
-from circuitax.kernel.checks import shortened
-from circuitax.kernel.indices import check_index, counted_index, whole
+from circuitax.circuits.paths.groups import PathGroups, gate_attribution, neuron_flows, path_groups
+from circuitax.circuits.paths.orders import order_streams
+from circuitax.kernel.checks import check_index, counted_index, shortened, whole
 from circuitax.kernel.run import Run, one_text
 
 RAISED, LOWERED = 3, 2  # tokens listed of what a head writes at one position
@@ -210,7 +208,7 @@ def _neurons(
         written = jnp.asarray(active[layer, at, unit] * W_out[layer, unit])
         ids = _largest(np.asarray(logits_of(written[None], read_out)), RAISED)[0]
         words = tuple(name(int(i)) for i in ids)
-        opened = opening(run, frozen, layer, unit, at)
+        opened = gate_attribution(run, frozen, layer, unit, at)
         sources = np.array(opened.by_source, np.float64)
         sources[-1] += float(opened.bias)
         heads = np.append(np.asarray(opened.by_last, np.float64), float(opened.direct))

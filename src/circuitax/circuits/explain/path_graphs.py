@@ -7,15 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.circuits.attention.score_terms import score_directions
 from circuitax.circuits.ledger.ledger import Ledger
-from circuitax.circuits.paths.attribution import over_mean_token
-from circuitax.circuits.paths.chosen_nodes import Node
+from circuitax.circuits.paths.components import logits_of, over_mean_token, read_out_of
 from circuitax.circuits.paths.frozen import FrozenModel
-from circuitax.circuits.paths.groups import carried_back, neuron_flows
-from circuitax.circuits.paths.openings import gate_read_out
-from circuitax.circuits.paths.path_graph import Questions, path_graph
-from circuitax.circuits.paths.read_out import logits_of, read_out_of
+from circuitax.circuits.paths.groups import carried_back, gate_read_out, neuron_flows
+from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
+from circuitax.circuits.score_terms import score_directions
 from circuitax.documented import documented
 from circuitax.kernel.run import Run
 
@@ -93,23 +90,7 @@ def path_graphs(
     name: Callable[[int], str],
     paths: Ledger | None = None,
 ) -> tuple[Graph, ...]:
-    """The graphs over heads, over heads and neurons, and over heads and MLPs.
-
-    The nodes are those on proven paths and those with the largest flow. Reasons are given in the
-    graph with neurons, or in that of heads where there are no MLPs.
-
-    Args:
-        run: A run on one text, made with ``outputs=True``.
-        frozen: Its frozen model.
-        position: Where the logit is read, from 0.
-        direction: As in `path_graph`.
-        n_nodes: Nodes of each graph, at least 1; more where proven paths have more.
-        name: The text of a token id.
-        paths: A ledger of position paths; its edges are marked where it is complete.
-
-    Raises:
-        ValueError: As `path_graph`.
-    """
+    """The graphs over heads, over heads and neurons, and over heads and MLPs."""
     ahead = carried_back(frozen, position, direction).written
     flows = np.asarray(jnp.einsum("lhtd,ltd->lht", run.trace.head_outputs, ahead), np.float64)
     attention = _Attention(
@@ -180,10 +161,7 @@ class _Attention(NamedTuple):
         return tuple((int(s), float(pattern[s]), float(moved[s])) for s in best if pattern[s] > 0)
 
     def contrast(self, node: Node) -> tuple[int | None, np.ndarray]:
-        """The position a head moves most from, and weights of its score less the others' mean.
-
-        None and zeros where the head has one position to look at, and no choice.
-        """
+        """The position a head moves most from, and weights of its score less the others' mean."""
         pattern = self.patterns[node.layer, node.which, node.position]
         seen, weights = np.flatnonzero(pattern > 0), np.zeros(len(pattern))
         if len(seen) < 2:

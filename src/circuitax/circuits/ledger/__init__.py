@@ -1,5 +1,8 @@
 """The largest paths to one logit, with a proof that none larger was left out."""
 
-from circuitax.lazy import lazy_modules
+import pkgutil
 
-__getattr__, __dir__ = lazy_modules(__name__)
+import lazy_loader
+
+_MODULES = [module.name for module in pkgutil.iter_modules(__path__)]
+__getattr__, __dir__, _ = lazy_loader.attach(__name__, _MODULES)

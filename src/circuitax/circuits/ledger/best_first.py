@@ -1,17 +1,13 @@
-"""Best-first search among partial paths: the k largest values, and a bound on all others.
-
-A partial path comes with a bound on whatever can precede it (`ledger_steps`), so that the search
-drops a branch only when nothing in it can matter.
-"""
+"""Best-first search among partial paths: the k largest values, and a bound on all others."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from circuitax.circuits.ledger.dressed_steps import DressedSteps
+from circuitax.circuits.ledger.host_model import require_finite
 from circuitax.circuits.ledger.ledger_steps import Batch, HeadSteps, PositionSteps, join, take
-from circuitax.circuits.ledger.rounding import require_finite
-from circuitax.circuits.paths.paths import Path
+from circuitax.circuits.paths.expansion import Path
 
 _LEAST_BATCH = 64
 
@@ -34,15 +30,6 @@ def best_first(
     steps: HeadSteps | PositionSteps | DressedSteps, n_heads: int, k: int, budget: int
 ) -> Found:
     """Expand the most promising partial paths in batches, until the bound excludes the rest.
-
-    Args:
-        steps: What may precede a partial path.
-        n_heads: Of each layer.
-        k: How many paths, at least 1.
-        budget: Stop after this many evaluations, at least 1.
-
-    Raises:
-        ValueError: If a value or a bound is not finite.
 
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """

@@ -1,27 +1,113 @@
-"""The frozen model on the host, in double precision, as the path ledger searches it."""
+"""The frozen model on the host, in double precision, with covers of what rounding does to it.
 
-from typing import NamedTuple
+A sum of n products in float64, in whatever order, misses by at most ``n u / (1 - n u)`` times the
+sum of the absolute values, with ``u = 2^-53``. `lost` is twice that: the other half is for the
+rounding of the error terms themselves, which are sums and products of positive numbers. What
+underflows misses by less than `FLOOR` in numbers of about 1, to which a search scales its model.
+"""
 
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
 import numpy as np
+from jaxtyping import Array, Float
+from threadpoolctl import ThreadpoolController
 
-from circuitax.circuits.ledger.rounding import (
-    exponent_of,
-    floor,
-    lost,
-    norm,
-    overflow_is_refused,
-    require_finite,
-)
 from circuitax.circuits.paths.frozen import FrozenModel
 
 
-class HostModel(NamedTuple):
-    """A frozen model on the host in double precision, heads of all layers on one axis.
+def one_thread() -> AbstractContextManager[object]:
+    """Context in which NumPy's BLAS and LAPACK use one thread of this process."""
+    found: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
+    return found
 
-    Searches use it. ``V`` is what each head reads from a direct path, embedding and the ``b_O``
-    of earlier layers included; ``b_V`` what its bias adds at each destination. Numbers so large or
-    small that squares might be out of range are divided by powers of two.
-    """
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through all loaded libraries
+
+
+FLOOR = 1e-300
+# What is not finite is named in one line (`require_finite`), without NumPy's warnings before it.
+overflow_is_refused = np.errstate(over="ignore", invalid="ignore")
+# Largest entries between 2^-100 and 2^100 are left as they are.
+_WIDE = 100
+
+
+def lost(n: int) -> float:
+    """Rounding error of a sum of n products, relative to the sum of the absolute values."""
+    return (n + 8) * 2.0**-52
+
+
+def floor(*sizes: np.ndarray | np.floating) -> Float[np.ndarray, "*any"]:
+    """Underflow error of a product: 0 where a factor is 0."""
+    positive = np.broadcast_arrays(*(np.asarray(size) > 0 for size in sizes))
+    return np.where(np.all(positive, axis=0), FLOOR, 0.0)
+
+
+def norm(x: np.ndarray, axes: int | tuple[int, ...] = -1) -> np.ndarray:
+    """Euclidean or Frobenius norms along some axes, of entries of any size."""
+    exponent = np.frexp(np.abs(x).max(axis=axes, keepdims=True, initial=0.0))[1]
+    scaled = np.ldexp(x, -exponent)
+    return np.asarray(np.ldexp(np.sqrt((scaled**2).sum(axis=axes)), exponent.squeeze(axes)))
+
+
+def spectral_norm(W: Float[np.ndarray, "*any n m"]) -> Float[np.ndarray, "*any"]:
+    """Upper bounds on the largest singular values, from the smaller of both Gram matrices."""
+    exponent = np.frexp(np.abs(W).max(axis=(-2, -1), keepdims=True, initial=0.0))[1]
+    scaled = np.ldexp(W, -exponent)
+    if W.shape[-1] > W.shape[-2]:
+        scaled = np.swapaxes(scaled, -1, -2)
+    gram = np.swapaxes(scaled, -1, -2) @ scaled
+    square = np.linalg.eigvalsh(gram)[..., -1]
+    # The trace bounds every norm of a Gram matrix, and so what its sums and eigenvalues lose.
+    trace = np.trace(gram, axis1=-2, axis2=-1)
+    return np.ldexp(np.sqrt(square + lost(sum(W.shape[-2:]) * 8) * trace), exponent[..., 0, 0])
+
+
+def exponent_of(*arrays: np.ndarray) -> int:
+    """Exponent of the power of two that scales the largest entry to about 1; 0 if it nearly is."""
+    largest = max((float(np.abs(x).max(initial=0.0)) for x in arrays), default=0.0)
+    exponent = int(np.frexp(largest)[1])
+    return 0 if abs(exponent) <= _WIDE else exponent
+
+
+def require_finite(what: str, *arrays: np.ndarray) -> None:
+    """Refuse infinite and NaN: comparisons with NaN are false, and such paths would be dropped."""
+    if not all(np.isfinite(x).all() for x in arrays):
+        raise ValueError(f"{what} must be finite; a path ledger is no proof otherwise")
+
+
+def on_final_stream(
+    name: str, frozen: FrozenModel, position: int, direction: Array
+) -> tuple[Float[np.ndarray, " d_model"], int]:
+    """The direction on the final stream, divided by a power of two, and its exponent."""
+    check_host(name, (frozen, direction))
+    w, d_model = np.asarray(direction, np.float64), frozen.embedding.shape[1]
+    if w.shape != (d_model,):
+        raise ValueError(f"direction has shape {w.shape}, must be ({d_model},), d_model")
+    if not np.isfinite(w).all():
+        raise ValueError("direction must be finite")
+    if frozen.read_out.scale is not None:
+        w = w / float(frozen.read_out.scale[position])
+        require_finite("direction divided by the scale of the final norm", w)
+    unit = exponent_of(w)
+    return np.ldexp(w, -unit), unit
+
+
+def check_host(name: str, given: Any) -> None:
+    """Refuse traced arrays, which have no concrete values."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
+        raise ValueError(
+            f"{name} searches on the host and must be called outside jit, vmap and grad; "
+            "head_path_values of the paths it finds works inside"
+        )
+
+
+class HostModel(NamedTuple):
+    """A frozen model on the host in double precision, heads of all layers on one axis."""
 
     A: np.ndarray  # [heads, dest, src]
     V: np.ndarray  # [heads, src, d_value]
@@ -58,15 +144,7 @@ class HostModel(NamedTuple):
 
 @overflow_is_refused
 def host_model(frozen: FrozenModel) -> HostModel:
-    """Copy a frozen model to the host.
-
-    Args:
-        frozen: The frozen model of one text, MLPs as sources.
-
-    Raises:
-        ValueError: If its stream is dressed, it is post-LN, or anything in it is not finite, as in
-            a model that diverged.
-    """
+    """Copy a frozen model to the host."""
     if frozen.norms is not None:
         raise ValueError(
             "frozen.norms must be None: in post-LN there is no ledger; path_streams(frozen) has "

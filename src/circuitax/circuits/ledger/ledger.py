@@ -1,9 +1,9 @@
 """The path ledger: the largest paths to one logit, and a proven bound on all the others.
 
 `ledger` is the entry. The search (`best_first`) goes from the logit backwards. A partial path is a
-row over positions and a direction; `second_moments` bounds whatever can precede it. The search runs
+row over positions and a direction; `path_bounds` bounds whatever can precede it. The search runs
 on the host in double precision and returns indices; the values at those indices are the
-differentiable `path_values.head_path_values`.
+differentiable `path_mass.head_path_values`.
 
 A *head path* is a chain of heads, summed over positions; a *position path* is a chain of heads and
 of the positions they read. MLPs are taken in one of two ways, as in `frozen_model`: what each wrote
@@ -19,24 +19,28 @@ from jaxtyping import Array, Float
 
 from circuitax.circuits.ledger.best_first import Found, best_first, kth_of
 from circuitax.circuits.ledger.dressed_moments import DressedBounds, dressed_bounds
-from circuitax.circuits.ledger.dressed_steps import DressedSteps
-from circuitax.circuits.ledger.final_direction import check_host, on_final_stream
-from circuitax.circuits.ledger.host_model import host_model
-from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
-from circuitax.circuits.ledger.neuron_steps import NeuronSteps
-from circuitax.circuits.ledger.one_thread import one_thread
-from circuitax.circuits.ledger.path_bounds import PathBounds, head_path_bounds
-from circuitax.circuits.ledger.rounding import (
+from circuitax.circuits.ledger.dressed_steps import DressedSteps, NeuronSteps
+from circuitax.circuits.ledger.host_model import (
+    check_host,
+    host_model,
     lost,
+    on_final_stream,
+    one_thread,
     overflow_is_refused,
     require_finite,
 )
-from circuitax.circuits.ledger.second_moments import position_path_moments, sum_of_paths
+from circuitax.circuits.ledger.ledger_steps import HeadSteps, PositionSteps
+from circuitax.circuits.ledger.path_bounds import (
+    PathBounds,
+    head_path_bounds,
+    position_path_moments,
+    sum_of_paths,
+)
+from circuitax.circuits.paths.expansion import Path, path_name
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.paths import Path, path_name
 from circuitax.display.tables import sum_table
 from circuitax.documented import documented
-from circuitax.kernel.indices import check_index, counted_index, whole
+from circuitax.kernel.checks import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 
 SHOWN = 15  # paths that `str` names, at most
@@ -45,9 +49,6 @@ SHOWN = 15  # paths that `str` names, at most
 @documented
 class Ledger(NamedTuple):
     """The k largest paths in absolute value, and a proven bound on every other path.
-
-    ``found + remainder + bias`` is the logit. `str` prints a table of the paths by name, and
-    `text` all of them.
 
     Attributes:
         paths: Heads in the order in which they act.
@@ -88,13 +89,7 @@ class Ledger(NamedTuple):
     neurons: tuple[tuple[int, int] | None, ...] = ()
 
     def steps(self, tokens: Sequence[str]) -> list[str]:
-        """Position paths with the tokens that heads read: ``' Mary' → 23.0 → ' to' → 29.1``.
-
-        The last head writes where the logit is read. Paths without positions are as in ``names``.
-
-        Args:
-            tokens: The text, as names of its tokens.
-        """
+        """Position paths with the tokens that heads read: ``' Mary' → 23.0 → ' to' → 29.1``."""
         if not any(self.positions):
             return self.names
         steps = [
@@ -128,11 +123,7 @@ class Ledger(NamedTuple):
         return self.text(SHOWN)
 
     def text(self, n_rows: int | None = None) -> str:
-        """The paths, one a line, with their sum and what the others have; ``str`` has 15 of them.
-
-        Args:
-            n_rows: The largest paths named, at least 1; the others are one line. None for all.
-        """
+        """The paths, one a line, with their sum and what the others have; ``str`` has 15."""
         names = self.names
         which = "the largest" if self.complete else "the budget or rounding ended the search"
         sums = {
@@ -234,23 +225,6 @@ def head_ledger(
 ) -> Ledger:
     """The k largest head paths along a direction; `ledger` takes a token instead.
 
-    Args:
-        frozen: The frozen model of one text, MLPs as sources.
-        position: Where the logit is read; negative ones count from the end.
-        direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
-            difference of two of its columns. Columns of a model's own ``W_U`` lack the gain and the
-            centring of its final norm. The norm's divisor is applied here.
-        k: How many paths, at least 1.
-        budget: Stop after this many evaluations; ``omitted_bound`` then tells what may be missing.
-        bounds: `head_path_bounds` of this model and position, for the search of several directions;
-            None to compute them here.
-
-    Raises:
-        ValueError: If an argument is traced (inside jit, vmap or grad), ``position`` is out of
-            range, k or the budget is less than 1, the direction has another length than the stream,
-            or it or the model is not finite, or squares or values overflow, or the stream is
-            dressed.
-
     Source: ours; the search and its bound are derived in docs/methods/path-ledger.md.
     """
     if frozen.maps is not None:
@@ -286,22 +260,6 @@ def position_ledger(
     so ``√(total - Σ found²)`` also bounds what is left out. The output biases ``b_O`` written
     before a path's first head count to the token it starts from, and so do the constants of MLPs in
     a dressed stream.
-
-    Args:
-        frozen: The frozen model of one text; in the dressed stream, if it has maps of its MLPs.
-        position: Where the logit is read; negative ones count from the end.
-        direction: As in `head_ledger`.
-        k: How many paths, at least 1.
-        budget: Stop after this many evaluations.
-        bounds: `dressed_bounds` of this model and position, for the search of several directions;
-            None to compute them here.
-        neurons: Whether the last stretch is opened: paths end in the head or the neuron (hidden
-            unit) that writes to the logit itself, past no later MLP, and what it reads is split in
-            the dressed stream. `Ledger.neurons` names them.
-
-    Raises:
-        ValueError: As in `head_ledger`, or if bounds or neurons are asked for without maps of MLPs,
-            or bounds are of another position.
     """
     position = counted_index("position", position, frozen.tokens.shape[0])
     w, unit = on_final_stream("position_ledger", frozen, position, direction)
@@ -367,13 +325,7 @@ def _neuron_ledger(
 
 
 def _ledger(found: Found, whole: float, exponent: int) -> Ledger:
-    """The search result and the sum of all paths, in the units of the model.
-
-    Args:
-        found: In units of ``2^exponent``.
-        whole: The sum, in the same units.
-        exponent: Of both.
-    """
+    """The search result and the sum of all paths, in the units of the model."""
     if exponent:
         found = found._replace(
             values=np.ldexp(found.values, exponent),

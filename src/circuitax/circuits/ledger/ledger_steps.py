@@ -2,7 +2,7 @@
 
 A search walks from the logit back. A partial path is a row over positions (or one position with a
 coefficient) and a direction in the value space of its first head; a step puts one more head in
-front of it. It carries what rounding may have done to it (`rounding`), so that values come with
+front of it. It carries what rounding may have done to it (`host_model`), so that values come with
 errors, and bounds hold for the exact paths.
 """
 
@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circuitax.circuits.ledger.host_model import HostModel
-from circuitax.circuits.ledger.path_bounds import PathBounds
-from circuitax.circuits.ledger.rounding import FLOOR, floor, lost, norm
-from circuitax.circuits.ledger.second_moments import Moments, norms_of
+from circuitax.circuits.ledger.host_model import FLOOR, HostModel, floor, lost, norm
+from circuitax.circuits.ledger.path_bounds import Moments, PathBounds, norms_of
 
 
 class Batch(NamedTuple):
@@ -158,10 +156,7 @@ class _Steps:
 
 
 class HeadSteps(_Steps):
-    """Steps of head paths: head index, row over positions ``[n_ctx]``, direction in value space.
-
-    Beside the row goes the one that absolute values of the patterns would give.
-    """
+    """Steps of head paths: head index, row over positions ``[n_ctx]``, direction in value space."""
 
     def __init__(self, model: HostModel, bounds: PathBounds, position: int, w: np.ndarray) -> None:
         super().__init__(model, position, w)

@@ -1,4 +1,4 @@
-"""Absolute sum of all dressed paths, and the number that holds half of it, by random walks.
+"""Values of chosen paths, and the absolute sum of all dressed paths by random walks.
 
 The ledger lists the largest paths; their absolute sum has a long tail, which nobody can list. A
 walk goes from the logit backwards, as the search does. At a partial path q it sees every path that
@@ -11,25 +11,68 @@ number of paths one head longer than c; any positive b would serve. With ``π(q)
 these along q, the probability that a walk comes by q,
 
     S = Σ |v| = |v_direct| + E [Σ_{q on the walk} E_q / π(q)]
-
-(Horvitz and Thompson's weights), and likewise every sum over paths, such as the number of paths
-larger than some size.
 """
 
 from typing import NamedTuple, SupportsIndex
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from circuitax.circuits.ledger.dressed_moments import DressedBounds, dressed_bounds
 from circuitax.circuits.ledger.dressed_steps import DressedSteps
-from circuitax.circuits.ledger.final_direction import on_final_stream
-from circuitax.circuits.ledger.one_thread import one_thread
-from circuitax.circuits.ledger.rounding import overflow_is_refused
+from circuitax.circuits.ledger.host_model import on_final_stream, one_thread, overflow_is_refused
+from circuitax.circuits.paths.expansion import Path, check_path, path_stream
 from circuitax.circuits.paths.frozen import FrozenModel
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.host_draws import host_generator
-from circuitax.kernel.indices import counted_index
+from circuitax.kernel.checks import check_range, counted_index
+from circuitax.kernel.keys import host_generator
+
+
+def head_path_values(
+    frozen: FrozenModel,
+    paths: tuple[Path, ...],
+    position: SupportsIndex,
+    direction: Float[Array, " d_model"],
+    starts: tuple[int | None, ...] | None = None,
+) -> Float[Array, " n_paths"]:
+    """The values of chosen head paths, pure and differentiable."""
+    position = counted_index("position", position, frozen.tokens.shape[0])
+    scale = frozen.read_out.scale
+    w = direction if scale is None else direction / scale[position]
+    from_each = zip(paths, starts or (None,) * len(paths), strict=True)
+    return jnp.stack([path_stream(frozen, path, at)[position] @ w for path, at in from_each])
+
+
+def position_path_values(
+    frozen: FrozenModel,
+    paths: tuple[Path, ...],
+    positions: tuple[tuple[int | None, ...], ...],
+    position: SupportsIndex,
+    direction: Float[Array, " d_model"],
+    starts: tuple[int | None, ...] | None = None,
+) -> Float[Array, " n_paths"]:
+    """The values of chosen position paths, pure and differentiable."""
+    last = counted_index("position", position, frozen.tokens.shape[0])
+    scale = frozen.read_out.scale
+    w = direction if scale is None else direction / scale[last]
+    values = []
+    for path, sources, start in zip(paths, positions, starts or (None,) * len(paths), strict=True):
+        if len(sources) != len(path):
+            raise ValueError(f"positions has {sources} for the path {path}, must have one a head")
+        check_path(path, *frozen.A.shape[:2])
+        A, b_V = frozen.A, frozen.b_V
+        written_at = [*sources[1:], last][: len(path)]
+        for (layer, head), source, dest in zip(path, sources, written_at, strict=True):
+            weight = 0.0 if source is None else A[layer, head, dest, source]
+            A = A.at[layer, head].set(0.0)
+            if source is not None:
+                A = A.at[layer, head, dest, source].set(weight)
+        if sources and sources[0] is not None:
+            b_V = None
+        alone = frozen._replace(A=A, b_V=b_V)
+        values.append(path_stream(alone, path, start)[last] @ w)
+    return jnp.stack(values)
+
 
 N_RESAMPLES = 300
 _CHUNK = 32  # partial paths that are extended at once
@@ -37,9 +80,6 @@ _CHUNK = 32  # partial paths that are extended at once
 
 class PathMass(NamedTuple):
     """Estimates over all dressed paths to one logit, with 95 % intervals.
-
-    Intervals are percentiles of resampled walks. A path that few walks come by weighs much, so that
-    few walks make them too narrow.
 
     Attributes:
         absolute: Sum of the absolute values of all paths.
@@ -70,19 +110,6 @@ def path_mass(
     bounds: DressedBounds | None = None,
 ) -> PathMass:
     """The absolute sum of all dressed paths to a logit, and the number of paths that holds half.
-
-    Args:
-        frozen: The frozen model of one text, dressed.
-        position: Where the logit is read; negative ones count from the end.
-        direction: As in `ledger.head_ledger`.
-        key: Random key, consumed.
-        n_walks: Independent walks, at least 2.
-        share: Of the absolute sum, in (0, 1).
-        bounds: As in `ledger.position_ledger`.
-
-    Raises:
-        ValueError: As in `dressed_bounds`, or if the walks are fewer than 2, the share is
-            not between 0 and 1, or the bounds are of another position.
 
     Source: ours; the estimator is that of Horvitz and Thompson; docs/methods/path-ledger.md.
     """

@@ -1,22 +1,27 @@
 """The path expansion: logits as a sum over paths, with patterns, norm scales and gates frozen.
 
+When ``Π_l (1 + Σ_h H_lh)`` is multiplied out, a path picks the 1 or one head in each layer. This is
+combinatorics on the host, without arrays.
+
 ``T = (I ⊗ W_U) Π_l (I + Σ_h A^h ⊗ W_OV^h) (I ⊗ W_E)``, multiplied out. With MLPs the stream is
 dressed: the factor of a layer is ``(I + M_l)(I + Σ_h A^h ⊗ W_OV^h)``, M being another map at every
 position, and only the heads are multiplied out. In post-LN the frozen norms after the additions are
 factors of their own, which every path passes. An `Expansion` holds the remainder too, which shows
 whether the paths sum to the logits, and the absolute sum, which shows whether they cancel.
 
-S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E24 is an
-erratum of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
+import itertools
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from circuitax.circuits.paths.components import logits_of
 from circuitax.circuits.paths.frozen import (
     FrozenModel,
     after_layer,
@@ -24,17 +29,83 @@ from circuitax.circuits.paths.frozen import (
     head_constants,
     head_writes,
 )
-from circuitax.circuits.paths.paths import Path, all_paths, check_path, n_paths, path_name
-from circuitax.circuits.paths.read_out import logits_of
 from circuitax.display.tables import NumberTable, sum_table
 from circuitax.documented import documented
 from circuitax.kernel import kron
 from circuitax.kernel.chain import chain_of
+from circuitax.kernel.checks import whole
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index, whole
 from circuitax.kernel.kron import Kron
 from circuitax.kernel.run import Run
 from circuitax.kernel.shown import known, largest, shapes
+
+Head = tuple[int, int]
+"""(layer, head)."""
+
+Path = tuple[Head, ...]
+"""Heads in the order in which they act, layers rising; ``()`` is the direct path."""
+
+
+def n_paths(n_layers: int, n_heads: int, order: int | None = None) -> int:
+    """Number of paths through ``order`` heads, ``C(L, k) H^k``; in all, ``(1 + H)^L``.
+
+    Source: framework paper, "path expansion"; S0 section 6, "explosion of possible paths".
+    """
+    _not_negative(n_layers=n_layers, n_heads=n_heads, order=order)
+    if order is None:
+        return (1 + n_heads) ** n_layers
+    return math.comb(n_layers, order) * n_heads**order
+
+
+def all_paths(n_layers: int, n_heads: int, max_order: int | None = None) -> Iterator[Path]:
+    """Every path once, in the order of `expansion.path_streams`."""
+    _not_negative(n_layers=n_layers, n_heads=n_heads, max_order=max_order)
+    paths: list[Path] = [()]
+    for layer in range(n_layers):
+        paths += [
+            (*path, (layer, head))
+            for head in range(n_heads)
+            for path in paths
+            if max_order is None or len(path) < max_order
+        ]
+    return iter(paths)
+
+
+def path_index(path: Path, n_heads: int) -> int:
+    """The position of a path among `all_paths`: its digits in base ``1 + n_heads``."""
+    return sum((1 + head) * (1 + n_heads) ** layer for layer, head in path)
+
+
+def check_path(path: Path, n_layers: int, n_heads: int) -> None:
+    """Refuse a path through layers or heads that the model lacks."""
+    layers = [layer for layer, _ in path]
+    if any(later <= earlier for earlier, later in itertools.pairwise(layers)):
+        raise ValueError(f"path={path} must name layers in rising order, each at most once")
+    for layer, head in path:
+        if not (0 <= layer < n_layers and 0 <= head < n_heads):
+            raise ValueError(
+                f"path={path} must name layers below {n_layers} and heads below {n_heads}"
+            )
+
+
+def path_name(
+    path: Path, sources: tuple[int | None, ...] | None = None, start: int | None = None
+) -> str:
+    """``"direct"``, or heads in order of action, such as ``"0.3 → 1.2"`` or ``"mlp 0 → 1.2"``."""
+    heads = [f"{layer}.{head}" for layer, head in path]
+    if sources is not None:
+        read = ["bias" if source is None else source for source in sources]
+        heads = [f"{head}[{place}]" for head, place in zip(heads, read, strict=True)]
+    if start is not None:
+        heads = [f"mlp {start}", *heads]
+    return " → ".join(heads) or "direct"
+
+
+def _not_negative(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None and value < 0:
+            raise ValueError(f"{name}={value} must be at least 0")
+
 
 PATH_LIMIT = 2**14  # paths that `path_streams` holds at once by default
 
@@ -113,16 +184,7 @@ class Expansion(NamedTuple):
 def path_streams(
     frozen: FrozenModel, max_paths: int = PATH_LIMIT
 ) -> Float[Array, "n_paths n_ctx d_model"]:
-    """Each path's contribution to the final stream, in the order of `paths.all_paths`.
-
-    Constants belong to the heads they pass through: a value bias starts a path at its head. What
-    an MLP wrote, as a source, and the constant of one that is a map start paths like the embedding,
-    with which they are summed (`frozen.only` splits them).
-
-    Raises:
-        ValueError: If ``max_paths`` is less than 1, or there are more paths than that; use `ledger`
-            or `order_terms`.
-    """
+    """Each path's contribution to the final stream, in the order of `paths.all_paths`."""
     n_layers, n_heads = frozen.A.shape[:2]
     count = n_paths(n_layers, n_heads)
     if count > whole("max_paths", max_paths, 1):
@@ -169,19 +231,8 @@ def expand(
 def path_stream(
     frozen: FrozenModel, path: Path, start: int | str | None = "any"
 ) -> Float[Array, "n_ctx d_model"]:
-    """One path's contribution to the final stream, constants included.
-
-    Args:
-        frozen: The frozen model of one text.
-        path: Heads in the order in which they act, static.
-        start: Where the path starts, static: a layer for what its MLP wrote as a source, None for
-            the embedding with the biases, "any" for all of these together.
-
-    Raises:
-        ValueError: If the model has no such path.
-    """
-    n_layers, n_heads = frozen.A.shape[:2]
-    check_path(path, n_layers, n_heads)
+    """One path's contribution to the final stream, constants included."""
+    n_layers = frozen.A.shape[0]
     first = path[0][0] if path else n_layers
     if frozen.maps is not None or frozen.norms is not None:
         if isinstance(start, int):
@@ -222,11 +273,8 @@ def _dressed_path_stream(
 
 
 def _mlp_stream(frozen: FrozenModel, start: int, first: int) -> Float[Array, "n_ctx d_model"]:
-    if frozen.mlps is None:
-        raise ValueError(f"start={start} must be None: no MLP is a source")
-    check_index("start", start, frozen.mlps.shape[0])
-    if start >= first:
-        raise ValueError(f"start={start} must be a layer before the path's first head, {first}")
+    if frozen.mlps is None or start >= first:
+        raise ValueError(f"start={start} must be None, or an MLP before the path's first head")
     return frozen.mlps[start]
 
 
@@ -237,23 +285,11 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
     position factor. It acts on ``[n_ctx, d_model]`` rows; biases are not part of it. In post-LN
     every layer adds a factor ``diag(1/σ) ⊗ (I - 1 1ᵀ/d) diag(γ)``, also where the path skips it.
 
-    Args:
-        frozen: The frozen model of one text.
-        path: Heads in the order in which they act, static.
-
-    Raises:
-        ValueError: If the model has no such path, or its stream is dressed: MLPs are other maps at
-            other positions, so that no path is one Kronecker product.
-
     Source: framework paper, "virtual attention heads"; S0 section 6.
     """
     if frozen.maps is not None:
-        raise ValueError(
-            "frozen.maps must be None, a path in the dressed stream is no Kronecker product: take "
-            'path_stream, or frozen_model(run, mlps="sources")'
-        )
-    n_layers, n_heads = frozen.A.shape[:2]
-    check_path(path, n_layers, n_heads)
+        raise ValueError("frozen.maps must be None: a dressed path is no Kronecker product")
+    n_layers = frozen.A.shape[0]
     term = kron.identity()
     head_of = dict(path)
     for layer in range(n_layers):
@@ -267,19 +303,7 @@ def path_term(frozen: FrozenModel, path: Path) -> Kron:
 
 
 def head_term(frozen: FrozenModel, layer: int, head: int) -> Kron:
-    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18).
-
-    Args:
-        frozen: The frozen model of one text.
-        layer: From 0 to ``n_layers - 1``; a traced index is not checked.
-        head: From 0 to ``n_heads - 1``; a traced index is not checked.
-
-    Raises:
-        ValueError: If an index is out of range.
-    """
-    n_layers, n_heads = frozen.A.shape[:2]
-    check_index("layer", layer, n_layers)
-    check_index("head", head, n_heads)
+    """One head on the stream: ``A^h ⊗ W_OV^h`` (S0 Claim 18)."""
     chain = chain_of(frozen.W_V[layer, head], frozen.W_O[layer, head])
     return Kron(frozen.A[layer, head], chain)
 
@@ -310,10 +334,6 @@ class OwnSplit(NamedTuple):
 
 def split_own_position(term: Kron, n_ctx: int) -> OwnSplit:
     """Split a path's reads into its own position and earlier positions.
-
-    Args:
-        term: Any term, such as a `path_term`.
-        n_ctx: Number of positions, for a term without position factor.
 
     Source: S0 Theorem 25, whose sum over ``j <= i`` counts bigram terms as skip-trigrams (E24).
     """

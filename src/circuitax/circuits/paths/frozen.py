@@ -1,5 +1,8 @@
 """A model as a linear map of its heads' inputs: patterns and norm scales taken from one run.
 
+``N(x) = diag(1/σ) x (I - 1 1ᵀ/d) diag(γ) + β`` is a Kronecker term and an offset. The term scales
+all that is on the stream, the skip path too; the offset enters there like a bias.
+
 With both frozen, attention of layer l is ``x ↦ x + Σ_h (A^h ⊗ W_OV^h) x + const``, and the logits
 multiply out into paths. Everything that expands, ranks or counts paths starts from a `FrozenModel`.
 
@@ -13,10 +16,7 @@ In post-LN a norm follows each addition, ``x ↦ N(x + f(x))``. Its divisor σ_t
 Kronecker term, ``diag(1/σ) ⊗ (I - 1 1ᵀ/d) diag(γ)``, by which everything on the stream is
 multiplied, the direct path too, and an offset that enters there like a bias.
 
-What is held gets no credit: not why a head looked where it did, nor why a unit was open. Both are
-split by `attention.score_terms` and `paths.openings`.
-
-S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 from typing import NamedTuple
@@ -25,16 +25,90 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.paths.frozen_norms import FrozenNorms, frozen_norms, through_norm
-from circuitax.circuits.paths.read_out import ReadOut, read_out_of
+from circuitax.circuits.paths.components import ReadOut, read_out_of
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.attention import per_head
+from circuitax.kernel.chain import chain_of
 from circuitax.kernel.interventions import check_gates
+from circuitax.kernel.kron import Kron
 from circuitax.kernel.mlp import Gates
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.per_head import per_head
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.weights import MLPWeights
+
+
+class FrozenNorms(NamedTuple):
+    """The norms after additions of post-LN, ``x ↦ (x - centre · mean x) / scale · gain + offset``.
+
+    Attributes:
+        centre: 1 where the norm subtracts the mean, else 0.
+        scale: Divisors, as the run had them.
+        gain: Factors on the entries of the stream.
+        offset: What the norm adds.
+    """
+
+    centre: Float[Array, "n_layers parts"]
+    scale: Float[Array, "n_layers parts n_ctx"]
+    gain: Float[Array, "n_layers parts d_model"]
+    offset: Float[Array, "n_layers parts d_model"]
+
+    def apply(
+        self, layer: int | Int[Array, ""], part: int, x: Float[Array, "*paths n_ctx d_model"]
+    ) -> Float[Array, "*paths n_ctx d_model"]:
+        """One norm on any stack of streams, without its offset."""
+        mean = self.centre[layer, part] * jnp.mean(x, axis=-1, keepdims=True)
+        factor = self.gain[layer, part][None, :] / self.scale[layer, part][:, None]
+        return (x - mean) * jnp.broadcast_to(factor, x.shape)
+
+    def at(self, positions: Int[Array, " n"]) -> "FrozenNorms":
+        """The norms at these positions, of which some may be named several times."""
+        return self._replace(scale=self.scale[..., positions])
+
+    def term(self, layer: int, part: int) -> Kron:
+        """One norm without its offset, ``diag(1/σ) ⊗ (I - 1 1ᵀ/d) diag(γ)``."""
+        eye = jnp.eye(self.gain.shape[-1], dtype=self.gain.dtype)
+        centred = eye - self.centre[layer, part] / eye.shape[0]
+        feature = chain_of(centred * self.gain[layer, part][None, :])
+        return Kron(jnp.diag(1 / self.scale[layer, part]), feature)
+
+    def carried_back(
+        self, part: int, directions: Float[Array, "n_layers n_ctx d_model"]
+    ) -> Float[Array, "n_layers n_ctx d_model"]:
+        """Directions behind one norm of every layer as directions in front of it."""
+        before = directions * self.gain[:, part, None, :] / self.scale[:, part, :, None]
+        mean = jnp.mean(before, axis=-1, keepdims=True)
+        return before - self.centre[:, part, None, None] * mean
+
+
+def frozen_norms(run: Run) -> FrozenNorms | None:
+    """The norms after additions of a run, their divisors held; None in pre-LN."""
+    spec, blocks, scales = run.model.spec, run.model.blocks, run.trace.scales
+    if not spec.post_ln or scales.attention is None:
+        return None
+    pairs = [(blocks.attention_norm, scales.attention)]
+    if scales.mlp is not None:
+        pairs.append((blocks.mlp_norm, scales.mlp))
+    plain = jnp.zeros((spec.n_layers, spec.d_model), scales.attention.dtype)
+    gains = [plain + 1 if norm is None else norm.gain for norm, _ in pairs]
+    offsets = [plain if norm is None or norm.offset is None else norm.offset for norm, _ in pairs]
+    centre = jnp.full((spec.n_layers, len(pairs)), float(spec.norm.centres), plain.dtype)
+    stacked = (jnp.stack(each, axis=1) for each in ([scale for _, scale in pairs], gains, offsets))
+    return FrozenNorms(centre, *stacked)
+
+
+def through_norm(
+    norms: FrozenNorms,
+    layer: int | Int[Array, ""],
+    part: int,
+    streams: Float[Array, "*paths n_ctx d_model"],
+    written: Float[Array, "*others n_ctx d_model"],
+    constants: bool,
+) -> tuple[Float[Array, "*paths n_ctx d_model"], Float[Array, "*others n_ctx d_model"]]:
+    """Streams that pass by, and writes of heads, through one norm after an addition."""
+    streams = norms.apply(layer, part, streams)
+    if constants:
+        streams = streams.at[(0,) * (streams.ndim - 2)].add(norms.offset[layer, part][None, :])
+    return streams, norms.apply(layer, part, written)
 
 
 class FrozenMLPs(NamedTuple):
@@ -59,13 +133,7 @@ class FrozenMLPs(NamedTuple):
 
 
 class FrozenModel(NamedTuple):
-    """The linear model of one text; norms are folded, so that a head reads the bare stream.
-
-    Keys and values that query heads share are written out for each of them.
-
-    Biases are constants that enter the stream where they are written: a head's value bias travels
-    with the head, ``b_O`` with the stream.
-    """
+    """The linear model of one text; norms are folded, so that a head reads the bare stream."""
 
     tokens: Float[Array, "n_ctx d_model"]
     """``W_E[tokens]``."""
@@ -98,18 +166,6 @@ MLPS = ("dressed", "sources")
 
 def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> FrozenModel:
     """The linear model of one run: its patterns, norm scales and gates are frozen.
-
-    Args:
-        run: A run of any transformer on one text; of one with MLPs, made with ``outputs=True``.
-        mlps: ``"dressed"`` for MLPs as affine maps, which paths run through; ``"sources"`` for what
-            they wrote as sources of paths.
-        gates: What a gated MLP attributes its product to: ``"frozen"``, all to ``W_in``;
-            ``"shared"``, half to ``W_gate`` (LRP's half rule). It matters for gated, dressed MLPs
-            only.
-
-    Raises:
-        ValueError: If the run is of several texts, a name is unknown, what its MLPs wrote was not
-            recorded, or MLPs are wanted as sources in post-LN.
 
     Source: framework paper, "freezing attention patterns"; S0 Remark 20; for MLPs
         docs/methods/mlps.md; for post-LN docs/methods/path-expansion.md.
@@ -202,18 +258,7 @@ def _frozen_mlps(run: Run, mlp: MLPWeights, held: Gates, gates: str) -> FrozenML
 
 
 def with_source(frozen: FrozenModel, source: str) -> FrozenModel:
-    """The model with one kind of source, the others set to 0; the sum over kinds is the whole.
-
-    Args:
-        frozen: The frozen model of one text.
-        source: ``"tokens"``, ``"positions"``, ``"biases"`` (of heads, layers, MLPs as maps, norms
-            after additions and unembedding) or ``"mlps"`` (as sources).
-
-    Raises:
-        ValueError: If ``source`` is another name.
-    """
-    if source not in ("tokens", "positions", "biases", "mlps"):
-        raise ValueError(f"source={source!r} must be 'tokens', 'positions', 'biases' or 'mlps'")
+    """The model with one kind of source, the others set to 0; the sum over kinds is the whole."""
     if source != "mlps":
         frozen = frozen._replace(mlps=None)
     if source != "biases":
@@ -239,19 +284,9 @@ def head_writes(
 ) -> Float[Array, "*out n_ctx d_model"]:
     """``A^h x W_V^h W_O^h`` of one layer's heads on any stack of streams, without biases.
 
-    Args:
-        frozen: The frozen model of one text.
-        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
-        streams: What the heads read.
-        summed: Whether the heads are added up.
-
     Returns:
         ``[n_heads, *paths, n_ctx, d_model]``, or ``[*paths, n_ctx, d_model]`` when summed.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
     """
-    check_index("layer", layer, frozen.A.shape[0])
     values = jnp.einsum("...sd,hdk->h...sk", streams, frozen.W_V[layer])
     mixed = jnp.einsum("hts,h...sk->h...tk", frozen.A[layer], values)
     target = "...td" if summed else "h...td"
@@ -261,12 +296,7 @@ def head_writes(
 def head_constants(
     frozen: FrozenModel, layer: int | Int[Array, ""]
 ) -> Float[Array, "n_heads n_ctx d_model"]:
-    """Outputs of the heads of one layer due to their own biases, ``A 1 b_V W_O``.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
-    """
-    check_index("layer", layer, frozen.A.shape[0])
+    """Outputs of the heads of one layer due to their own biases, ``A 1 b_V W_O``."""
     if frozen.b_V is None:
         n_heads, d_model = frozen.W_O.shape[1], frozen.W_O.shape[3]
         return jnp.zeros((n_heads, frozen.tokens.shape[0], d_model), frozen.tokens.dtype)
@@ -276,17 +306,7 @@ def head_constants(
 def mlp_units(
     maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
 ) -> Float[Array, "*paths n_ctx d_mlp"]:
-    """Values of a layer's hidden units, factors held, from any stack of streams, without biases.
-
-    Args:
-        maps: MLPs of a frozen model.
-        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
-        streams: What the MLP reads.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
-    """
-    check_index("layer", layer, maps.W_out.shape[0])
+    """Values of a layer's hidden units, factors held, from any stack of streams, without biases."""
     hidden = jnp.zeros((), streams.dtype)
     for W, g in zip(maps.W_in[layer], maps.factors[layer], strict=True):
         hidden = hidden + _times(streams @ W, g)
@@ -305,16 +325,7 @@ def _times(
 def mlp_writes(
     maps: FrozenMLPs, layer: int | Int[Array, ""], streams: Float[Array, "*paths n_ctx d_model"]
 ) -> Float[Array, "*paths n_ctx d_model"]:
-    """``x M`` of one layer's MLP on any stack of streams, without its constant.
-
-    Args:
-        maps: MLPs of a frozen model.
-        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
-        streams: What the MLP reads.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
-    """
+    """``x M`` of one layer's MLP on any stack of streams, without its constant."""
     return mlp_units(maps, layer, streams) @ maps.W_out[layer]
 
 
@@ -329,17 +340,6 @@ def after_layer(
 
     ``x ↦ x (I + M_l)``. What heads wrote meets the MLP of their layer unless the form is parallel.
     In post-LN ``x ↦ x N_l (I + M_l) N'_l`` with the layer's two norms, of both.
-
-    Args:
-        frozen: The frozen model of one text.
-        layer: Which layer, in ``[0, n_layers)``; a traced index is not checked.
-        streams: Before the layer. The first, or the only one, is that of the paths without heads.
-        written: By heads of the layer.
-        constants: Whether the first stream takes on what enters here and belongs to no path:
-            ``b_O``, the MLP's constant, what the MLP wrote as a source, or offsets of norms.
-
-    Raises:
-        ValueError: If ``layer`` is out of range.
     """
     maps, norms, first = frozen.maps, frozen.norms, (0,) * (streams.ndim - 2)
     read = streams

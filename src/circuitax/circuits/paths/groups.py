@@ -1,26 +1,23 @@
-"""Sums of paths to one logit, each from one linear pass: by source token, last head, and neuron.
-
-Single paths through MLPs are many and partly cancel. A group is exact however many paths it holds:
-a forward pass with one stream for each source splits the logit by source and by the last head of
-the path; a backward pass, the logit's direction carried to every place, splits what flows through
-any node. Both run through the dressed stream of a `FrozenModel`.
-"""
+"""Sums of paths to one logit, or to a unit's gate, each from one linear pass."""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.circuits.losses.neurons import neuron_activations
+from circuitax.circuits.neurons import mlp_streams, neuron_activations
+from circuitax.circuits.paths.components import ReadOut
 from circuitax.circuits.paths.frozen import (
     FrozenModel,
+    FrozenNorms,
     after_layer,
     head_constants,
     head_writes,
 )
+from circuitax.circuits.weights.folding import fold_read
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index
+from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import Run
 from circuitax.kernel.shown import shapes
 
@@ -61,21 +58,9 @@ def path_groups(
 ) -> PathGroups:
     """The paths to one logit in groups: by source token and last head, and those of one head.
 
-    Cost: a linear pass with ``n_ctx + 1`` streams.
-
-    Args:
-        frozen: The frozen model of one text.
-        position: Where the logit is read, from 0.
-        direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
-            difference of two.
-
-    Raises:
-        ValueError: If the position is out of range; one that is traced is not checked.
-
     Source: ours; docs/methods/mlps.md.
     """
     n_layers, _, n_ctx, _ = frozen.A.shape
-    check_index("position", position, n_ctx)
     ends = carried_back(frozen, position, direction, through_heads=False)
     w, here = ends.entering[-1][position], jnp.arange(n_ctx)
     each = jnp.zeros((1 + n_ctx, n_ctx, w.shape[0]), w.dtype)
@@ -130,20 +115,9 @@ def carried_back(
 ) -> Directions:
     """The direction of a logit, through the frozen model backwards.
 
-    Args:
-        frozen: The frozen model of one text.
-        position: Where the logit is read, from 0.
-        direction: As in `path_groups`.
-        through_heads: Whether it passes heads; otherwise it stays at its position, and passes MLPs
-            only.
-
-    Raises:
-        ValueError: If the position is out of range; one that is traced is not checked.
-
     Source: ours. It is the gradient of the logit with patterns, scales and gates held.
     """
-    n_layers, n_ctx = frozen.A.shape[0], frozen.A.shape[2]
-    check_index("position", position, n_ctx)
+    n_layers = frozen.A.shape[0]
     scale = frozen.read_out.scale
     w = direction if scale is None else direction / scale[position]
     final = jnp.zeros_like(frozen.embedding).at[position].set(w)
@@ -179,15 +153,6 @@ def neuron_flows(
     of all paths through the unit, its own bias included. In one layer, units, the constant of the
     MLP and what passes it by make the logit; units of two layers share paths and do not add.
 
-    Args:
-        run: A run of a transformer with MLPs on one text, made with ``outputs=True``.
-        frozen: Its frozen model, dressed.
-        position: Where the logit is read, from 0.
-        direction: As in `path_groups`.
-
-    Raises:
-        ValueError: If the stream is not dressed or the position is out of range.
-
     Source: ours; gradient times activation of RelP, whose sum in one layer is exact here.
     """
     if frozen.maps is None:
@@ -200,3 +165,99 @@ def neuron_flows(
     if frozen.norms is not None:
         directions = frozen.norms.carried_back(1, directions)
     return units * jnp.einsum("lmd,ltd->ltm", frozen.maps.W_out, directions)
+
+
+@compiled()
+def cut_before_gates(run: Run, frozen: FrozenModel, layer: int | Int[Array, ""]) -> FrozenModel:
+    """A frozen model up to what one MLP reads, whose logits are the pre-activations there.
+
+    Source: ours; docs/methods/mlps.md.
+    """
+    spec, n_layers = run.model.spec, frozen.A.shape[0]
+    layers = jnp.arange(n_layers)
+    # Later layers stay, without effect, so that the programs of all layers are one.
+    heads = layers < layer if spec.parallel else layers <= layer
+    maps = frozen.maps
+    if maps is not None:
+        maps = maps._replace(
+            W_out=_where(layers < layer, maps.W_out), constant=_where(layers < layer, maps.constant)
+        )
+    norms = frozen.norms
+    if norms is not None:
+        # The MLP reads the stream behind the first norm of its layer.
+        passed = jnp.stack([layers <= layer, layers < layer], axis=1)
+        centre, scale_of, gain, offset = (
+            jax.vmap(_where, in_axes=1, out_axes=1)(passed, x) for x in norms
+        )
+        neither = 1 - passed.astype(gain.dtype)[..., None]
+        norms = FrozenNorms(centre, scale_of + neither, gain + neither, offset)
+    return frozen._replace(
+        A=_where(heads, frozen.A),
+        b_V=None if frozen.b_V is None else _where(heads, frozen.b_V),
+        b_O=None if frozen.b_O is None else _where(heads, frozen.b_O),
+        mlps=None if frozen.mlps is None else _where(layers < layer, frozen.mlps),
+        maps=maps,
+        norms=norms,
+        read_out=gate_read_out(run, layer),
+    )
+
+
+def gate_read_out(run: Run, layer: int | Int[Array, ""]) -> ReadOut:
+    """The read-out of one MLP's pre-activations from its stream, in the place of logits."""
+    spec, blocks = run.model.spec, run.model.blocks
+    mlp, norm = jax.tree.map(lambda leaf: leaf[layer], (blocks.mlp, blocks.mlp_norm))
+    W, b = (mlp.W_in, mlp.b_in) if mlp.W_gate is None else (mlp.W_gate, mlp.b_gate)
+    W, b = fold_read(W, b, spec.read_norm, norm)
+    scales = run.trace.scales.mlp
+    scale = None if spec.read_norm == Norm.none or scales is None else scales[layer]
+    return ReadOut(scale, W, b)
+
+
+class GateAttribution(NamedTuple):
+    """A pre-activation split two ways; each with ``bias`` sums to it.
+
+    Attributes:
+        by_source: All paths from each token; the last entry all paths from biases.
+        by_last: Paths by their last head, ``[n_layers, n_heads]``.
+        direct: Paths past no head; completes ``by_last``.
+        bias: Of the pre-activation itself, the offset of its norm included.
+    """
+
+    by_source: Float[Array, " n_sources"]
+    by_last: Float[Array, "n_layers n_heads"]
+    direct: Float[Array, ""]
+    bias: Float[Array, ""]
+
+
+@compiled()
+def gate_attribution(
+    run: Run,
+    frozen: FrozenModel,
+    layer: int | Int[Array, ""],
+    unit: int | Int[Array, ""],
+    position: int | Int[Array, ""],
+) -> GateAttribution:
+    """The pre-activation of one hidden unit at one position, split over the dressed stream.
+
+    Source: ours; docs/methods/mlps.md.
+    """
+    cut = cut_before_gates(run, frozen, layer)
+    direction = cut.read_out.W_U[:, unit]
+    whole = carried_back(cut, position, direction)
+    ends = carried_back(cut, position, direction, through_heads=False)
+    total = mlp_streams(run)[layer, position] @ whole.entering[-1, position]
+    sources = (cut.embedding * whole.entering[0]).sum(axis=1)
+    heads = run.trace.head_outputs
+    if heads is None:
+        raise ValueError("run.trace.head_outputs is None: make the run with outputs=True")
+    acting = jnp.arange(heads.shape[0]) < layer + (0 if run.model.spec.parallel else 1)
+    by_last = jnp.einsum("lhd,ld->lh", heads[:, :, position], ends.written[:, position])
+    by_last = _where(acting, by_last)
+    bias = jnp.zeros_like(total) if cut.read_out.b_U is None else cut.read_out.b_U[unit]
+    by_source = jnp.append(sources, total - sources.sum())
+    return GateAttribution(by_source, by_last, total - by_last.sum(), bias)
+
+
+def _where(kept: Bool[Array, " n_layers"], x: Float[Array, "n_layers *rest"]) -> Array:
+    """The array with other layers set to 0."""
+    return x * kept.astype(x.dtype).reshape(-1, *[1] * (x.ndim - 1))

@@ -1,16 +1,6 @@
-"""All paths to one logit as a graph of a few chosen nodes: each edge carries a part of it.
+"""All paths to one logit as a graph of a few chosen nodes: each edge carries a part of it."""
 
-A path passes some of the chosen heads, hidden units and MLPs, in order, and counts to the edges
-between one and the next, whatever else lies between them. So the values of the edges are sums of
-paths: what flows into a node flows out of it, and the edges into the logit add up to it, whichever
-nodes are chosen. One backward pass finds what each node's write is worth, and one forward pass with
-a stream for each source, a node, a token or the biases, what of it reaches which node. Where
-attention is causal a source reaches its own position and later ones only.
-
-Why a node is open is a second question, which the same passes answer: what the input of a gate, or
-a difference of scores, comes from (`Questions`).
-"""
-
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -20,15 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.paths.chosen_nodes import (
-    HEAD,
-    NOTHING,
-    SLOTS_A_BLOCK,
-    ChosenNodes,
-    Node,
-    chosen_nodes,
-    without_nodes,
-)
 from circuitax.circuits.paths.frozen import (
     FrozenMLPs,
     FrozenModel,
@@ -37,9 +18,100 @@ from circuitax.circuits.paths.frozen import (
 )
 from circuitax.circuits.paths.groups import carried_back
 from circuitax.circuits.paths.source_rows import SourceRows, of_blocks, source_rows
+from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index
 from circuitax.kernel.shown import shapes
+
+HEAD, UNIT, MLP, NOTHING = range(4)
+SLOTS_A_BLOCK = 8
+_SLOTS = 32  # of a layer at most, or a power of two times as many
+
+
+@documented
+class Node(NamedTuple):
+    """A head, a hidden unit or an MLP at one position.
+
+    Attributes:
+        kind: ``"head"``, ``"unit"`` or ``"mlp"``.
+        layer: From 0.
+        which: Number of the head or the unit in its layer; 0 for an MLP.
+        position: Where it writes, from 0.
+    """
+
+    kind: str
+    layer: int
+    which: int
+    position: int
+
+    @property
+    def name(self) -> str:
+        """``23.5``, ``mlp 29.n1107`` or ``mlp 29``, without the position."""
+        if self.kind == "head":
+            return f"{self.layer}.{self.which}"
+        return f"mlp {self.layer}" + (f".n{self.which}" if self.kind == "unit" else "")
+
+
+class ChosenNodes(NamedTuple):
+    """The nodes by layer, each layer with as many slots.
+
+    Attributes:
+        kind: `HEAD`, `UNIT`, `MLP`, or `NOTHING` in a slot that is left empty.
+        which: As in `Node`.
+        position: As in `Node`.
+        number: Place in the list of nodes, which is its number as a source; in a slot that is left
+            empty, that of the source that has nothing.
+        slot: Index of each node into the slots of all layers, one layer behind the other.
+    """
+
+    kind: Int[Array, "n_layers n_slots"]
+    which: Int[Array, "n_layers n_slots"]
+    position: Int[Array, "n_layers n_slots"]
+    number: Int[Array, "n_layers n_slots"]
+    slot: Int[Array, " n_nodes"]
+
+    def heads(self, n_heads: int) -> Float[Array, "*layers n_slots n_heads"]:
+        """1 at the head that a node is, else 0."""
+        return jax.nn.one_hot(self.which, n_heads) * (self.kind == HEAD)[..., None]
+
+    def units(self, d_mlp: int) -> Float[Array, "*layers n_slots d_mlp"]:
+        """1 at the hidden units that a node is: one, or all of an MLP."""
+        one = jax.nn.one_hot(self.which, d_mlp) * (self.kind == UNIT)[..., None]
+        return jnp.where((self.kind == MLP)[..., None], 1.0, one)
+
+
+def chosen_nodes(frozen: FrozenModel, nodes: Sequence[Node]) -> ChosenNodes:
+    """The nodes in slots by layer: as many in each as there are nodes, in whole blocks."""
+    n_layers, _, n_ctx, _ = frozen.A.shape
+    layers = np.array([node.layer for node in nodes], int)
+    most = int(np.bincount(layers, minlength=1).max())
+    n_slots = min(len(nodes), _SLOTS * 2 ** math.ceil(math.log2(max(most, _SLOTS) / _SLOTS)))
+    n_slots = SLOTS_A_BLOCK * math.ceil(n_slots / SLOTS_A_BLOCK)
+    kind, which, position = np.full((3, n_layers, n_slots), [[[NOTHING]], [[0]], [[0]]])
+    number = np.full((n_layers, n_slots), len(nodes) + n_ctx + 1)
+    slot = np.zeros(len(nodes), int)
+    for i, node in enumerate(nodes):
+        at = node.layer, int((layers[:i] == node.layer).sum())
+        kind[at], which[at] = ("head", "unit", "mlp").index(node.kind), node.which
+        position[at], number[at] = node.position, i
+        slot[i] = at[0] * n_slots + at[1]
+    return ChosenNodes(*map(jnp.asarray, (kind, which, position, number, slot)))
+
+
+def without_nodes(frozen: FrozenModel, chosen: ChosenNodes) -> FrozenModel:
+    """The model in which no path passes a chosen node."""
+    _, n_heads, n_ctx, _ = frozen.A.shape
+    dtype, b_V, maps = frozen.A.dtype, frozen.b_V, frozen.maps
+    at = jax.nn.one_hot(chosen.position, n_ctx, dtype=dtype)
+    kept = 1 - jnp.einsum("lnh,lnt->lht", chosen.heads(n_heads).astype(dtype), at)[..., None]
+    if maps is not None:
+        units = chosen.units(maps.W_out.shape[1]).astype(dtype)
+        opened = 1 - jnp.einsum("lnm,lnt->ltm", units, at)
+        if maps.hidden_factors is None:
+            maps = maps._replace(factors=maps.factors * opened[:, None])
+        else:
+            last = maps.hidden_factors.at[:, -1].multiply(opened)
+            maps = maps._replace(hidden_factors=last)
+    return frozen._replace(A=frozen.A * kept, b_V=None if b_V is None else b_V * kept, maps=maps)
 
 
 class Questions(NamedTuple):
@@ -97,25 +169,9 @@ def path_graph(
     layer come in blocks: of rows those are computed that have begun, of nodes those that have any.
     Their number is rounded up, so that most choices of as many nodes share a program.
 
-    Args:
-        frozen: The frozen model of one text. Hidden units and MLPs need it dressed.
-        nodes: Each at most once; no unit of an MLP that is a node at the same position.
-        position: Where the logit is read, from 0; a traced one is not checked.
-        direction: A column of the folded unembedding, ``frozen.read_out.W_U[:, token]``, or a
-            difference of two.
-        questions: Further numbers to split.
-        causal: Whether no pattern reads a later position. None looks at the patterns; where these
-            are traced it carries every source at every position.
-
-    Raises:
-        ValueError: If a node or the position is out of range, nodes overlap, one is a unit or an
-            MLP of a model that has no maps of them, or a pattern reads a later position where
-            ``causal`` is True; those that are traced are not checked.
-
     Source: ours; docs/methods/mlps.md.
     """
     n_ctx = frozen.A.shape[2]
-    check_index("position", position, n_ctx)
     chosen = chosen_nodes(frozen, nodes)
     if questions is None:
         none = jnp.zeros((0, n_ctx, frozen.tokens.shape[1]), frozen.tokens.dtype)
@@ -236,17 +292,7 @@ def _head_nodes(
     at: Int[Array, " n_slots"],
     behind: Float[Array, "n_slots d_model"],
 ) -> tuple[Float[Array, "n_slots d_model"], Float[Array, "n_slots n_sources"]]:
-    """What heads that are nodes write of all sources together, and the edges that end there.
-
-    Args:
-        frozen: No head closed.
-        layer: Which layer.
-        rows: Of the streams.
-        x: What heads read.
-        own: 1 at the head that is a node.
-        at: Where it is.
-        behind: The logit's direction where it writes.
-    """
+    """What heads that are nodes write of all sources together, and the edges that end there."""
     W_V, W_O, A = frozen.W_V[layer], frozen.W_O[layer], frozen.A[layer][:, at]
     all_sources = jax.nn.one_hot(rows.place, A.shape[-1], axis=0, dtype=x.dtype) @ x
     values = jnp.einsum("sd,hdk->hsk", all_sources, W_V)
@@ -270,17 +316,7 @@ def _unit_nodes(
     at: Int[Array, " n_slots"],
     behind: Float[Array, "n_slots d_model"],
 ) -> tuple[Float[Array, "n_slots d_model"], Float[Array, "n_slots n_sources"]]:
-    """What units that are nodes write of all sources together, and the edges that end there.
-
-    Args:
-        maps: The MLPs, no unit closed.
-        layer: Which layer.
-        rows: Of the streams.
-        read: What the MLP reads.
-        own: 1 at the units that are a node.
-        at: Where they are.
-        behind: The logit's direction where the MLP writes.
-    """
+    """What units that are nodes write of all sources together, and the edges that end there."""
     W_out = maps.W_out[layer]
     is_there = at[:, None] == rows.place[None, :]
     all_sources = is_there.astype(read.dtype) @ read

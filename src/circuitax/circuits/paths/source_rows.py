@@ -1,9 +1,4 @@
-"""Streams of many sources as rows: each source at the positions that it reaches, in blocks.
-
-Where attention is causal a source reaches its own position and later ones only, and none before the
-layer in which it writes. All rows of a source are in one block, so that attention mixes rows of a
-block alone, and a block is computed from the layer on in which its first source is read.
-"""
+"""Streams of many sources as rows: each source at the positions that it reaches, in blocks."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -39,16 +34,7 @@ class SourceRows(NamedTuple):
 
 
 def source_rows(first: Sequence[int], layers: Sequence[int], n_ctx: int) -> SourceRows:
-    """Rows of sources from their first positions on.
-
-    Each source goes to the first block that has room, those of early layers and of many rows before
-    others; the number of blocks is rounded up, so that most choices of as many sources share it.
-
-    Args:
-        first: Position at which each source begins, in ``[0, n_ctx)``.
-        layers: The first layer that reads each, or in which it is added to what an MLP reads.
-        n_ctx: Number of positions.
-    """
+    """Rows of sources from their first positions on."""
     n_rows, never = n_ctx * math.ceil(_ROWS / n_ctx), np.iinfo(np.int32).max
     sizes, begins = [*(n_ctx - at for at in first), 1], [*layers, never]
     blocks: list[list[int]] = []
@@ -80,15 +66,7 @@ def source_rows(first: Sequence[int], layers: Sequence[int], n_ctx: int) -> Sour
 def of_blocks(
     begun: Bool[Array, " n_blocks"], product: Callable[..., PyTree[Array]], *rows: Array
 ) -> PyTree[Array]:
-    """What is computed of the blocks of rows that have begun; of the others it is 0.
-
-    Args:
-        begun: Mask of the blocks.
-        product: Of the rows of one block.
-        rows: As many for each block.
-
-    Its gradient computes each block once more: what the product reads besides is not kept for each.
-    """
+    """What is computed of the blocks of rows that have begun; of the others it is 0."""
     n_blocks = begun.shape[0]
 
     def none(*block: Array) -> PyTree[Array]:

@@ -4,10 +4,7 @@
 Random heads score ``1/√d_model``, not 0, so every score comes with what random heads would score
 and with the most that these two heads could.
 
-With rotary positions a head has one ``W_QK`` for each offset between destination and source, and so
-one Q- and one K-score with each writer; ``offset`` says which.
-
-E15 and E16 are errata of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import itertools
@@ -24,13 +21,12 @@ from circuitax.circuits.weights.folding import check_pre_ln
 from circuitax.circuits.weights.heads import rotation
 from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
+from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import Chain, chain_of
-from circuitax.kernel.checks import check_range
+from circuitax.kernel.checks import whole
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.indices import check_index, whole
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.kernel.per_head import per_head
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.shown import known, largest, tabled
 from circuitax.kernel.spectrum import gram_singular_values
@@ -48,9 +44,6 @@ READER_GROUPS, GROUP_READERS = 4, 256
 @documented
 class Composition(NamedTuple):
     """Scores of all pairs, ``[kind, writer layer, writer head, reader layer, reader head]``.
-
-    The kinds are those of `KINDS`. Pairs that cannot compose, because the reader is not in a later
-    layer, are NaN, not 0.
 
     Attributes:
         score: ``‖W_OV R‖ / (‖W_OV‖ ‖R‖)``, in [0, 1].
@@ -151,19 +144,7 @@ class RotationNull(NamedTuple):
 
 @compiled("n_samples")
 def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) -> RotationNull:
-    """The null by sampling: a random rotation of the stream turns the outputs of all heads.
-
-    The closed form of `composition` needs no sampling; this is its independent check.
-
-    Args:
-        model: One model, not an ensemble.
-        key: Random key.
-        n_samples: Rotations, at least 2.
-
-    Raises:
-        ValueError: If the model is an ensemble or post-LN, or ``n_samples`` is less than 2.
-    """
-    check_range("n_samples", n_samples, "[2, inf)")
+    """The null by sampling: a random rotation of the stream turns the outputs of all heads."""
     heads = head_maps(model)
     W_O, _ = scaled_to_one(heads.W_O)
 
@@ -176,15 +157,7 @@ def rotation_null(model: Model, key: Key[Array, ""], *, n_samples: int = 100) ->
 
 
 def head_maps(model: Model, offset: int = 0) -> HeadStack:
-    """The maps of every query head, queries turned by an offset, for scores of composition.
-
-    Args:
-        model: One model, not an ensemble.
-        offset: As for `composition`.
-
-    Raises:
-        ValueError: If the model is an ensemble or post-LN, or has no layers.
-    """
+    """The maps of every query head, queries turned by an offset, for scores of composition."""
     check_one_member(model)
     check_pre_ln(model, "composition scores")
     if not model.n_layers:
@@ -202,11 +175,7 @@ def _scores(heads: HeadStack, block_entries: int) -> Array:
 
 
 class _Circuits(NamedTuple):
-    """Grams of heads' outputs and reads, ``near G nearᵀ``, layers first; write and kind Q, K, V.
-
-    Near maps are those of the model. A score does not depend on their scale, so each is divided by
-    its size, a power of two, but only tile by tile: copies of all would double the memory.
-    """
+    """Grams of heads' outputs and reads, ``near G nearᵀ``, layers first; write and kind Q, K, V."""
 
     near: tuple[Array, Array, Array, Array]  # W_O [.., width, d], and W_Q, W_K, W_V [.., d, width]
     size: tuple[Array, Array, Array, Array]  # [n_layers, n_heads]
@@ -351,28 +320,9 @@ def _where_later(values: Array, heads: HeadStack) -> Array:
 
 
 def composed(model: Model, kind: str, writer: tuple[int, int], reader: tuple[int, int]) -> Chain:
-    """The product whose norm a score is: ``W_OV W_QK`` (Q), ``W_OV W_QKᵀ`` (K), ``W_OV W_OV`` (V).
-
-    Args:
-        model: One model, not an ensemble.
-        kind: "Q", "K" or "V".
-        writer: (layer, head).
-        reader: (layer, head) of a later layer.
-
-    Raises:
-        ValueError: If the model is an ensemble, ``kind`` is another name, a layer or head is out of
-            range, the reader is not in a later layer, or the model is post-LN.
-    """
-    check_one_member(model)
+    """The product behind a score: ``W_OV W_QK`` (Q), ``W_OV W_QKᵀ`` (K), ``W_OV W_OV`` (V)."""
     check_pre_ln(model, "composition scores")
     heads = per_head(model)
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r} must be one of {KINDS}")
-    for name, head in (("writer", writer), ("reader", reader)):
-        for axis in range(2):
-            check_index(f"{name}[{axis}]", head[axis], heads.W_Q.shape[axis])
-    if reader[0] <= writer[0]:
-        raise ValueError(f"reader={reader} must be in a later layer than writer={writer}")
     W_Q, W_K = heads.W_Q[reader], heads.W_K[reader]
     read = {
         "Q": (W_Q, W_K.T),

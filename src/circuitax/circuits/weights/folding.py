@@ -1,15 +1,20 @@
-"""Norms folded into the weights that read through them: gain, offset and centring, exactly.
+"""Norms folded into the weights that read through them, and the price of a constant divisor.
 
 ``((x - μ)/σ · γ + β) W + b = (1/σ) x [(I - 1 1ᵀ/d) diag(γ) W] + [β W + b]``. What is left of a
 norm is one divisor for each position, σ, which no weight can absorb.
 
-S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from circuitax.kernel.compiled import compiled
+from circuitax.kernel.forward import forward, next_token_losses
+from circuitax.kernel.interventions import Interventions, NormScales
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -24,12 +29,6 @@ def fold_read(
 ) -> tuple[Float[Array, "*batch d_model d_out"], Float[Array, "*batch d_out"] | None]:
     """``(W', b')`` with ``norm(x) W + b = x W' / σ(x) + b'``.
 
-    Args:
-        W: What reads the normalised stream.
-        b: Its bias.
-        norm: Which norm; `none` changes nothing.
-        weights: Gain and offset, with leading axes that broadcast against those of W.
-
     Source: S0 section 2.3, assumption 3 ("approximately absorbed"); this part is exact.
     """
     if norm == Norm.none:
@@ -43,15 +42,7 @@ def fold_read(
 
 
 def check_pre_ln(model: Model, what: str) -> None:
-    """Refuse a post-LN model, for analyses that add up what was written to the stream.
-
-    Args:
-        model: Any transformer.
-        what: The analysis, for the message.
-
-    Raises:
-        ValueError: If ``spec.post_ln`` is set.
-    """
+    """Refuse a post-LN model, for analyses that add up what was written to the stream."""
     if model.spec.post_ln:
         raise ValueError(
             f"spec.post_ln=True must be False for {what}: a norm after each addition multiplies "
@@ -149,3 +140,39 @@ def _centre_writers(model: Model) -> Model:
 
 def _centred(x: Array, axis: int) -> Array:
     return x - jnp.mean(x, axis=axis, keepdims=True)
+
+
+class NormPrice(NamedTuple):
+    """Mean next-token losses in nats.
+
+    Attributes:
+        loss: Loss of the model.
+        constant: Loss with every norm's divisor at its mean over positions and texts.
+        price: Their difference: what it costs to ignore that the divisor varies.
+    """
+
+    loss: Float[Array, ""]
+    constant: Float[Array, ""]
+    price: Float[Array, ""]
+
+
+def norm_price(model: Model, texts: Int[Array, "*batch n_ctx"]) -> NormPrice:
+    """The loss when every norm divides by a constant, minus the loss.
+
+    Source: S0 section 2.3, assumption 3.
+    """
+
+    def losses(text: Array, scales: NormScales) -> Array:
+        logits, _ = forward(model, text, Interventions(scales=scales))
+        return next_token_losses(logits, text)
+
+    def scales_of(text: Array) -> NormScales:
+        return forward(model, text)[1].scales
+
+    scales = jax.vmap(scales_of)(texts)
+    means = jax.tree.map(
+        lambda x: jnp.broadcast_to(x.mean(axis=(0, -1), keepdims=True)[0], x.shape[1:]), scales
+    )
+    loss = jax.vmap(losses, in_axes=(0, None))(texts, NormScales()).mean()
+    constant = jax.vmap(losses, in_axes=(0, None))(texts, means).mean()
+    return NormPrice(loss, constant, constant - loss)

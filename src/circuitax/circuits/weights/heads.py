@@ -1,11 +1,10 @@
-"""The QK and OV circuits of every head, over features, tokens and positions, as chains of factors.
+"""The QK and OV circuits of every head, over features, tokens, positions and offsets, as chains.
 
-All are batched over ``[n_layers, n_heads]``, and no vocabulary-sized matrix is multiplied out. The
-score scale is folded in. Tables are in the gauge that makes them readable: QK is centred over
-sources, OV over the vocabulary.
+With rotary positions ``⟨q_t, k_s⟩ = q R_Δ kᵀ``, Δ = t - s, so that a head has one QK circuit for
+each offset: ``W_QK(Δ) = W_Q R_Δ W_Kᵀ``. Each entry is a trigonometric polynomial in Δ: pair i of
+the head's entries turns by ``f_i Δ``, so coefficients say exactly how content and offset interact.
 
-S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). Codes such
-as E1 are errata of the sources (docs/errata.md).
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 from typing import NamedTuple
@@ -14,17 +13,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int
 
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
-from circuitax.kernel.bias import with_constant
+from circuitax.kernel.attention import per_head, rotary_frequencies, spread_groups, turn
 from circuitax.kernel.chain import Chain, chain_of
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.gauge import centre_sources, centre_vocabulary, fold_score_scale
-from circuitax.kernel.indices import whole
+from circuitax.kernel.checks import whole
+from circuitax.kernel.gauge import (
+    centre_sources,
+    centre_vocabulary,
+    fold_score_scale,
+    with_constant,
+)
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.norm import Norm, norm_scale
-from circuitax.kernel.per_head import per_head, spread_groups
 from circuitax.kernel.positions import Positions, sinusoidal
-from circuitax.kernel.rotary import turn
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.spectrum import norm as chain_norm
 from circuitax.kernel.weights import HeadStack
@@ -113,10 +114,7 @@ def unembedding(model: Model, *, centred: bool = True) -> Float[Array, "d_model 
 
 
 class PositionBlocks(NamedTuple):
-    """The scores of layer 0 by token and position: their sum is the score before the mask.
-
-    The axes of each are ``[n_layers, n_heads, destination, source]``.
-    """
+    """The scores of layer 0 by token and position: their sum is the score before the mask."""
 
     token_token: Chain
     token_position: Chain
@@ -127,23 +125,11 @@ class PositionBlocks(NamedTuple):
 def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
     """``(E + P) W_QK (E + P)ᵀ`` multiplied out, uncentred; biases are read with the token.
 
-    Args:
-        model: A transformer whose positions are vectors, in the stream or in queries and keys;
-            without norm if they are in the stream, since a norm mixes them with tokens.
-        n_ctx: Number of positions, from 1 to the size of ``W_pos`` where there is one.
-
-    Raises:
-        ValueError: If the model is an ensemble or post-LN, it has no position vectors or fewer than
-            ``n_ctx``, a norm reads tokens and positions together, or keys are smeared.
-
     Source: framework paper, positional heads; the score is bilinear in the two streams.
     """
-    check_one_member(model)
+    if model.spec.positions.in_stream and model.spec.norm != Norm.none:
+        raise ValueError(f"spec.norm={model.spec.norm.value} must be none to split positions off")
     spec = model.spec
-    if not (spec.positions.in_stream or spec.positions.in_queries_and_keys):
-        raise ValueError(f"spec.positions={spec.positions.value} has no position vectors")
-    if spec.positions.in_stream and spec.norm != Norm.none:
-        raise ValueError(f"spec.norm={spec.norm.value} must be none: it mixes token and position")
     heads = per_head(model)
     tokens, W_Q, W_K = _query_key_maps(model, 0)
     positions = position_vectors(model, n_ctx)
@@ -160,29 +146,15 @@ def position_blocks(model: Model, n_ctx: int) -> PositionBlocks:
 
 
 def positional_share(blocks: PositionBlocks) -> Float[Array, "n_layers n_heads"]:
-    """Share of the scores' variance over sources due to positions alone, in [0, 1].
-
-    Variance over sources of the position-position block, over that plus the variance of the
-    token-token block, for uniform sources and averaged over destinations. Near 1 for a positional
-    head.
-    """
+    """Share of the scores' variance over sources due to positions alone, in [0, 1]."""
     by_position = _variance_over_sources(blocks.position_position)
     by_token = _variance_over_sources(blocks.token_token)
     return safe_divide(by_position, by_position + by_token)
 
 
 def position_vectors(model: Model, n_ctx: int) -> Float[Array, "n_ctx d_model"]:
-    """The vectors of the first positions, learned or sinusoidal.
-
-    Args:
-        model: With learned or sinusoidal positions.
-        n_ctx: How many, from 1 to the size of ``W_pos`` where there is one.
-
-    Raises:
-        ValueError: If ``n_ctx`` is out of range.
-    """
+    """The vectors of the first positions, learned or sinusoidal."""
     W_E, W_pos = model.W_E, model.W_pos
-    check_range("n_ctx", n_ctx, "[1, inf)")
     if model.spec.positions.needs_table and W_pos is not None:
         if n_ctx > W_pos.shape[0]:
             raise ValueError(f"n_ctx={n_ctx} must be at most the {W_pos.shape[0]} rows of W_pos")
@@ -198,10 +170,7 @@ def _token_rows(model: Model) -> Float[Array, "d_vocab d_model"]:
 
 
 def _query_key_maps(model: Model, offset: int) -> tuple[Array, Array, Array]:
-    """Token rows, ``W_Q``, turned by the offset if positions are rotary, and ``W_K``.
-
-    Where there are biases, each map has them as its last row, and token rows end with 1.
-    """
+    """Token rows, ``W_Q``, turned by the offset if positions are rotary, and ``W_K``."""
     spec, heads = model.spec, per_head(model)
     if heads.smear is not None:
         raise ValueError("blocks.attention.smear must be None: it mixes keys of two tokens")
@@ -224,13 +193,7 @@ def _query_key_maps(model: Model, offset: int) -> tuple[Array, Array, Array]:
 def rotation(
     spec: TransformerSpec, offset: int | Int[Array, ""], dtype: DTypeLike
 ) -> Float[Array, "n_layers 1 d_head d_head"]:
-    """``R_Δ`` with ``⟨q_t, k_s⟩ = q R_Δ kᵀ`` for Δ = t - s, in every layer, of rows q and k.
-
-    Args:
-        spec: With rotary positions.
-        offset: Δ, how many steps the source lies before the destination; may be traced.
-        dtype: Of the result.
-    """
+    """``R_Δ`` with ``⟨q_t, k_s⟩ = q R_Δ kᵀ`` for Δ = t - s, in every layer, of rows q and k."""
     d_head = spec.head_width
     eye, index = jnp.eye(d_head, dtype=dtype)[None], jnp.full(d_head, offset)
     kinds = {is_local: turn(eye, index, spec, is_local) for is_local in (False, True)}
@@ -245,3 +208,85 @@ def _with_bias(W: Array, b: Array | None) -> Array:
 def _variance_over_sources(table: Chain) -> Float[Array, "n_layers n_heads"]:
     n_dest, n_src = table.shape[-2:]
     return chain_norm(centre_sources(table)) ** 2 / (n_dest * n_src)
+
+
+class OffsetScores(NamedTuple):
+    """Scores of pairs of contents, ``scale · (a_0 + Σ_i a_i cos(f_i Δ) + b_i sin(f_i Δ))``.
+
+    Attributes:
+        constant: ``a_0``: from entries of the head that do not turn.
+        frequencies: Angle of one step, in radians.
+    """
+
+    constant: Float[Array, "n_layers n_heads n_dest n_src"]
+    cosine: Float[Array, "n_layers n_heads n_dest n_src n_pairs"]
+    sine: Float[Array, "n_layers n_heads n_dest n_src n_pairs"]
+    frequencies: Float[Array, "n_layers n_pairs"]
+
+    def at(
+        self, offsets: Int[Array, " n_offsets"]
+    ) -> Float[Array, "n_layers n_heads n_dest n_src n_offsets"]:
+        """The scores at some offsets Δ = t - s."""
+        angle = self.frequencies[:, :, None] * offsets[None, None, :].astype(self.cosine.dtype)
+        turned = jnp.einsum("lhdsp,lpo->lhdso", self.cosine, jnp.cos(angle))
+        turned = turned + jnp.einsum("lhdsp,lpo->lhdso", self.sine, jnp.sin(angle))
+        return self.constant[..., None] + turned
+
+
+def qk_at_offset(
+    model: Model, offset: int | Int[Array, ""]
+) -> Float[Array, "n_layers n_heads d_model d_model"]:
+    """``W_QK(Δ) = scale · W_Q R_Δ W_Kᵀ`` of every head, for rows of the bare stream."""
+    W_Q, W_K = _maps(model)
+    turned = W_Q @ rotation(model.spec, offset, W_Q.dtype)
+    return model.spec.scale * turned @ jnp.matrix_transpose(W_K)
+
+
+def offset_scores(
+    model: Model,
+    dest: Float[Array, "*n_layers n_dest d_model"],
+    src: Float[Array, "*n_layers n_src d_model"],
+) -> OffsetScores:
+    """Scores between contents at every offset at once, from weights alone.
+
+    Source: ours. The rotation: RoFormer; S2, the attention chapter (docs/bibliography.md),
+        "Positional encodings".
+    """
+    spec = model.spec
+    W_Q, W_K = _maps(model)
+    dest, src = (jnp.broadcast_to(x, (spec.n_layers, *x.shape[-2:])) for x in (dest, src))
+    q, k = (jnp.einsum("lnd,lhdk->lhnk", rows, W) for rows, W in ((dest, W_Q), (src, W_K)))
+    q, k = q + _bias(model, "b_Q"), k + _bias(model, "b_K")
+    q, width = spec.scale * q, spec.rotary_width
+    even_q, odd_q = q[..., 0:width:2], q[..., 1:width:2]
+    even_k, odd_k = k[..., 0:width:2], k[..., 1:width:2]
+    pairs = "lhdp,lhsp->lhdsp"
+    layers = range(spec.n_layers)
+    return OffsetScores(
+        jnp.einsum("lhdk,lhsk->lhds", q[..., width:], k[..., width:]),
+        jnp.einsum(pairs, even_q, even_k) + jnp.einsum(pairs, odd_q, odd_k),
+        jnp.einsum(pairs, even_q, odd_k) - jnp.einsum(pairs, odd_q, even_k),
+        jnp.stack([rotary_frequencies(spec, q.dtype, spec.is_local(layer)) for layer in layers]),
+    )
+
+
+def best_offset(
+    scores: Float[Array, "n_layers n_heads n_dest n_src n_offsets"],
+) -> Int[Array, "n_layers n_heads"]:
+    """The offset whose score is largest on average over contents, as an index of the last axis."""
+    return jnp.argmax(scores.mean(axis=(2, 3)), axis=-1)
+
+
+def _maps(model: Model) -> tuple[Array, Array]:
+    """``W_Q`` and ``W_K`` of every head, with the gain of the norm before them."""
+    heads, norm = per_head(model), over_heads(model.blocks.attention_norm)
+    kind = model.spec.read_norm
+    return fold_read(heads.W_Q, None, kind, norm)[0], fold_read(heads.W_K, None, kind, norm)[0]
+
+
+def _bias(model: Model, name: str) -> Array:
+    """Bias of queries or keys, from their own biases and the offset of the norm before them."""
+    heads, norm = per_head(model), over_heads(model.blocks.attention_norm)
+    W, b = (heads.W_Q, heads.b_Q) if name == "b_Q" else (heads.W_K, heads.b_K)
+    found = fold_read(W, b, model.spec.read_norm, norm)[1]
+    return jnp.zeros((1, 1, 1, 1), W.dtype) if found is None else found[:, :, None, :]

@@ -1,10 +1,6 @@
 """Circuits as tables of tokens: skip-trigrams, copying accuracy, keys and values of neurons.
 
-All of them go through the vocabulary block by block (`kernel.streaming`) and use the gauge of
-`heads`: they read centred scores before the softmax, not probabilities. Call them under jit.
-
-Sources (docs/bibliography.md): S0 is "Some Structures in Transformer Architectures", S1 the
-linear-algebra post and S2 the attention chapter.
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 from typing import NamedTuple
@@ -13,7 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.kernel.chain import Chain, chain_of, rows
+from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.kernel.chain import Chain, chain_of, columns, materialise, rows
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.model import Model
 from circuitax.kernel.streaming import (
     BLOCK_ENTRIES,
     TopColumns,
@@ -28,22 +27,9 @@ def copying_accuracy(
 ) -> Float[Array, "*heads"]:
     """The share of tokens that are among the k they raise most; by chance ``k / d_vocab``.
 
-    Args:
-        ov: `heads.token_ov`, or a sum of several as a longer chain.
-        k: From 1 to d_vocab, usually 1 or 5.
-        block_entries: Largest number of entries held at once; it bounds the memory.
-
-    Raises:
-        ValueError: If k is out of range, or the circuit is not of tokens to tokens.
-
     Source: ARENA 1.2, "top-1 accuracy of the full OV circuit" (30.79 %, top-5 47.73 % for its
         head 1.4).
     """
-    n, d_vocab = ov.shape[-2:]
-    if n != d_vocab:
-        raise ValueError(f"ov has shape {ov.shape}, must end in [d_vocab, d_vocab]")
-    if not 1 <= k <= d_vocab:
-        raise ValueError(f"k={k} must be from 1 to {d_vocab=}")
     return jnp.mean(diagonal_rank(ov, block_entries=block_entries) < k, axis=-1)
 
 
@@ -67,41 +53,15 @@ def skip_trigrams(
 ) -> SkipTrigrams:
     """The strongest skip-trigrams of one head, by source: largest score times largest raise.
 
-    A triple's strength, positive score times positive raise, is separable for each source, so the
-    best destinations and the best output tokens of a source are found separately.
-
-    Args:
-        qk: One head's `heads.token_qk`, destination × source, centred.
-        ov: The same head's `heads.token_ov`, source × out, centred.
-        n_sources: Rows of the table, from 1 to d_vocab.
-        k: Destinations and output tokens in each row, from 1 to d_vocab.
-        block_entries: Largest number of entries held at once; it bounds the memory.
-
-    Raises:
-        ValueError: If a chain is of several heads, or ``n_sources`` or ``k`` is out of range.
-
     Source: S0 Table 1 and section 5 ("large entries in the joint matrices"); framework paper.
     Differs: the entries are the largest by this rule, not chosen by hand.
     """
-    _check_one_head(qk, ov)
-    d_vocab = qk.shape[-1]
-    for name, value in (("k", k), ("n_sources", n_sources)):
-        if not 1 <= value <= d_vocab:
-            raise ValueError(f"{name}={value} must be from 1 to d_vocab={d_vocab}")
     attended = top_k_columns(qk.T, 1, block_entries=block_entries).values[:, 0]
     raised = top_k_columns(ov, 1, block_entries=block_entries).values[:, 0]
     weight, sources = jax.lax.top_k(jax.nn.relu(attended) * jax.nn.relu(raised), n_sources)
     scores, destinations = top_k_columns(rows(qk.T, sources), k, block_entries=block_entries)
     raises, outs = top_k_columns(rows(ov, sources), k, block_entries=block_entries)
     return SkipTrigrams(sources, weight, destinations, scores, outs, raises)
-
-
-def _check_one_head(qk: Chain, ov: Chain) -> None:
-    for name, chain in (("qk", qk), ("ov", ov)):
-        if len(chain.shape) != 2:
-            raise ValueError(
-                f"{name} has shape {chain.shape}, must be one head's, [d_vocab, d_vocab]"
-            )
 
 
 class Triples(NamedTuple):
@@ -114,20 +74,7 @@ class Triples(NamedTuple):
 
 
 def top_triples(qk: Chain, ov: Chain, k: int, *, block_entries: int = BLOCK_ENTRIES) -> Triples:
-    """The k triples of largest positive score times positive raise, over the whole vocabulary.
-
-    The k best lie in the k best sources, and within a source among its k best destinations and k
-    best outs; no V³ or V² table is held.
-
-    Args:
-        qk: One head's centred QK circuit.
-        ov: One head's centred OV circuit.
-        k: From 1 to d_vocab.
-        block_entries: Largest number of entries held at once; it bounds the memory.
-
-    Raises:
-        ValueError: If a chain is of several heads, or ``k`` is out of range.
-    """
+    """The k triples of largest positive score times positive raise, over the whole vocabulary."""
     table = skip_trigrams(qk, ov, k, k, block_entries=block_entries)
     strength = jax.nn.relu(table.scores)[:, :, None] * jax.nn.relu(table.raises)[:, None, :]
     values, flat = jax.lax.top_k(strength.ravel(), k)
@@ -162,30 +109,75 @@ def neuron_tables(
 ) -> NeuronTable:
     """Keys and values of one layer's neurons: an MLP as a memory from tokens to tokens.
 
-    Args:
-        mlp: One layer, norm folded; the gate, where there is one, is the key of a unit.
-        W_E: Token rows as the MLP reads them.
-        W_U: Centred unembedding.
-        k: Tokens for each unit, from 1 to d_vocab.
-        block_entries: Largest number of entries held at once; it bounds the memory.
-
-    Raises:
-        ValueError: If the MLP is of several layers of a model, or has several hidden layers, so
-            that no unit both reads and writes, or k is out of range.
-
     Source: S1 section 5 ("expand, activate, compress"); S2, feed-forward layers.
     """
     if mlp.W_hidden is not None:
-        raise ValueError(
-            f"mlp.W_hidden has shape {mlp.W_hidden.shape}, must be None (mlp_depth=1): units of "
-            "the first hidden layer have keys, units of the last have values"
-        )
-    if mlp.W_in.ndim != 2:
-        raise ValueError(
-            f"mlp.W_in has shape {mlp.W_in.shape}, must be one layer's, [d_model, d_mlp]"
-        )
+        raise ValueError("mlp.W_hidden must be None: first and last units are not the same")
     reads = mlp.W_in if mlp.W_gate is None else mlp.W_gate
     return NeuronTable(
         top_k_columns(chain_of(reads.T, W_E.T), k, block_entries=block_entries),
         top_k_columns(chain_of(mlp.W_out, W_U), k, block_entries=block_entries),
     )
+
+
+def head_tables(model: Model, tokens: Int[Array, " n_tokens"], n: int, k: int) -> dict[str, Array]:
+    """The skip-trigram table of each head of one model (S0 Table 1, by rule), of some tokens.
+
+    Source: S0, "Some Structures in Transformer Architectures", Table 1.
+    """
+    qk, ov = token_qk(model), token_ov(model)
+    heads = []
+    for head in range(model.n_heads):
+        among = [rows(rows(_head(circuit, head), tokens).T, tokens).T for circuit in (qk, ov)]
+        found = skip_trigrams(among[0], among[1], n, k)._asdict()
+        ids = {name: tokens[found[name]] for name in ("sources", "destinations", "outs")}
+        heads.append(found | ids)
+    return jax.tree.map(lambda *columns: jnp.stack(columns), *heads)
+
+
+def row_percentile(
+    model: Model,
+    source: int | Int[Array, ""],
+    destinations: Int[Array, " n_destinations"],
+    outs: Int[Array, " n_outs"],
+) -> Float[Array, " n_heads"]:
+    """Percentile of a given row of a skip-trigram table in each head, from 0 to 1.
+
+    Source: S0, "Some Structures in Transformer Architectures", Table 1, with the words of the
+        framework paper's F3.
+    """
+    at = jnp.array([source])
+    scores = materialise(rows(_layer(token_qk(model)).T, at))[:, 0]
+    raises = materialise(rows(_layer(token_ov(model)), at))[:, 0]
+
+    def percentile(values: Array, chosen: Array) -> Array:
+        return (values[:, None, :] < values[:, chosen][..., None]).mean(axis=(-2, -1))
+
+    return jnp.minimum(percentile(scores, destinations), percentile(raises, outs))
+
+
+def rejoining(
+    model: Model, first: Int[Array, " n_words"], second: Int[Array, " n_words"]
+) -> Float[Array, " n_heads"]:
+    """Detect heads that re-join words split over two tokens: ``[b] … [a] → [b]``.
+
+    Source: framework paper, one-layer models, F3 ("words split over tokens").
+    """
+    scores = materialise(columns(rows(_layer(token_qk(model)), first), second))
+    raises = materialise(columns(rows(_layer(token_ov(model)), second), second))
+
+    def own_over_others(table: Array) -> Array:
+        own = jnp.diagonal(table, axis1=-2, axis2=-1)
+        return safe_divide(own - table.mean(axis=-1), table.std(axis=-1)).mean(axis=-1)
+
+    # What raises a second piece is compared over sources, which are the rows.
+    return jnp.minimum(own_over_others(scores), own_over_others(jnp.matrix_transpose(raises)))
+
+
+def _layer(circuit: Chain) -> Chain:
+    """The heads of the first layer; factors without heads, such as the embedding, stay."""
+    return jax.tree.map(lambda f: f[0] if f.ndim == 4 else f, circuit)
+
+
+def _head(circuit: Chain, head: int) -> Chain:
+    return jax.tree.map(lambda f: f[0, head] if f.ndim == 4 else f, circuit)

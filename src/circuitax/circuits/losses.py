@@ -1,0 +1,162 @@
+"""Losses in context: bigram tables, in-context scores, slopes along a text, phase changes.
+
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Num
+
+from circuitax.kernel.forward import forward
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.model import Model
+
+
+def bigram_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
+    """Predictions of a zero-layer model after each token: row a is ``log P(. | a)``.
+
+    Source: S0 Remark 21.
+    """
+    every = jnp.arange(model.d_vocab)
+    return jax.nn.log_softmax(forward(model, every)[0], axis=-1)
+
+
+def direct_path_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
+    """Predictions of the direct path alone, for any attention-only model without norm.
+
+    Source: S0 Theorem 25; framework paper, "The Path Expansion Trick".
+    """
+    logits = model.W_E @ model.W_U
+    if model.b_U is not None:
+        logits = logits + model.b_U[None, :]
+    return jax.nn.log_softmax(logits, axis=-1)
+
+
+def in_context_score(
+    losses: Float[Array, "*batch n_losses"], early: int = 50, late: int = 500
+) -> Float[Array, "*batch"]:
+    """Loss at a late position minus loss at an early one, in nats; negative where context helps.
+
+    Source: induction-heads paper, "in-context learning score" (500th and 50th token).
+    Differs: the paper's text quotes the magnitude; this is the signed difference.
+    """
+    return losses[..., late - 1] - losses[..., early - 1]
+
+
+def repeated_pairs(tokens: Int[Array, "*batch n_ctx"]) -> Bool[Array, "*batch n_ctx-1"]:
+    """Mask of positions whose pair ``(x_t, x_{t+1})`` occurred earlier in the text."""
+    present, coming = tokens[..., :-1], tokens[..., 1:]
+    same = (present[..., :, None] == present[..., None, :]) & (
+        coming[..., :, None] == coming[..., None, :]
+    )
+    return jnp.tril(same, k=-1).any(axis=-1)
+
+
+def loss_slope(
+    losses: Float[Array, "*batch n_losses"], span: float = 2.0
+) -> Float[Array, "*batch n_losses"]:
+    """``d loss / d ln(index)`` at every index, nats; negative where longer contexts help.
+
+    Source: induction-heads paper, "derivative of loss with respect to log(token index)".
+    Differs: the paper states no smoothing.
+    """
+    n = losses.shape[-1]
+    return losses @ jnp.asarray(_lines(n, span), losses.dtype).T
+
+
+def _lines(n: int, span: float) -> np.ndarray:
+    """Row i holds the weights of the losses in the slope at index i + 1."""
+    index = np.arange(n)
+    x = np.log(index + 1.0)
+    near = np.abs(x[:, None] - x[None, :]) <= math.log(span) / 2
+    near |= np.abs(index[:, None] - index[None, :]) <= 1
+    middle = (near * x[None, :]).sum(1) / near.sum(1)
+    offset = near * (x[None, :] - middle[:, None])
+    lines: np.ndarray = offset / (offset**2).sum(1, keepdims=True)
+    return lines
+
+
+class Window(NamedTuple):
+    """Steps at which a tenth, half and nine tenths of a curve's whole change are reached."""
+
+    start: Float[Array, "*batch"]
+    middle: Float[Array, "*batch"]
+    end: Float[Array, "*batch"]
+
+
+def progress(curve: Float[Array, "*batch step"]) -> Float[Array, "*batch step"]:
+    """``(c_t - c_first) / (c_last - c_first)``; 0 throughout where nothing changed."""
+    first, last = curve[..., :1], curve[..., -1:]
+    return safe_divide(curve - first, jnp.broadcast_to(last - first, curve.shape))
+
+
+def reached(
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], share: float
+) -> Float[Array, "*batch"]:
+    """The first step, by linear interpolation, at which a given share of the change is complete."""
+    done = progress(curve)
+    t = steps.astype(curve.dtype)
+    after = done >= share
+    # The first measurement is at progress 0, so an index of 0 means never.
+    i = jnp.argmax(after, axis=-1)
+    i = jnp.where(after.any(axis=-1), i, steps.shape[0] - 1)
+    high = jnp.take_along_axis(done, i[..., None], axis=-1)[..., 0]
+    low = jnp.take_along_axis(done, i[..., None] - 1, axis=-1)[..., 0]
+    part = jnp.clip(safe_divide(share - low, high - low), 0, 1)
+    return jnp.where(after.any(axis=-1), t[i - 1] + part * (t[i] - t[i - 1]), t[-1])
+
+
+def change_window(
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], margin: float = 0.1
+) -> Window:
+    """Start, middle and end of a curve's change.
+
+    Source: induction-heads paper marks its windows by eye; this is a rule.
+    """
+    return Window(*(reached(steps, curve, share) for share in (margin, 0.5, 1 - margin)))
+
+
+class Stretch(NamedTuple):
+    """An interval of training steps of a given width: its start, and the curve's fall in it."""
+
+    start: Float[Array, "*batch"]
+    fall: Float[Array, "*batch"]
+
+
+def steepest_stretch(
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
+) -> Stretch:
+    """The interval of ``width`` steps with the largest fall of a curve; negative if it only rises.
+
+    Source: induction-heads paper, "the phase change ... in a narrow window", which it marks by eye.
+    """
+    start, falls = _falls(steps, curve, width)
+    return Stretch(start[jnp.argmax(falls, axis=-1)], jnp.max(falls, axis=-1))
+
+
+def speed_up(
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
+) -> Float[Array, "*batch"]:
+    """Increase of a curve's later fall over its earlier fall, per interval of ``width`` steps.
+
+    ``max over s <= t of fall(t) - fall(s)``, 0 for a convex curve: training that only ever slows
+    down. The bump of the induction-heads paper, "the only place where loss curves are not convex".
+    """
+    _, falls = _falls(steps, curve, width)
+    slowest = jax.lax.cummin(falls, axis=falls.ndim - 1)
+    return jnp.max(falls - slowest, axis=-1)
+
+
+def _falls(
+    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
+) -> tuple[Float[Array, " n_steps"], Float[Array, "*batch step"]]:
+    """Starts of intervals, and falls in them; intervals past the end repeat the last one."""
+    t = steps.astype(curve.dtype)
+    start = jnp.minimum(t, t[-1] - width)
+    flat = curve.reshape(-1, t.shape[0])
+    falls = jax.vmap(lambda c: jnp.interp(start, t, c) - jnp.interp(start + width, t, c))(flat)
+    return start, falls.reshape(curve.shape)

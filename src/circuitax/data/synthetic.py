@@ -1,0 +1,218 @@
+"""Synthetic texts: repeated random sequences, and chained maps.
+
+With a fixed period p one layer needs no induction: "attend p - 1 positions back" is a function of
+position alone. Here every sequence draws its own period, so the earlier copy has to be found by
+content.
+
+A map of n symbols to symbols, every end uniform, is listed as n tokens ``a→b`` in random order.
+Then come questions, each a token "k steps from a" followed by its answer. Where one step leads
+stands in the text, and a head that looks for ``a→`` reads it; k steps need k heads one behind the
+other, each of which looks for what the one before has found.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key
+
+from circuitax.kernel.checks import whole
+from circuitax.kernel.keys import check_key, derive
+
+
+class Repeated(NamedTuple):
+    """``tokens[i] = tokens[i - period]`` from position ``period`` on, random before."""
+
+    tokens: Int[Array, "batch length"]
+    period: Int[Array, " batch"]
+
+
+@dataclass(frozen=True)
+class RepeatedSource:
+    """Texts for training, described by a config; see `sample_repeated` for the fields."""
+
+    batch: int = 32
+    length: int = 32
+    d_vocab: int = 32
+    min_period: int = 8
+    max_period: int = 16
+    distinct: bool = False
+
+    def __post_init__(self) -> None:
+        _check(
+            self.batch, self.length, self.d_vocab, self.min_period, self.max_period, self.distinct
+        )
+
+    def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
+        """One batch, a pure function of the key."""
+        return self.sample(key).tokens
+
+    def sample(self, key: Key[Array, ""]) -> Repeated:
+        """One batch with its periods."""
+        return sample_repeated(
+            key,
+            self.batch,
+            self.length,
+            self.d_vocab,
+            min_period=self.min_period,
+            max_period=self.max_period,
+            distinct=self.distinct,
+        )
+
+
+def sample_repeated(
+    key: Key[Array, ""],
+    batch: int,
+    length: int,
+    d_vocab: int,
+    *,
+    min_period: int,
+    max_period: int,
+    distinct: bool = False,
+) -> Repeated:
+    """Repeated random sequences, each with its own period, uniform on ``[min, max]``.
+
+    Source: induction-heads paper, "repeated random sequences"; the random periods are ours.
+    """
+    _check(batch, length, d_vocab, min_period, max_period, distinct)
+    period = jax.random.randint(derive(key, "period"), (batch,), min_period, max_period + 1)
+    symbols = derive(key, "symbols")
+    if distinct:
+        order = jnp.argsort(jax.random.uniform(symbols, (batch, d_vocab)), axis=1)
+        block = order[:, :max_period]
+    else:
+        block = jax.random.randint(symbols, (batch, max_period), 0, d_vocab)
+    source = jnp.arange(length)[None, :] % period[:, None]
+    return Repeated(jnp.take_along_axis(block, source, axis=1), period)
+
+
+def repeated_tokens(
+    key: Key[Array, ""], batch: int, length: int, d_vocab: int
+) -> Int[Array, "batch length"]:
+    """Random texts that repeat themselves, for `induction_scores`: `sample_repeated` with defaults.
+
+    Each text has a period of its own, from a quarter to half of the length, and no token twice in
+    it where the vocabulary has so many.
+
+    Args:
+        key: Random key, not to be used again.
+        batch: Number of texts, at least 1.
+        length: Tokens of each, at least 2.
+        d_vocab: Number of tokens, at least 2.
+
+    Raises:
+        ValueError: If a size is out of its range.
+    """
+    length, d_vocab = whole("length", length, 2), whole("d_vocab", d_vocab, 2)
+    check_key(key, one=True)
+    most = length // 2
+    return sample_repeated(
+        key,
+        batch,
+        length,
+        d_vocab,
+        min_period=max(length // 4, 1),
+        max_period=most,
+        distinct=most <= d_vocab,
+    ).tokens
+
+
+def _check(
+    batch: int, length: int, d_vocab: int, min_period: int, max_period: int, distinct: bool
+) -> None:
+    whole("batch", batch, 1)
+    whole("d_vocab", d_vocab, 2)
+    if not 1 <= min_period <= max_period < length:
+        raise ValueError(
+            f"min_period={min_period} and max_period={max_period} must satisfy "
+            f"1 <= min_period <= max_period < length={length}"
+        )
+    if distinct and max_period > d_vocab:
+        raise ValueError(
+            f"max_period={max_period} must be at most d_vocab={d_vocab} when symbols are distinct"
+        )
+
+
+class Chained(NamedTuple):
+    """Texts, and the steps that their questions ask for.
+
+    Attributes:
+        steps: How many steps each question asks for.
+    """
+
+    tokens: Int[Array, "batch length"]
+    steps: Int[Array, "batch n_questions"]
+
+
+@dataclass(frozen=True)
+class ChainedMapSource:
+    """Texts for training, described by a config.
+
+    Tokens ``0 … n - 1`` are the symbols, which are also the answers. Then come the n² steps,
+    ``a→b`` at ``n + a n + b``, and the questions, "k steps from a" at ``n + n² + (k - 1) n + a``.
+
+    Attributes:
+        batch: Texts, at least 1.
+        n_symbols: n, at least 2.
+        n_steps: Most steps that are asked for, at least 1.
+        n_questions: Questions of a text, all different, in [1, n_symbols n_steps].
+    """
+
+    batch: int = 32
+    n_symbols: int = 6
+    n_steps: int = 4
+    n_questions: int = 8
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch", 1), ("n_symbols", 2), ("n_steps", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+        most = self.n_symbols * self.n_steps
+        if not 1 <= self.n_questions <= most:
+            raise ValueError(
+                f"n_questions={self.n_questions} must be between 1 and n_symbols n_steps={most}"
+            )
+
+    @property
+    def d_vocab(self) -> int:
+        """Number of different tokens."""
+        return self.n_symbols * (1 + self.n_symbols + self.n_steps)
+
+    @property
+    def length(self) -> int:
+        """Tokens of a text: the steps of its map, and two for every question."""
+        return self.n_symbols + 2 * self.n_questions
+
+    @property
+    def questions(self) -> Int[np.ndarray, " n_questions"]:
+        """Positions of the questions; the model predicts answers there."""
+        return self.n_symbols + 2 * np.arange(self.n_questions)
+
+    def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
+        """One batch, a pure function of the key."""
+        return self.sample(key).tokens
+
+    def sample(self, key: Key[Array, ""]) -> Chained:
+        """One batch, and the number of steps of each question."""
+        n, batch = self.n_symbols, self.batch
+        ends = jax.random.randint(derive(key, "ends"), (batch, n), 0, n)
+        listed = _orders(derive(key, "listed"), batch, n)
+        asked = _orders(derive(key, "asked"), batch, n * self.n_steps)[:, : self.n_questions]
+
+        def follow(start: Array) -> Array:
+            return jnp.take_along_axis(ends, start, axis=1)
+
+        starts, steps = asked % n, 1 + asked // n
+        answers = starts
+        for done in range(self.n_steps):
+            answers = jnp.where(done < steps, follow(answers), answers)
+        pairs = n + n * listed + follow(listed)
+        questions = jnp.stack([n + n * n + asked, answers], axis=2).reshape(batch, -1)
+        return Chained(jnp.concatenate([pairs, questions], axis=1), steps)
+
+
+def _orders(key: Key[Array, ""], batch: int, n: int) -> Int[Array, "batch n"]:
+    """One random order of ``0 … n - 1`` for each text."""
+    return jnp.argsort(jax.random.uniform(key, (batch, n)), axis=1)

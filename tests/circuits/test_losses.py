@@ -1,0 +1,121 @@
+"""Losses in context: bigram tables, slopes, and windows of change by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits import losses as in_context
+from circuitax.circuits.losses import (
+    bigram_log_probs,
+    change_window,
+    direct_path_log_probs,
+    loss_slope,
+    progress,
+    reached,
+    speed_up,
+    steepest_stretch,
+)
+from circuitax.kernel.forward import forward
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.transformer import init
+
+SPEC = TransformerSpec.simplified(d_vocab=7, n_layers=0, n_heads=1, d_model=7)
+
+
+def test_S0_remark_21_prediction_depends_on_the_current_token_alone() -> None:
+    model = init(jax.random.key(1), SPEC)
+    table = bigram_log_probs(model)
+    np.testing.assert_allclose(table, direct_path_log_probs(model), rtol=1e-5)
+    for text in ([3, 1, 4], [5, 5, 4]):
+        logits, _ = forward(model, text)
+        np.testing.assert_allclose(jax.nn.log_softmax(logits[-1]), table[4], rtol=1e-5)
+
+
+def test_direct_path_adds_the_bias() -> None:
+    model = init(jax.random.key(1), SPEC).replace(b_U=jnp.arange(7.0))
+    by_hand = np.asarray(model.W_E @ model.W_U, float) + np.arange(7.0)
+    by_hand -= np.log(np.exp(by_hand).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(direct_path_log_probs(model), by_hand, rtol=1e-5, atol=1e-6)
+
+
+def test_in_context_score_is_late_minus_early():
+    losses = jnp.array([[5.0, 4.0, 3.0, 1.0], [2.0, 2.0, 2.0, 2.0]])
+    np.testing.assert_allclose(in_context.in_context_score(losses, 2, 4), [-3, 0])
+
+
+def test_repeated_pairs_of_any_period():
+    tokens = jnp.array([0, 1, 2, 0, 1, 3, 0, 1])
+    # pairs 01 12 20 01 13 30 01: the fourth and the last are repeats
+    np.testing.assert_array_equal(
+        in_context.repeated_pairs(tokens), [False, False, False, True, False, False, True]
+    )
+
+
+def test_exact_where_the_loss_is_a_logarithm(x64: None) -> None:
+    index = np.arange(1, 41)
+    losses = jnp.asarray(3.0 - 0.7 * np.log(index))
+    np.testing.assert_allclose(loss_slope(losses), -0.7, atol=1e-12)
+    np.testing.assert_allclose(loss_slope(jnp.full(40, 2.0)), 0.0, atol=1e-12)
+
+
+def test_is_the_line_through_the_neighbourhood(x64: None) -> None:
+    losses = np.random.default_rng(0).normal(size=(3, 30))
+    found = loss_slope(jnp.asarray(losses), span=2.0)
+    # index 10: those from 10 / sqrt 2 = 7.07 to 14.14
+    for row, slope in zip(losses, found, strict=True):
+        line = np.polyfit(np.log(np.arange(8, 15)), row[7:14], 1)
+        np.testing.assert_allclose(slope[9], line[0], rtol=1e-10)
+    # the first index has only its neighbour
+    np.testing.assert_allclose(found[:, 0], (losses[:, 1] - losses[:, 0]) / np.log(2), rtol=1e-10)
+
+
+STEPS = jnp.arange(0, 101, 5)
+
+
+def test_progress_by_hand() -> None:
+    np.testing.assert_allclose(progress(jnp.array([3.0, 2.0, 1.0])), [0, 0.5, 1])
+    np.testing.assert_array_equal(progress(jnp.array([2.0, 2.0])), [0, 0])
+
+
+def test_window_of_a_ramp() -> None:
+    # Flat at 3 until step 40, falls linearly to 1 at step 60, flat after.
+    ramp = jnp.interp(STEPS, jnp.array([40, 60]), jnp.array([3.0, 1.0]))
+    np.testing.assert_allclose(change_window(STEPS, ramp), [42, 50, 58], atol=1e-4)
+    # Direction and units play no part; axes in front are mapped.
+    both = jnp.stack([ramp, 7 - 5 * ramp])
+    np.testing.assert_allclose(reached(STEPS, both, 0.5), [50, 50], atol=1e-4)
+
+
+def test_a_curve_that_never_changes_is_reached_at_the_end() -> None:
+    assert float(reached(STEPS, jnp.ones(21), 0.5)) == 100
+
+
+def test_first_crossing_counts() -> None:
+    curve = jnp.array([0.0, 0.8, 0.2, 1.0])
+    assert float(reached(jnp.arange(4), curve, 0.4)) == pytest.approx(0.5)
+
+
+def test_steepest_stretch_of_a_ramp() -> None:
+    ramp = jnp.interp(STEPS, jnp.array([40, 60]), jnp.array([3.0, 1.0]))
+    np.testing.assert_allclose(steepest_stretch(STEPS, ramp, 20.0), [40, 2], atol=1e-5)
+    # A narrow one fits at several places and takes the first; a wide one holds the whole ramp.
+    np.testing.assert_allclose(steepest_stretch(STEPS, ramp, 10.0), [40, 1], atol=1e-5)
+    assert float(steepest_stretch(STEPS, ramp, 40.0).fall) == pytest.approx(2.0, abs=1e-5)
+    rising = steepest_stretch(STEPS, STEPS / 10.0, 10.0)
+    assert float(rising.fall) == pytest.approx(-1.0, abs=1e-5)
+    both = steepest_stretch(STEPS, jnp.stack([ramp, ramp[::-1] * -1]), 20.0)
+    np.testing.assert_allclose(both.start, [40, 40])
+
+
+def test_speed_up_is_zero_for_convex_curves_only() -> None:
+    slowing = jnp.exp(-STEPS / 30.0)
+    assert float(speed_up(STEPS, slowing, 10.0)) == pytest.approx(0, abs=1e-6)
+    plateau = jnp.interp(STEPS, jnp.array([40, 60]), jnp.array([3.0, 1.0]))
+    assert float(speed_up(STEPS, plateau, 10.0)) == pytest.approx(1.0, abs=1e-5)
+    # The fast part must come after the slow one.
+    early = jnp.interp(STEPS, jnp.array([0, 20]), jnp.array([3.0, 1.0]))
+    assert float(speed_up(STEPS, early, 10.0)) == pytest.approx(0, abs=1e-5)
+    np.testing.assert_allclose(
+        speed_up(STEPS, jnp.stack([slowing, plateau]), 10.0), [0, 1], atol=1e-5
+    )

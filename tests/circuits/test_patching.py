@@ -1,0 +1,355 @@
+"""Ablation, patching and path patching, against single edited runs."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from circuitax.circuits import patching, path_patching
+from circuitax.circuits.patching import head_gradients
+from circuitax.circuits.paths import components, expansion, frozen
+from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.kernel.forward import forward, next_token_losses
+from circuitax.kernel.interventions import Interventions, ablate_heads, freeze
+from circuitax.kernel.norm import Norm
+from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import run as run_model
+
+FULL = {"biases": True, "norm": Norm.layernorm, "positions": Positions.learned}
+
+
+def _parts(run):
+    return components.components_of(run)
+
+
+def _other(run):
+    """The same model on another text."""
+    tokens = (run.tokens + 3) % 7
+    return run_model(run.model, tokens, outputs=True)
+
+
+def test_pattern_preserving_ablation_of_all_heads_at_once(make_run, x64):
+    """Section 1.6: every head's ablation in one vmap = logits minus its paths."""
+    run = make_run(2, **FULL)
+    cells = patching.each_component(run.model)
+    step = jax.jit(
+        lambda: patching.ablated_metrics(
+            run.model, run.tokens, cells, lambda logits: logits, preserved=run.trace
+        )
+    )
+    model = frozen.frozen_model(run)
+    terms = expansion.expand(run).terms
+    for cell, head in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
+        without = np.array([head not in path for path in expansion.all_paths(2, 2)])
+        expected = np.asarray(terms)[without].sum(0) + np.asarray(model.read_out.b_U)
+        np.testing.assert_allclose(step()[cell], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["zero", "mean", "resample"])
+def test_replacements_by_hand(kind, make_run, x64):
+    """Downstream reacts: later layers are recomputed in NumPy from the edited stream."""
+    run = make_run(2)
+    parts, other = _parts(run), _parts(_other(run))
+    mean = jax.tree.map(lambda x, y: (x + y) / 2, parts, other)
+    replacement = {"zero": None, "mean": mean, "resample": other}[kind]
+    cells = patching.each_component(run.model)
+    found = patching.ablated_metrics(
+        run.model, run.tokens, cells, lambda z: z, replacement=replacement
+    )
+    new = 0 if replacement is None else np.asarray(replacement.heads[0, 1])
+    x = np.asarray(run.trace.streams[1]) - np.asarray(parts.heads[0, 1]) + new
+    heads = run.model.blocks.attention
+    out = x.copy()
+    for h in range(2):
+        scores = x @ heads.W_Q[1, h] @ np.asarray(heads.W_K[1, h]).T @ x.T * run.model.spec.scale
+        scores = np.where(np.tril(np.ones((5, 5))), scores, -np.inf)
+        A = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+        out = out + A @ x @ heads.W_V[1, h] @ heads.W_O[1, h]
+    np.testing.assert_allclose(found[1], out @ run.model.W_U, atol=1e-11)
+
+
+def test_mlps_are_ablated_too(make_run, x64):
+    run = make_run(2, mlp=True, norm=Norm.rmsnorm)
+    cells = patching.each_component(run.model)
+    assert cells.heads.shape == (6, 2, 2) and cells.mlps.shape == (6, 2)
+    streams = patching.ablated_metrics(run.model, run.tokens, cells, lambda z: z)
+    silent = run.model.blocks.mlp._replace(W_out=run.model.blocks.mlp.W_out.at[1].set(0))
+    model = run.model.replace(blocks=run.model.blocks._replace(mlp=silent))
+    np.testing.assert_allclose(streams[5], forward(model, run.tokens)[0], atol=1e-12)
+    # replacing a component by what it was changes nothing
+    same = patching.ablated_metrics(
+        run.model, run.tokens, cells, lambda z: z, replacement=_parts(run)
+    )
+    np.testing.assert_allclose(same, np.broadcast_to(run.logits, same.shape), atol=1e-11)
+
+
+def test_gradient_by_the_head_mask_under_jit(make_run, x64):
+    """Attribution patching: the slope of the loss in each head's mask, against differences."""
+    run = make_run(2, **FULL)
+
+    @jax.jit
+    def loss(mask):
+        edit = patching.ablation_edit(patching.Ablation(mask))
+        return next_token_losses(forward(run.model, run.tokens, edit)[0], run.tokens).mean()
+
+    slope = jax.jit(jax.grad(loss))(jnp.zeros((2, 2)))
+    step = 1e-6
+    for layer, head in np.ndindex(2, 2):
+        mask = jnp.zeros((2, 2)).at[layer, head].set(step)
+        difference = (loss(mask) - loss(-mask)) / (2 * step)
+        np.testing.assert_allclose(slope[layer, head], difference, rtol=1e-6)
+
+
+def test_stream_patches_hand_over_the_donors_future(make_run, x64):
+    """The donor's final stream at a position gives the donor's logits there; layer 0 likewise."""
+    run = make_run(2)
+    donor = _other(run)
+    found = jax.jit(
+        lambda: patching.patched_metrics(run.model, run.tokens, donor.trace, lambda z: z)
+    )()
+    assert found.shape == (3, 5, 5, 7)
+    for position in range(5):
+        np.testing.assert_allclose(found[2, position, position], donor.logits[position], atol=1e-12)
+    swapped = run.tokens.at[2].set(donor.tokens[2])
+    np.testing.assert_allclose(found[0, 2], forward(run.model, swapped)[0], atol=1e-12)
+    np.testing.assert_allclose(found[1, 3, :3], run.logits[:3], atol=1e-12)
+
+
+def test_all_edges_of_a_head_are_the_head(make_run, x64):
+    """Path patching into every reader = activation patching, norm scales held."""
+    run = make_run(3, **FULL)
+    change = _parts(_other(run)).heads[0, 1] - run.trace.head_outputs[0, 1]
+    later = jnp.zeros((3, 2)).at[1:].set(1)
+    edges = path_patching.Edges(later, later, later, jnp.asarray(1.0))
+    edit = path_patching.patch_paths(run, change, edges)
+    by_paths, _ = forward(run.model, run.tokens, edit)
+    add = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
+    held = freeze(run.trace, gates=None)._replace(all_patterns=None, head_add=add)
+    by_head, _ = forward(run.model, run.tokens, held)
+    np.testing.assert_allclose(by_paths, by_head, atol=1e-11)
+    assert np.abs(by_head - run.logits).max() > 1e-2
+
+
+def test_one_edge_changes_one_pattern_only(make_run, x64):
+    run = make_run(2)
+    change = -run.trace.head_outputs[0, 0]
+    none = jnp.zeros((2, 2))
+    edges = path_patching.Edges(none, none.at[1, 1].set(1), none, jnp.asarray(0.0))
+    edit = path_patching.patch_paths(run, change, edges)
+    _, trace = forward(run.model, run.tokens, edit)
+    np.testing.assert_allclose(trace.patterns[1, 0], run.trace.patterns[1, 0], atol=1e-12)
+    assert np.abs(trace.patterns[1, 1] - run.trace.patterns[1, 1]).max() > 1e-3
+    x, heads = np.asarray(run.trace.streams[1]), run.model.blocks.attention
+    keys = (x + np.asarray(change)) @ heads.W_K[1, 1]
+    scores = x @ heads.W_Q[1, 1] @ keys.T * run.model.spec.scale
+    scores = np.where(np.tril(np.ones((5, 5))), scores, -np.inf)
+    A = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(trace.patterns[1, 1], A, atol=1e-12)
+
+
+@pytest.mark.parametrize("reads", path_patching.READS)
+def test_one_path_by_name_is_one_edge(make_run, x64, reads):
+    run = make_run(3, **FULL)
+    donor = _parts(_other(run)).heads[0, 1]
+    found = path_patching.patch_path(run, (0, 1), (2, 0), donor, reads=reads)
+    mask = jnp.zeros((3, 2)).at[2, 0].set(1)
+    edges = {name: mask if name == reads else 0 * mask for name in path_patching.READS}
+    mlps = None if run.model.blocks.mlp is None else jnp.zeros(3)
+    change = donor - run.trace.head_outputs[0, 1]
+    want = path_patching.patch_paths(
+        run, change, path_patching.Edges(**edges, logits=jnp.asarray(0.0), mlps=mlps)
+    )
+    logits, _ = forward(run.model, run.tokens, found)
+    np.testing.assert_allclose(logits, forward(run.model, run.tokens, want)[0], atol=1e-12)
+    assert np.abs(logits - run.logits).max() > 1e-6
+
+
+def test_a_path_to_the_logits_is_the_direct_effect(make_run, x64):
+    run = make_run(2)
+    nothing = jnp.zeros_like(run.trace.head_outputs[0, 1])
+    edit = path_patching.patch_path(run, (0, 1), None, nothing)
+    logits, _ = forward(run.model, run.tokens, edit)
+    direct = np.asarray(run.trace.head_outputs[0, 1]) @ np.asarray(run.model.W_U)
+    np.testing.assert_allclose(run.logits - logits, direct, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_extra", [0, 1])
+@pytest.mark.parametrize("sender", ["head", "mlp"])
+def test_all_edges_into_heads_and_mlps_are_the_component(sender, n_extra, make_run, x64):
+    """Also for senders and receivers that are MLPs; a head is read by its own layer's MLP."""
+    run = make_run(3, mlp=True, n_extra=n_extra, **FULL)
+    other, parts = _parts(_other(run)), _parts(run)
+    later = jnp.zeros((3, 2)).at[1:].set(1)
+    add = freeze(run.trace, gates=None)._replace(all_patterns=None)
+    if sender == "head":
+        change, mlps = other.heads[0, 1] - parts.heads[0, 1], jnp.ones(3)
+        added = jnp.zeros_like(run.trace.head_outputs).at[0, 1].set(change)
+        by_component = add._replace(head_add=added)
+    else:
+        change, mlps = other.mlps[0] - parts.mlps[0], jnp.ones(3).at[0].set(0)
+        by_component = add._replace(mlp_add=jnp.zeros_like(parts.mlps).at[0].set(change))
+    edges = path_patching.Edges(later, later, later, jnp.asarray(1.0), mlps)
+    edit = path_patching.patch_paths(run, change, edges)
+    by_paths, _ = forward(run.model, run.tokens, edit)
+    want, _ = forward(run.model, run.tokens, by_component)
+    np.testing.assert_allclose(by_paths, want, atol=1e-11)
+    without = path_patching.patch_paths(run, change, edges._replace(mlps=jnp.zeros(3)))
+    elsewhere, _ = forward(run.model, run.tokens, without)
+    assert np.abs(elsewhere - want).max() > 1e-2
+
+
+def test_an_edge_into_an_mlp_by_hand(make_run, x64):
+    """Head 1.0 → MLP 1, rmsnorm: the MLP's new output joins the stream, nothing else moves."""
+    run = make_run(2, mlp=True, norm=Norm.rmsnorm)
+    change = -run.trace.head_outputs[1, 0]
+    none = jnp.zeros((2, 2))
+    edges = path_patching.Edges(none, none, none, jnp.asarray(0.0), jnp.array([0.0, 1.0]))
+    edit = path_patching.patch_paths(run, change, edges)
+    found, trace = forward(run.model, run.tokens, edit, outputs=True)
+    np.testing.assert_allclose(trace.patterns, run.trace.patterns, atol=1e-12)
+    mlp = jax.tree.map(lambda w: np.asarray(w[1]), run.model.blocks.mlp)
+    stream = np.asarray(run.trace.streams[1] + run.trace.head_outputs[1].sum(0))
+    x = (stream + np.asarray(change)) / np.asarray(run.trace.scales.mlp[1])[:, None]
+    gain = run.model.blocks.mlp_norm
+    x = x if gain is None else x * np.asarray(gain.gain[1])
+    hidden = x @ mlp.W_in
+    Phi = np.vectorize(lambda z: 0.5 * (1 + math.erf(z / math.sqrt(2))))
+    new = (hidden * Phi(hidden)) @ mlp.W_out
+    np.testing.assert_allclose(trace.mlp_outputs[1], new, atol=1e-12)
+    final = (stream + new) / np.asarray(run.trace.scales.final)[:, None]
+    np.testing.assert_allclose(found, final @ run.model.W_U, atol=1e-11)
+
+
+@pytest.mark.parametrize("mlp", [False, True])
+def test_the_effect_of_each_component_by_single_edited_runs(mlp, make_run, x64):
+    """One edit of the forward pass for each component; the loss is written out in NumPy."""
+    run = make_run(2, mlp=mlp, **FULL)
+    other = _other(run)
+
+    def loss(logits):
+        z, text = np.asarray(logits)[:-1], np.asarray(run.tokens)[1:]
+        return np.mean(np.log(np.exp(z).sum(-1)) - z[np.arange(4), text])
+
+    effects = jax.jit(patching.ablation_effects)(run)
+    resampled = patching.ablation_effects(run, donor=other, preserve_patterns=True)
+    assert (effects.mlps is None) == (not mlp)
+    for layer, head in np.ndindex(2, 2):
+        keep = jnp.ones((2, 2, 1)).at[layer, head].set(0)
+        zero, _ = forward(run.model, run.tokens, Interventions(head_keep=keep))
+        np.testing.assert_allclose(
+            effects.heads[layer, head], loss(zero) - loss(run.logits), atol=1e-12
+        )
+        add = jnp.zeros_like(other.trace.head_outputs)
+        add = add.at[layer, head].set(other.trace.head_outputs[layer, head])
+        held = freeze(run.trace, gates=None)._replace(head_keep=keep, head_add=add)
+        swapped, _ = forward(run.model, run.tokens, held)
+        np.testing.assert_allclose(
+            resampled.heads[layer, head], loss(swapped) - loss(run.logits), atol=1e-12
+        )
+    for layer in range(2 * mlp):
+        keep = jnp.ones((2, 1)).at[layer].set(0)
+        zero, _ = forward(run.model, run.tokens, Interventions(mlp_keep=keep))
+        np.testing.assert_allclose(effects.mlps[layer], loss(zero) - loss(run.logits), atol=1e-12)
+    assert np.abs(effects.heads).min() > 1e-4
+
+
+def test_patches_are_changes_of_the_metric(make_run, x64):
+    run = make_run(2, **FULL)
+    donor = _other(run)
+
+    def lead(logits):
+        return logits[-1, 3] - logits[-1, 1]
+
+    found = jax.jit(patching.patch_effects, static_argnums=2)(run, donor, lead)
+    assert found.shape == (3, 5)
+    np.testing.assert_allclose(found[2, 4], lead(donor.logits) - lead(run.logits), atol=1e-12)
+    np.testing.assert_allclose(found[2, :4], 0, atol=1e-12)
+    assert np.abs(found[0]).min() > 1e-4
+    np.testing.assert_allclose(patching.patch_effects(run, run), 0, atol=1e-12)
+    own = patching.patch_effects(run, donor)
+    want = (
+        next_token_losses(donor.logits, run.tokens)[3]
+        - next_token_losses(run.logits, run.tokens)[3]
+    )
+    np.testing.assert_allclose(own[2, 3], want / 4, atol=1e-12)
+
+
+HEAD_GRADIENTS_FULL = {
+    "biases": True,
+    "norm": Norm.layernorm,
+    "positions": Positions.learned,
+    "mlp": True,
+}
+
+
+def test_it_is_the_slope_as_a_head_is_turned_down(make_run, x64) -> None:
+    run = make_run(2, **HEAD_GRADIENTS_FULL)
+    found = jax.jit(lambda run, token: head_gradients(run, token, 5, position=3))(run, 2)
+    logits = jax.jit(lambda run, edit: forward(run.model, run.tokens, edit)[0])
+    step = 1e-5
+    for layer, head in ((0, 1), (1, 0)):
+        off = jnp.zeros((2, 2)).at[layer, head].set(step)
+        up, down = (logits(run, ablate_heads(a))[3] for a in (-off, off))
+        slope = ((up[2] - up[5]) - (down[2] - down[5])) / (2 * step)
+        np.testing.assert_allclose(found[layer, head], slope, rtol=1e-7)
+
+
+def test_frozen_it_is_the_sum_of_all_paths_through_a_head(make_run, x64) -> None:
+    run = make_run(3, **HEAD_GRADIENTS_FULL)
+    frozen = frozen_model(run, mlps="sources")  # what MLPs wrote is held
+    w = (frozen.read_out.W_U[:, 2] - frozen.read_out.W_U[:, 5]) / frozen.read_out.scale[-1]
+    values = np.asarray(expansion.path_streams(frozen)[:, -1] @ w)
+    each = jax.jit(head_gradients, static_argnames=("frozen", "position"))
+    found = each(run, 2, 5, frozen=True)
+    expected = np.zeros((3, 2))
+    for path, value in zip(expansion.all_paths(3, 2), values, strict=True):
+        for head in path:
+            expected[head] += value
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert abs(each(run, 2, 5) - found).max() > 1e-3  # the real model reacts
+
+
+def test_removing_a_head_removes_its_paths(make_run, x64):
+    run = make_run(3, biases=True, norm=Norm.layernorm, positions=Positions.learned)
+    found = jax.jit(patching.ablation_error)(run)
+    assert found.shape == (6, 5, 7)
+    np.testing.assert_allclose(found, 0, atol=1e-12)
+    assert patching.ablation_error(make_run(0)).shape == (0, 5, 7)
+
+
+def test_a_wrong_path_shows(make_run, x64, monkeypatch: pytest.MonkeyPatch):
+    """One head's values doubled in the expansion, but not in the forward pass."""
+    run, original = make_run(2), expansion.frozen_model
+
+    def planted(run, **options):
+        model = original(run, **options)
+        return model._replace(W_V=model.W_V.at[0, 0].multiply(2))
+
+    monkeypatch.setattr(expansion, "frozen_model", planted)
+    error = jnp.abs(patching.ablation_error(run)).max(axis=(1, 2))
+    assert error[0] > 1e-3
+
+
+def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, monkeypatch):
+    run = make_run(2)
+    donor, cells = _other(run).trace, patching.each_component(run.model)
+
+    def both():
+        return (
+            patching.ablated_metrics(run.model, run.tokens, cells, lambda z: z),
+            patching.patched_metrics(run.model, run.tokens, donor, lambda z: z),
+        )
+
+    at_once = jax.jit(both)()
+    # What four heads write at five positions and the logits there: three of four cells, then one;
+    # of the 15 cells of the stream, whose three places take less, three at a time as well.
+    monkeypatch.setattr(patching, "BLOCK_ENTRIES", 3 * 5 * (4 * 6 + 7))
+    for found, expected in zip(jax.jit(lambda: both())(), at_once, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    steps = jax.make_jaxpr(
+        lambda: patching.patched_metrics(run.model, run.tokens, donor, lambda z: z)
+    )()
+    loops = [step.params["length"] for step in steps.eqns if step.primitive.name == "scan"]
+    assert loops == [5]

@@ -1,0 +1,84 @@
+"""Repeated random sequences and chained maps follow their law."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from circuitax.data.synthetic import (
+    ChainedMapSource,
+    repeated_tokens,
+    sample_repeated,
+)
+
+KEY = jax.random.key(11)
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_every_sequence_has_its_period(distinct: bool) -> None:
+    sample = sample_repeated(KEY, 200, 20, 12, min_period=3, max_period=10, distinct=distinct)
+    tokens = np.asarray(sample.tokens)
+    for row, period in zip(tokens, np.asarray(sample.period), strict=True):
+        np.testing.assert_array_equal(row[period:], row[:-period])
+        if distinct:
+            assert len(set(row[:period])) == period
+    assert (tokens.min(), tokens.max()) == (0, 11)
+
+
+def test_periods_and_symbols_are_uniform() -> None:
+    # One fixed key; a correct sampler fails one of the two with probability 2e-4.
+    sample = sample_repeated(KEY, 8000, 12, 7, min_period=2, max_period=9)
+    periods = np.bincount(np.asarray(sample.period), minlength=10)[2:]
+    assert stats.chisquare(periods).pvalue > 1e-4
+    first_two = np.asarray(sample.tokens[:, :2])  # within the shortest period: independent
+    pairs = np.bincount(first_two[:, 0] * 7 + first_two[:, 1], minlength=49)
+    assert stats.chisquare(pairs).pvalue > 1e-4
+
+
+def test_texts_for_induction_scores_repeat_distinct_tokens() -> None:
+    texts = np.asarray(repeated_tokens(KEY, 60, 12, 9))
+    periods = []
+    for text in texts:
+        fits = [p for p in range(1, 12) if (text[p:] == text[:-p]).all()]
+        periods.append(fits[0])
+        assert len(set(text[: fits[0]])) == fits[0]
+    assert set(periods) == {3, 4, 5, 6}
+    assert repeated_tokens(KEY, 2, 30, 5).max() < 5
+    with pytest.raises(ValueError, match="length=1 must be at least 2"):
+        repeated_tokens(KEY, 2, 1, 5)
+
+
+SOURCE = ChainedMapSource(batch=400, n_symbols=5, n_steps=3, n_questions=7)
+SAMPLE = SOURCE.sample(jax.random.key(3))
+N = 5
+
+
+def test_every_answer_is_where_the_listed_map_leads():
+    assert SOURCE.length == 5 + 14 and SOURCE.d_vocab == 5 + 25 + 15
+    for text, asked in zip(np.asarray(SAMPLE.tokens), np.asarray(SAMPLE.steps), strict=True):
+        step = {}
+        for token in text[:N]:
+            assert N <= token < N + N * N
+            start, end = divmod(int(token) - N, N)
+            step[start] = end
+        assert sorted(step) == list(range(N))
+        seen = set()
+        for at, steps in zip(SOURCE.questions, asked, strict=True):
+            more, start = divmod(int(text[at]) - N - N * N, N)
+            assert more + 1 == steps
+            here = start
+            for _ in range(steps):
+                here = step[here]
+            assert text[at + 1] == here
+            seen.add(int(text[at]))
+        assert len(seen) == 7, "no question comes twice, or its answer could be copied"
+
+
+def test_maps_orders_and_questions_are_uniform():
+    tokens = np.asarray(SAMPLE.tokens)
+    first = np.bincount(tokens[:, 0] - N, minlength=N * N).reshape(N, N)
+    np.testing.assert_allclose(first / 400, 1 / 25, atol=5 * np.sqrt(0.04 / 400))
+    shares = np.bincount(np.asarray(SAMPLE.steps).ravel(), minlength=4)[1:] / (400 * 7)
+    np.testing.assert_allclose(shares, 1 / 3, atol=0.05)
+    asked = np.bincount(tokens[:, SOURCE.questions].ravel() - N - N * N, minlength=15) / 400
+    np.testing.assert_allclose(asked, 7 / 15, atol=5 * 0.5 / 20)
