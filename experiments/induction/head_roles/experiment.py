@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from circuitax.circuits.detectors import detect, prefix_mask, previous_mask
 from circuitax.circuits.patching import ablated_metrics, each_component
@@ -21,6 +21,7 @@ from circuitax.circuits.paths.components import (
 from circuitax.circuits.weights.composition import KINDS
 from circuitax.circuits.weights.folding import norm_price
 from circuitax.circuits.weights.heads import token_ov
+<<<<<<< HEAD
 from circuitax.circuits.weights.spectra import copying, memory_management, overlap
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import RepeatedSource
@@ -28,6 +29,15 @@ from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.interventions import Trace
 from circuitax.kernel.keys import derive
 from circuitax.kernel.linalg import cosine, safe_divide
+=======
+from circuitax.circuits.weights.spectra import copying
+from circuitax.circuits.weights.spectra import overlap
+from circuitax.config.ranges import Positive
+from circuitax.data.synthetic import RepeatedSource
+from circuitax.kernel.keys import derive
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.forward import next_token_losses
+>>>>>>> main
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kit.kept_models import KeptModels
@@ -114,7 +124,7 @@ def induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
 
 
 def full(spec: Spec, lab: Lab) -> xr.Dataset:
-    """Pre-LN with MLPs, a few seeds: ablations, alignment and norms.
+    """Pre-LN with MLPs, a few seeds: ablations and norms.
 
     Raises:
         ValueError: If ``text_models`` trained no full transformer.
@@ -122,24 +132,16 @@ def full(spec: Spec, lab: Lab) -> xr.Dataset:
     upstream, kept = lab.input("text_models"), KeptModels.of_input(lab, "text_models")
     if "full" not in kept.names:
         raise ValueError("full_seeds=0 of text_models must be at least 1: there is no full model")
-    first, last = kept.members("full", kept.steps[0]), kept.members("full")
+    last = kept.members("full")
     windows = kept_windows(lab, "text_models", spec.windows)
     found = lab.stage("components", each_member(of_windows, windows), last)
-    align = each_member(alignments, windows)
-    after, before = (
-        lab.stage("alignment", align, last),
-        lab.stage("alignment_at_init", align, first),
-    )
     names = _names(last, windows[0])
-    members, each = "full_member", ("full_member", "cell")
+    members = "full_member"
     alive = upstream.data.alive.sel(model="full").values[: len(found["loss"])]
     return xr.Dataset(
         {name: (members, found[name]) for name in ("loss", "norm_constant", "norm_price")}
         | {
-            "alignment_full": (each, after),
-            "alignment_full_at_init": (each, before),
             "nats_lost": ((members, "replaced", "cell"), found["nats_lost"]),
-            "looks_back_full": ((members, "full_layer", "full_head"), found["looks_back"]),
             "remainder_full": (members, found["remainder"]),
             "full_alive": (members, alive == 1),
             "full_uniform": np.log(last.d_vocab),
@@ -187,8 +189,7 @@ def of_texts(model: Model, texts: Array) -> dict[str, Array]:
 def of_windows(model: Model, windows: Array) -> dict[str, Array]:
     """Means over windows: nats lost without each component, and with constant norms.
 
-    ``looks_back`` is the attention of each head to the previous token, by which heads of several
-    models are aligned; ``remainder`` what direct effects of all components leave of the logits.
+    ``remainder`` is what direct effects of all components leave of the logits.
     """
 
     def parts_of(text: Array) -> Components:
@@ -205,6 +206,7 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
         def loss(logits: Array) -> Array:
             return next_token_losses(logits, text).mean()
 
+<<<<<<< HEAD
         def without(replacement: Components | None, preserved: Trace | None = None) -> Array:
             cells = each_component(model)
             return ablated_metrics(
@@ -212,11 +214,15 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
             )
 
         lost = [without(None), without(mean), without(other), without(None, seen.trace)]
+=======
+        cells = each_component(model)
+        lost = [ablate(model, text, cells, loss, replacement=each) for each in (None, mean, other)]
+        lost.append(ablate(model, text, cells, loss, preserved=seen.trace))
+>>>>>>> main
         centred = over_mean_token(seen)
         split = attribute(centred, jnp.roll(text, -1))
         return {
             "loss": loss(seen.logits),
-            "looks_back": detect(seen.trace.patterns, previous_mask(text)).score,
             "ablated": jnp.stack(lost),
             "remainder": jnp.abs(split.remainder).max() / jnp.abs(centred.logits).max(),
         }
@@ -231,21 +237,3 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
         "norm_constant": price.constant,
         "norm_price": price.price,
     }
-
-
-def alignments(model: Model, windows: Array) -> Float[Array, " cell"]:
-    """Mean cosine of the output of each head, then each MLP, with the stream it is added to."""
-    ov = token_ov(model)
-
-    def one(text: Array) -> Array:
-        seen = run_model(model, text, outputs=True)
-        parts = components_of(seen)
-        heads = memory_management(seen, ov).alignment.ravel()
-        if parts.mlps is None:
-            return heads
-        behind_heads = seen.trace.streams[:-1] + parts.heads.sum(axis=1)
-        if parts.b_O is not None:
-            behind_heads = behind_heads + parts.b_O
-        return jnp.concatenate([heads, cosine(parts.mlps, behind_heads).mean(axis=-1)])
-
-    return jax.lax.map(one, windows).mean(axis=0)

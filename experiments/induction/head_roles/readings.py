@@ -1,16 +1,13 @@
 """Roles of heads: what is read from the record, and its figures."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import interval_bars, mean_bars, reference_line, spread
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SEQUENTIAL
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
-from circuitax.records.estimate import mean_estimate
+from circuitax.figures.marks import mean_bars, reference_line, seed_column, spread
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.sample import Absent, Sample, exactly, mean_of, share_of
 from experiments.induction.shared.head_roles import (
@@ -73,13 +70,6 @@ def component_share(data: xr.Dataset) -> Sample:
     full = _full(data)
     lost = full.nats_lost.sel(replaced="mean").mean("cell")
     return mean_of(lost / (full.full_uniform - full.loss))
-
-
-def most_against(data: xr.Dataset, at_start: bool = False) -> Sample:
-    """Most negative mean cosine of a head's or an MLP's output with the stream."""
-    full = _full(data)
-    cosines = full.alignment_full_at_init if at_start else full.alignment_full
-    return mean_of(cosines.min("cell"))
 
 
 def remainder(data: xr.Dataset) -> Sample:
@@ -252,79 +242,23 @@ def _by_layer(ax: Axes, data: xr.Dataset, name: str) -> None:
     ax.set_xticks(range(len(LAYERS)), LAYERS)
 
 
-def components(data: xr.Dataset) -> Figure:
-    """Every component of the full model: nats lost without it, alignment; and constant norms."""
+def norms_figure(data: xr.Dataset) -> Figure:
+    """Nats lost with each head or MLP at its mean output, and with constant norms, by seed."""
     full = members_where(data, "full_alive")
-    figure = Figure(figsize=(PAGE, 3.4))
-    lost, aligned, price = figure.subplots(1, 3, width_ratios=(1.5, 1.3, 0.8))
-    heads = full.looks_back_full
-    # Before training a head is followed by its place, so that it is the same head as after.
-    names = ("nats_lost", "alignment_full", "alignment_full_at_init")
-    full = full.assign({name: _aligned_by(full[name], heads) for name in names})
-    y = np.arange(full.sizes["cell"])[::-1]
-    kinds = zip(full.replaced.values, (BLUE, ORANGE, GREEN, PINK), "osD^", strict=True)
-    for i, (kind, colour, marker) in enumerate(kinds):
-        values = full.nats_lost.sel(replaced=kind)
-        _rows(lost, y + 0.27 - 0.18 * i, values, colour, marker, str(kind))
-    lost.set(title="nats lost without it", xlabel="nats per token")
-    lost.set_xscale("symlog", linthresh=0.1)  # linear between the ticks beside 0
-    lost.set_xticks((0, 0.1, 1, 10), ["0", "0.1", "1", "10"])
-    lost.minorticks_off()
-    lost.set_xlim(-0.12, max(8, 1.8 * float(full.nats_lost.max())))
-    _rows(aligned, y + 0.12, full.alignment_full_at_init, GREY, "s", "before training")
-    _rows(aligned, y - 0.12, full.alignment_full, BLUE, "o", "after")
-    aligned.set(title="alignment", xlabel="cosine with the stream,\nmean over tokens")
-    for ax in (lost, aligned):
-        ax.axvline(0, color=BLACK, linewidth=0.5)
-        labels = _row_names(full.cell.values, full.sizes["full_head"])
-        ax.set_yticks(y, labels if ax is lost else [""] * len(y))
-        ax.set_ylim(-0.7, len(y) - 0.3)
-    lost.legend(loc="lower left")
-    aligned.legend(loc="upper right")
-    mean_bars(price, np.stack([full.loss, full.norm_constant]), BLUE, width=0.7)
-    reference_line(price, y=full.full_uniform, label="uniform")
-    price.set_xticks((0, 1), ("model", "constant\nnorms"))
-    price.set(title="linear norms", ylabel="nats per token")
-    price.set(ylim=(0, 1.3 * float(full.full_uniform)))
-    price.legend(loc="upper left")
-    letter_panels([lost, aligned, price])
-    sample_note(figure, f"mean and 95 % interval of {full.sizes['full_member']} seeds")
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.4)
+    ax, cells = axes[0, 0], [str(cell) for cell in full.cell.values]
+    lost = full.nats_lost.sel(replaced="mean")
+    kinds = sorted({_kind(cell) for cell in cells})
+    for x, kind in enumerate(kinds):
+        chosen = lost.isel(cell=[_kind(cell) == kind for cell in cells])
+        seed_column(ax, x, chosen.mean("cell").values, BLUE, form=".2f")
+    seed_column(ax, len(kinds), full.norm_price.values, ORANGE, form=".2f")
+    ax.set_xticks(range(len(kinds) + 1), [*kinds, "constant\nnorms"])
+    ax.set(yscale="log", ylabel="nats lost per token")
+    sample_note(figure, f"{full.sizes['full_member']} seeds; heads: mean of a layer")
     return figure
 
 
-def _aligned_by(values: xr.DataArray, score: xr.DataArray) -> xr.DataArray:
-    """Cells with the heads of each layer in the order of a score of their member, largest first.
-
-    A head's number means nothing from one seed to the next; other cells keep their places.
-    """
-    names = [str(name) for name in values.cell.values]
-    ranked = score.transpose("full_member", "full_layer", "full_head").values
-    order = np.argsort(-ranked, axis=-1, kind="stable")
-    places = np.tile(np.arange(len(names)), (len(order), 1))
-    for layer, head in np.ndindex(order.shape[1:]):
-        heads = [names.index(f"head {layer}.{i}") for i in order[:, layer, head]]
-        places[:, names.index(f"head {layer}.{head}")] = heads
-    seeds = xr.DataArray(np.arange(len(order)), dims="full_member")
-    found = values.isel(full_member=seeds, cell=xr.DataArray(places, dims=("full_member", "cell")))
-    return found.assign_coords(cell=values.cell).transpose(*values.dims)
-
-
-def _row_names(names: Sequence[str], n_heads: int) -> list[str]:
-    """Cells in words: a head is called by the rank of its attention to the previous token."""
-    ranks = {0: "looks back most", n_heads - 1: "looks back least"}
-    found = []
-    for kind, _, place in (str(name).partition(" ") for name in names):
-        layer, _, head = place.partition(".")
-        rank = int(head) if head else 0
-        words = ranks.get(rank, f"rank {rank + 1}") if kind == "head" else "MLP"
-        found.append(f"layer {layer}: {words}")
-    return found
-
-
-def _rows(
-    ax: Axes, y: np.ndarray, values: xr.DataArray, colour: str, marker: str, label: str
-) -> None:
-    """A mean over members with its interval at each height."""
-    found = [mean_estimate(row) for row in values.transpose("cell", "full_member").values]
-    how = {"markersize": 2.5, "linewidth": 0.7, "capsize": 0, "label": label}
-    interval_bars(ax, y, found, colour=colour, horizontal=True, fmt=marker, **how)
+def _kind(cell: str) -> str:
+    kind, _, place = cell.partition(" ")
+    return f"{'heads' if kind == 'head' else 'MLP'} of\nlayer {place.partition('.')[0]}"

@@ -226,13 +226,13 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
         curve = data[name].transpose("arm", "member", "step").values
         return jax.tree.map(np.asarray, rule(jnp.asarray(steps), jnp.asarray(curve), *rest))
 
-    for name in ("in_context", "loss", "best_prefix", "best_previous"):
+    for name in ("in_context", "best_prefix"):
         window = each(change_window, name)
         for part, value in window._asdict().items():
             data[f"{name}_{part}"] = (each_arm, value)
     stretch = spec.optim.steps / 6
     jump = each(steepest_stretch, "in_context", stretch)
-    data["jump"], data["jump_start"] = (each_arm, jump.fall), (each_arm, jump.start)
+    data["jump_start"] = (each_arm, jump.start)
     data["jump_end"] = data.jump_start + stretch
     # By the longest period every text repeats; before that, a shorter context may do.
     data["every_text_repeats"] = spec.task.max_period

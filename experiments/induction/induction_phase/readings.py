@@ -35,12 +35,6 @@ CURVES = {
     "best_prefix": "prefix matching, best head",
     "best_previous": "previous token, best head",
 }
-MARKS = {
-    "in_context": ("in-context score", BLACK, "|"),
-    "best_prefix": ("prefix matching", ORANGE, "o"),
-    "best_previous": ("previous token", BLUE, "^"),
-    "loss": ("loss", GREEN, "x"),
-}
 # Colour and line of each arm.
 ARMS = {
     "1 layer": (GREY, "-"),
@@ -177,13 +171,11 @@ def pairs_alike(data: xr.Dataset, with_change: str) -> Sample:
     return resampled(alike, *(len(score) for score in found))
 
 
-def trace_rises(data: xr.Dataset) -> dict[str, Sample]:
-    """Rise of both eigenvalue scores of the induction circuit within the phase change."""
+def trace_rise(data: xr.Dataset) -> Sample:
+    """Rise of the eigenvalue score of the pair's QK circuit within the phase change."""
     members = _arm(data, "2 layers")
-    return {
-        f"trace-{name}": mean_of(_at(curve, members.jump_end) - _at(curve, members.jump_start))
-        for name, curve in _circuit(members).items()
-    }
+    curve = _circuit(members)["keys"]
+    return mean_of(_at(curve, members.jump_end) - _at(curve, members.jump_start))
 
 
 def _arm(data: xr.Dataset, arm: str) -> xr.Dataset:
@@ -250,36 +242,6 @@ def _looking_back(ax: Axes, two: xr.Dataset) -> None:
         curve = two[name].transpose("step", "member")
         mean_curve(ax, curve.step, curve, BLACK, label=label, linestyle=line, opacity=0.15)
         ax.text(0.98, height, label, transform=ax.transAxes, ha="right", va="center", fontsize=7)
-
-
-def windows(data: xr.Dataset) -> Figure:
-    """Half-way step of each curve in each seed; bars mark the in-context score's steepest fall."""
-    figure, axes = new_figure(1, 2, height=2.9, sharey=True)
-    for ax, arm in zip(axes[0], ("2 layers", "1 layer, smeared"), strict=True):
-        members = _arm(data, arm)
-        order = members.isel(member=np.argsort(members.in_context_middle.values))
-        rows = np.arange(1, order.sizes["member"] + 1)
-        start, end = order.jump_start.values, order.jump_end.values
-        bar = {"height": 0.75, "color": SKY, "alpha": 0.35}
-        ax.barh(rows, end - start, left=start, label="steepest sixth of in-context score", **bar)
-        inside = np.ones(rows.size, bool)
-        for name, (label, colour, mark) in MARKS.items():
-            # One smeared layer has no earlier layer for a previous-token head.
-            if name == "best_previous" and arm != "2 layers":
-                continue
-            middle = order[f"{name}_middle"].values
-            outside = (middle < start) | (middle > end)
-            inside &= ~outside
-            ring = {"s": 60, "facecolors": "none", "edgecolors": BLACK, "linewidths": 0.8}
-            ax.scatter(middle[outside], rows[outside], **ring)
-            dots = {"color": colour, "marker": mark, "s": 14, "linewidths": 1}
-            ax.scatter(middle, rows, label=f"{label}, half way", **dots)
-        title = f"{arm}: all in the bar in {inside.sum()} of {rows.size} seeds"
-        ax.set(title=title, xlabel="training step", xlim=(0, float(data.step[-1])))
-    axes[0, 0].set_ylabel("seed, by time of change")
-    legend_above(figure, axes[0, 0], columns=3)
-    letter_panels(axes[0])
-    return figure
 
 
 def slope(data: xr.Dataset) -> Figure:

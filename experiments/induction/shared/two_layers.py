@@ -7,7 +7,10 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Int, Key
 
+<<<<<<< HEAD
 from circuitax.circuits.term_losses import first_order_selections
+=======
+>>>>>>> main
 from circuitax.circuits.weights.composition import KINDS
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
@@ -15,9 +18,7 @@ from circuitax.kernel.spec import TransformerSpec
 HEADS = ("member", "layer", "head")
 PAIRS = ("member", "kind", "writer", "reader")
 AXES: dict[str, tuple[str, ...]] = {
-    "composition": PAIRS,
     "composition_z": PAIRS,
-    "composition_most": PAIRS,
     "copying": HEADS,
     "matching": ("member", "writer", "reader"),
     "order_loss": ("member", "order"),
@@ -82,5 +83,4 @@ def circuit_data(
     """`weight_readings` before training, as ``<name>_at_init``, and after; and readings of runs."""
     arrays = {name: (AXES[name], values) for name, values in {**after, **runs}.items()}
     arrays |= {f"{name}_at_init": (AXES[name], values) for name, values in before.items()}
-    selected = (("selection", "subset"), first_order_selections(2).astype(int))
-    return xr.Dataset({**arrays, "selected": selected}, coords={"kind": list(KINDS)})
+    return xr.Dataset(arrays, coords={"kind": list(KINDS)})

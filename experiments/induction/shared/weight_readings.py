@@ -12,19 +12,17 @@ from circuitax.kernel.model import Model
 def weight_readings(model: Model) -> dict[str, Array]:
     """Q-, K- and V-composition between the two layers, copying, and same-matching.
 
-    ``composition``, ``composition_z`` and ``composition_most`` are the score, its deviation from
-    random rotations and its maximum, ``[kind, writer, reader]``; ``copying`` the eigenvalue score
-    of every OV circuit, ``[layer, head]``; ``matching`` that of the circuit in which a head of
-    layer 1 matches its token with what a head of layer 0 wrote, ``[writer, reader]``.
+    ``composition_z`` is the deviation of its score from random rotations, ``[kind, writer,
+    reader]``; ``copying`` the eigenvalue score of every OV circuit, ``[layer, head]``; ``matching``
+    that of the circuit in which a head of layer 1 matches its token with what a head of layer 0
+    wrote, ``[writer, reader]``.
     """
     found = composition(model)
     matching = [
         same_matching(*composed_keys(model, (0, writer), 1))[1] for writer in range(model.n_heads)
     ]
     return {
-        "composition": found.score[:, 0, :, 1, :],
         "composition_z": found.z[:, 0, :, 1, :],
-        "composition_most": found.maximum[:, 0, :, 1, :],
         "copying": copying_score(token_ov(model)),
         "matching": jnp.stack(matching),
     }

@@ -9,9 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
+<<<<<<< HEAD
 from circuitax.circuits.ledger.ledger import ledger
 from circuitax.circuits.ledger.path_mass import head_path_values
 from circuitax.circuits.patching import Ablation, ablated_metrics
+=======
+from circuitax.circuits.patching import Ablation, ablate
+from circuitax.circuits.ledger.path_mass import head_path_values
+from circuitax.circuits.paths.components import over_mean_token
+>>>>>>> main
 from circuitax.circuits.paths.components import (
     Components,
     component_logits,
@@ -24,8 +30,13 @@ from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.weights.folding import fold_norms, fold_read, over_heads
 from circuitax.kernel.forward import batch_logits, forward, next_token_losses
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
+<<<<<<< HEAD
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.keys import host_generator
+=======
+from circuitax.kernel.keys import host_generator
+from circuitax.kernel.forward import next_token_losses
+>>>>>>> main
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.run import Run, run
@@ -49,8 +60,7 @@ LETTERS, ADVERSARIAL = "abcdefghij?", "?ggbbiihaggbigbigbig"
 # Neurons that fire, by the page's text, where the running mean is positive, and where negative.
 ON_POSITIVE, ON_NEGATIVE = (0, 1, 3, 4), (2, 7)
 NEGATIVE, ZERO, POSITIVE = range(3)
-INDUCERS = (1, 2, 3)  # heads 1.1, 1.2, 1.3 of the model of repeated subsequences
-RECORDED = LONG / (LONG - 1)  # its file averages over 84 positions and scales by 85
+RECORDED = LONG / (LONG - 1)  # of copies, the file averages over 84 positions and scales by 85
 TRAINED, STREAM_BATCH, UNSEEN = 6000, 128, 20  # batches trained on, their texts, batches after them
 
 Arrays = dict[str, Any]
@@ -149,7 +159,6 @@ def palindrome(model: Model, texts: int, key: jax.Array) -> Arrays:
         "palindrome-mean-ablation": ablated(*of_lead, mean_outputs(model, tokens)),
         "palindrome-zero-ablation": ablated(*of_lead, value_bias_writes(model, LAST + 1)),
         "palindrome-zero-unfolded": ablated(*of_lead),
-        "palindrome-loss-without": _losses_without(model, tokens, labels),
         "palindrome-wrong": _by_kind(tokens, wrong),
         "palindrome-turns": _turns(model, texts),
         "palindrome-called-so": called_so.reshape(changed.shape[:2]).mean(axis=1),
@@ -177,37 +186,6 @@ def _by_kind(tokens: np.ndarray, wrong: np.ndarray) -> np.ndarray:
     elsewhere = np.any([broken[i] for i in broken if i not in BLIND], axis=0)
     kind = at_blind & ~elsewhere
     return np.array([(kind & wrong).sum(), (~kind & wrong).sum(), (kind & ~wrong).sum()])
-
-
-def _losses_without(model: Model, tokens: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Losses with 0.1's output at its mean everywhere and at all but 20; so with 1.1's values.
-
-    Values are affine in what the head reads, so that the mean of what it reads gives their mean.
-    """
-    folded = fold_norms(model)
-    means = mean_outputs(folded, tokens)
-
-    def read(text: Array) -> Array:
-        trace: Any = forward(folded, text)[1]
-        return trace.streams[1] / trace.scales.attention[1][:, None]
-
-    mean_read = on_each(read, tokens).mean(axis=0)
-    nowhere = jnp.zeros(means.shape[:3])
-
-    def of_text(text: Array, label: Array) -> Array:
-        moved, losses = (mean_read - read(text))[None, None], []
-        for head in ((0, 1), (1, 1)):
-            whole = nowhere.at[head].set(1)
-            for mask in (whole, whole.at[..., 20].set(0)):
-                if head[0] == 0:
-                    edit = Interventions(head_keep=1 - mask, head_add=mask[..., None] * means)
-                else:
-                    edit = Interventions(value_add=mask[..., None] * moved)
-                logits = forward(folded, text, edit)[0][LAST]
-                losses.append(-jax.nn.log_softmax(logits)[label])
-        return jnp.stack(losses)
-
-    return np.asarray(on_each(of_text, tokens, labels).mean(axis=0))
 
 
 def _turns(model: Model, texts: int) -> np.ndarray:
@@ -342,12 +320,14 @@ def centre_writers(model: Model) -> Model:
 
     Source: the published page's preprocessing, TransformerLens's ``center_writing_weights``.
     """
-    heads, mlp = model.blocks.attention, model.blocks.mlp
+    heads: Any = model.blocks.attention
+    mlp: Any = model.blocks.mlp
+    W_pos: Any = model.W_pos
     mlp = mlp._replace(W_out=centre_last(mlp.W_out), b_out=centre_last(mlp.b_out))
     heads = heads._replace(W_O=centre_last(heads.W_O), b_O=centre_last(heads.b_O))
     return model.replace(
         W_E=centre_last(model.W_E),
-        W_pos=centre_last(model.W_pos),
+        W_pos=centre_last(W_pos),
         blocks=model.blocks._replace(attention=heads, mlp=mlp),
     )
 
@@ -364,7 +344,7 @@ def _summary(log_probs: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _without(model: Model, neurons: range | tuple[int, ...]) -> Model:
-    mlp = model.blocks.mlp
+    mlp: Any = model.blocks.mlp
     W_out = mlp.W_out.at[:, jnp.array(neurons)].set(0)
     return model.replace(blocks=model.blocks._replace(mlp=mlp._replace(W_out=W_out)))
 
@@ -386,7 +366,8 @@ def _cosines(model: Model) -> np.ndarray:
 
 def _running_mean(model: Model, tokens: np.ndarray) -> Arrays:
     """Evenness of attention, fit of the head's output, firing of neurons by side, and the sum."""
-    heads, mlp = model.blocks.attention, model.blocks.mlp
+    heads: Any = model.blocks.attention
+    mlp: Any = model.blocks.mlp
     u = jnp.asarray(_values_svd(model)[2][0])
 
     def of_text(text: Array) -> tuple[Array, ...]:
@@ -487,11 +468,16 @@ def copies(model: Model, texts: int, key: jax.Array) -> Arrays:
     stream = examples.batches(1, STREAM_BATCH)
     n_unseen = UNSEEN if texts >= STREAM_BATCH else 1
     unseen = islice(stream, TRAINED + 1, TRAINED + 1 + n_unseen)
+
+    def left(text: Array) -> Array:
+        return jnp.abs(expand(run(model, text)).remainder).max()
+
     return {
         "copies-unseen": RECORDED * np.array([_marked_loss(model, each) for each in unseen]),
         "copies-once": float(_marked_loss(stream_added_once(model), batch)),
         "copies-successor": _to_successors(model, batch),
-    } | _top_paths(model, batch)
+        "copies-closes": float(jnp.max(on_each(left, batch.tokens[:16]))),
+    }
 
 
 def stream_added_once(model: Model) -> Model:
@@ -524,24 +510,3 @@ def _to_successors(model: Model, batch: Copies) -> Float[np.ndarray, "pair head"
     pairs = ((second, first), (third, first), (third, second))
     given = [patterns[rows, :, query, source + 1].mean(axis=(0, 1)) for query, source in pairs]
     return np.stack(given)
-
-
-def _top_paths(model: Model, batch: Copies, n: int = 16) -> Arrays:
-    """The largest position path to the right token in the middle of copy 1; and the sum."""
-    ends_there = []
-    for text, (first, second, _) in zip(batch.tokens[:n], batch.starts[:n], strict=True):
-        place = COPY // 2
-        token, position = text[second + place + 1], second + place
-        top = ledger(run(model, text), token=token, position=position, k=1, by_position=True)
-        last, source = top.paths[0][-1:], top.positions[0][-1:]
-        ends_there.append(
-            bool(last) and last[0] in {(1, h) for h in INDUCERS} and source[0] == first + place + 1
-        )
-
-    def left(text: Array) -> Array:
-        return jnp.abs(expand(run(model, text)).remainder).max()
-
-    return {
-        "copies-top-path": float(np.mean(ends_there)),
-        "copies-closes": float(jnp.max(on_each(left, batch.tokens[:n]))),
-    }

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from circuitax.figures.palette import BLACK, BLUE, COLOURS, ORANGE, SKY
 from circuitax.figures.style import letter_panels, new_figure
@@ -12,10 +13,9 @@ from circuitax.records.sample import NotRun, Sample, exactly, sample, share_of
 from experiments.real_models.foreign_models.examples import TOWERS
 
 # Tables printed by the authors of the models.
-PRINTED = {
+PRINTED: dict[str, list[float]] = {
     "palindrome-mean-ablation": [0.614, 6.642, 0.299, 6.815],
     "palindrome-zero-ablation": [1.672, 3.477, 2.847, 7.274],
-    "palindrome-loss-without": [0.118, 0.010, 0.014, 0.008],
     "palindrome-wrong": [2, 1, 0],
     "palindrome-turns": [0.373, 0.544],
     "sign-fit": [0.073, 0.938, 0.999, 0.579],
@@ -39,7 +39,6 @@ OTHER_TEXTS = {
     "bracket-more-towers": 1,
     "bracket-opposite": 1,
     "copies-unseen": 20,
-    "copies-top-path": 16,
     "copies-closes": 16,
 }
 NAMES = {"palindrome": "palindrome", "unique": "first unique", "sign": "running sign"}
@@ -55,21 +54,20 @@ UNCLAIMED = ("0.1", 0, "a")  # head 0.1 serves all letters but a
 ON_POSITIVE = 4  # of the six neurons, the first, which fire where the mean is positive by the text
 
 
-def printed(data: xr.Dataset, task: str) -> dict[str, Sample]:
+def _numbers(data: xr.Dataset, task: str) -> dict[str, float]:
     """Single numbers of a model, and of each table the largest difference from what is printed."""
-    data = _of(data, task)
     found = {}
     for name in (str(name) for name in data if str(name).startswith(f"{task}-")):
         values = data[name].values
         if name in PRINTED:
-            found[name] = np.abs(values - np.array(PRINTED[name])).max()
+            found[name] = float(np.abs(values - np.array(PRINTED[name])).max())
         elif values.ndim == 0 and not name.endswith("-closes"):
-            found[name] = values
-    return _exact(data, found)
+            found[name] = float(values)
+    return found
 
 
 def palindrome(data: xr.Dataset) -> dict[str, Sample]:
-    """The circuit of the palindrome classifier: where it looks, its blind spots, its path."""
+    """The palindrome classifier: answers, ablations, where it looks, its blind spots, its path."""
     data = _of(data, "palindrome")
     called = data["palindrome-called-so"].values
     # The last of the positions is 20, to which another head looks.
@@ -86,6 +84,7 @@ def palindrome(data: xr.Dataset) -> dict[str, Sample]:
     unfolded = data["palindrome-zero-unfolded"] - np.array(PRINTED["palindrome-zero-ablation"])
     turns = data["palindrome-turns"].values
     values = {
+        **_numbers(data, "palindrome"),
         "palindrome-looks": min(
             _ratio(read, broken), *(_ratio(seen, where) for seen, where in positions)
         ),
@@ -106,11 +105,12 @@ def _ratio(read: np.ndarray, broken: np.ndarray) -> float:
 
 
 def first_unique(data: xr.Dataset) -> dict[str, Sample]:
-    """Attention to copies, signs of paths, an adversarial text, and the published division."""
+    """Answers, an adversarial text, attention to copies, and the published division."""
     data = _of(data, "unique")
     attention, letters = data["unique-copies"].values, np.arange(10)
     own, served = np.isin(letters, (0, 1, 6)), letters > 0
     values = {
+        **_numbers(data, "unique"),
         "unique-adversarial": data["unique-adversarial-shares"].min(),
         "unique-copies-0.1": attention[1, served].min() - attention[1, 0],
         "unique-copies-0.2": attention[2, own].min() - attention[2, ~own].max(),
@@ -145,6 +145,7 @@ def running_sign(data: xr.Dataset) -> dict[str, Sample]:
     # A neuron that never fires has no side.
     shares = other / np.where(both > 0, both, np.inf)
     values = {
+        **_numbers(data, "sign"),
         "sign-two-functions": min(fit.max(), silenced.max()),
         "sign-fires-sides": shares.min(),
     }
@@ -160,6 +161,7 @@ def brackets(data: xr.Dataset) -> dict[str, Sample]:
     total, suffix = total - balanced, suffix - balanced
     leads = (total[0] - total[1], suffix[1] - suffix[0], total[0] - suffix[0], suffix[1] - total[1])
     values = {
+        **_numbers(data, "bracket"),
         "bracket-accuracy": 1 - data["bracket-wrong"] / _n(data, "bracket-accuracy"),
         "bracket-tower": towers[TOWER],
         "bracket-towers": min(towers[i] for i in LISTED),
@@ -170,17 +172,16 @@ def brackets(data: xr.Dataset) -> dict[str, Sample]:
 
 
 def copies(data: xr.Dataset) -> dict[str, Sample]:
-    """Loss after training, attention to both successors, and the largest path."""
+    """Loss after training, and attention to the successors of both occurrences."""
     data = _of(data, "copies")
     given = data["copies-successor"].values
     values = {
+        **_numbers(data, "copies"),
         "copies-unseen": data["copies-unseen"].values.mean(),
         "copies-successors": given[:2, 1:].min(),
         "copies-second": given[2, 1:].max(),
     }
-    return _exact(data, values) | {
-        "copies-top-path": _share(data, "copies-top-path", float(data["copies-top-path"]))
-    }
+    return _exact(data, values)
 
 
 def closes(data: xr.Dataset, task: str) -> Sample:
@@ -188,7 +189,7 @@ def closes(data: xr.Dataset, task: str) -> Sample:
     data = _of(data, task)
     if data.attrs["dtype"] != "float64":
         raise NotRun("needs dtype=float64")
-    return exactly(data[f"{task}-closes"], _n(data, f"{task}-closes"))
+    return exactly(float(data[f"{task}-closes"]), _n(data, f"{task}-closes"))
 
 
 def _of(data: xr.Dataset, task: str) -> xr.Dataset:
@@ -249,9 +250,9 @@ def mistakes(data: xr.Dataset) -> Figure:
     axes[0, 1].set_title("Printed leads need\n$b_V$ folded into $b_O$")
     _legend(axes[0, 1], "weights as they are", "$b_V$ folded")
     rows = ("sign-fit", "sign-silenced")
-    losses = ([data[f"{row}{end}"].values[0] for row in rows] for end in ("", "-centred"))
+    file, centred = ([data[f"{row}{end}"].values[0] for row in rows] for end in ("", "-centred"))
     said = [PRINTED["sign-fit"][0], PRINTED["sign-silenced-centred"][0]]
-    _pairs(axes[0, 2], ("none", "all"), *losses, said)
+    _pairs(axes[0, 2], ("none", "all"), file, centred, said)
     axes[0, 2].set(xlabel="neurons at zero", ylabel="loss, nats")
     axes[0, 2].set_title("Printed losses are\nof two functions")
     _legend(axes[0, 2], "the file's function", "centred as published")
@@ -271,7 +272,9 @@ def _miss_histogram(ax: Axes, data: xr.Dataset) -> None:
     ax.legend(title="layer 1 reads over", fontsize=6, loc="upper center")
 
 
-def _pairs(ax: Axes, names: tuple[str, ...], left: list, right: list, said: list) -> None:
+def _pairs(
+    ax: Axes, names: tuple[str, ...], left: ArrayLike, right: ArrayLike, said: ArrayLike
+) -> None:
     """Two bars each, and the printed number as a cross on the one that it agrees with."""
     x = np.arange(len(names))
     nearer = np.abs(np.subtract(left, said)) < np.abs(np.subtract(right, said))

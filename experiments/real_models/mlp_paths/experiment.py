@@ -217,19 +217,19 @@ def list_paths(model: Model, text: np.ndarray, seed: int, spec: Spec) -> dict[st
     single = np.abs(np.asarray(found.one_head)).ravel()
     both = np.concatenate([pairs, single, [abs(float(found.past_heads))]])
     bounds = dressed_bounds(frozen, last)
-    search = {"k": spec.k, "budget": spec.budget}
-    dressed = position_ledger(frozen, last, direction, bounds=bounds, **search)
-    walks = {"n_walks": spec.walks, "bounds": bounds}
-    tail = path_mass(frozen, last, direction, jax.random.key(int(seed)), **walks)
-    plain = head_ledger(frozen_model(seen, mlps="sources"), last, direction, **search)
+    k, budget = spec.k, spec.budget
+    dressed = position_ledger(frozen, last, direction, k=k, budget=budget, bounds=bounds)
+    walks = jax.random.key(int(seed))
+    tail = path_mass(frozen, last, direction, walks, n_walks=spec.walks, bounds=bounds)
+    plain = head_ledger(frozen_model(seen, mlps="sources"), last, direction, k=k, budget=budget)
     shape = found.direct.shape
     scores = [found.gradient.heads, found.relp.heads, found.direct]
     n = len(dressed.paths)
     places = [f"{place}" for place in range(len(text))]
     return {
         "complete": dressed.complete,
-        "value": np.pad(dressed.values, (0, spec.k - n)),
-        "path": np.array([*dressed.steps(places), *[""] * (spec.k - n)], dtype="U120"),
+        "value": np.pad(dressed.values, (0, k - n)),
+        "path": np.array([*dressed.steps(places), *[""] * (k - n)], dtype="U120"),
         "on_list": on_paths(dressed.paths, np.ones(n), shape) > 0,
         "scores": np.stack(
             [*map(np.asarray, scores), on_paths(plain.paths, np.abs(plain.values), shape)]

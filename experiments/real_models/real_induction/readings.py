@@ -40,7 +40,7 @@ def first_half(data: xr.Dataset) -> Sample:
     """Share of the heads that match prefixes in the first half of the layers."""
     data = _real(data)
     layers, _ = np.nonzero(_prefix(data).values > INDUCTION_SCORE)
-    return exactly(np.mean(layers < data.sizes["layer"] / 2))
+    return exactly(float(np.mean(layers < data.sizes["layer"] / 2)))
 
 
 def matching_head(data: xr.Dataset) -> Sample:
@@ -78,12 +78,12 @@ def keys_earlier(data: xr.Dataset) -> Sample:
 def keys_over(data: xr.Dataset, other: str) -> Sample:
     """Share of pairs that compose less through keys, less that through another way."""
     place = places(_real(data))
-    return exactly((place.sel(reading="K") - place.sel(reading=other)).mean())
+    return exactly(float((place.sel(reading="K") - place.sel(reading=other)).mean()))
 
 
 def best_keys(data: xr.Dataset) -> Sample:
     """Share of pairs that compose less than each induction head with its best writer."""
-    return exactly(places(_real(data)).sel(reading="K").max("writer").mean())
+    return exactly(float(places(_real(data)).sel(reading="K").max("writer").mean()))
 
 
 def second_copies(data: xr.Dataset, without: str) -> Sample:

@@ -117,19 +117,8 @@ def _enclosure(ends: np.ndarray) -> Sample:
     return sample(Estimate((low + high) / 2, low, high, 1, "proven enclosure"))
 
 
-def _nothing(how: str) -> Figure:
-    """The figure of a run without balls."""
-    figure, axes = new_figure(height=1.3)
-    axes[0, 0].set_axis_off()
-    text = f"python-flint is not installed, so that nothing was proven.\n{how}"
-    axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", color=GREY)
-    return figure
-
-
 def proof(data: xr.Dataset) -> Figure:
     """The proven diagram, and the last feature's norm at the boundary."""
-    if data.attrs["missing"]:
-        return _nothing(data.attrs["missing"])
     figure, axes = new_figure(1, 2, height=3.3, width_ratios=[1.5, 1])
     diagram(axes[0, 0], data)
     jumps(axes[0, 1], data)

@@ -36,7 +36,7 @@ def triple_point(data: xr.Dataset) -> Sample:
 
 def optimum_over_formulas(data: xr.Dataset) -> Sample:
     """Greatest ratio of the optimal loss to that of the best closed form."""
-    return exactly((data.optimum_loss / data.optimum_closed_form).max())
+    return exactly(float((data.optimum_loss / data.optimum_closed_form).max()))
 
 
 def regions_of_optimum(data: xr.Dataset) -> Sample:
@@ -61,7 +61,7 @@ def regions_of_best(data: xr.Dataset) -> Sample:
 
 def shared_when_dense(data: xr.Dataset) -> Sample:
     """Interference of the last of two equal features at density 0.65, denser than 4/7."""
-    return exactly(_spot(data, PAIRED, 1.0, 0.65)["spot_interference"])
+    return exactly(float(_spot(data, PAIRED, 1.0, 0.65)["spot_interference"]))
 
 
 def dropped_direction(data: xr.Dataset) -> Sample:
@@ -188,8 +188,8 @@ def _triple_point(ax: Axes, source: str, model: str) -> None:
     if source == "theory":
         ax.plot([TRIPLE_OF_FORMULAS], [1], "o", color=BLACK, markersize=3.5)
     elif model == PAIRED:
-        mark = {"markersize": 8, "markeredgecolor": "white", "markeredgewidth": 0.6}
-        ax.plot([TRIPLE_PROVEN], [1], "*", color=BLACK, **mark)
+        edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.6}
+        ax.plot([TRIPLE_PROVEN], [1], "*", color=BLACK, markersize=8, **edge)
 
 
 def _axes(ax: Axes) -> None:
@@ -214,7 +214,7 @@ def _legend(ax: Axes) -> None:
         Line2D([], [], marker="o", markersize=3.5, label=f"they meet at {formulas}", **point),
         Line2D([], [], marker="*", markersize=7, label=f"proven: {proven}", **point),
     ]
-    place = {"loc": "center", "bbox_to_anchor": (0.42, 0.5), "borderaxespad": 0}
+    place: dict[str, Any] = {"loc": "center", "bbox_to_anchor": (0.42, 0.5), "borderaxespad": 0}
     ax.legend(handles=handles, fontsize=6.5, handlelength=1.1, **place)
 
 

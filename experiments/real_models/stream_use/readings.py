@@ -1,20 +1,62 @@
-"""Use of a real model's stream by its embeddings, neurons and heads."""
+"""Use of the residual stream in a real model: what is read from the record, and its figure."""
 
 import numpy as np
+import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.spec import FigureSpec
 from circuitax.figures.style import letter_panels, new_figure
-from circuitax.records.record import Record
+from circuitax.records.estimate import exact
+from circuitax.records.sample import Absent, NotRun, Sample, sample, share_of
+from experiments.real_models.shared.model_facts import not_smollm2
 
+ERASES = -0.5  # cosine or eigenvalue score, below which a neuron or a head may erase
+LARGE = -0.9  # eigenvalue score, below which a head erases
+PRESENT = 1 / 2  # attention to the present token, from which a head attends primarily to it
 COLOURS = {"read": (BLUE, "what it reads"), "gate": (ORANGE, "what opens its gate")}
 
 
-def use(record: Record) -> Figure:
+def first_quarter(data: xr.Dataset) -> Sample:
+    """Share of the variance of tokens along the first quarter of the principal components."""
+    data = _real(data)
+    return _of_the_model(data.variance.values[: data.sizes["component"] // 4].sum())
+
+
+def neurons_that_erase(data: xr.Dataset) -> Sample:
+    """Share of neurons that write against the direction that they read."""
+    count = _real(data)["count"].sel(map="read")
+    return _of_the_model(count[data.centre < ERASES].sum() / count.sum())
+
+
+def heads_that_erase(data: xr.Dataset) -> Sample:
+    """Share of heads with a large negative eigenvalue score of ``W_V W_O``."""
+    return _of_the_model((_real(data).eigenvalues < ERASES).mean())
+
+
+def erasing_heads_look_here(data: xr.Dataset) -> Sample:
+    """Share of the erasing heads that attend primarily to the present token."""
+    data = _real(data)
+    erases = data.eigenvalues.values < LARGE
+    if not erases.any():
+        raise Absent(f"no head has an eigenvalue score below {LARGE}")
+    return share_of(data.present.mean("text").values[erases] >= PRESENT)
+
+
+def _real(data: xr.Dataset) -> xr.Dataset:
+    """The data of a run of SmolLM2."""
+    if why := not_smollm2(data.attrs):
+        raise NotRun(why)
+    return data
+
+
+def _of_the_model(value: float | xr.DataArray) -> Sample:
+    """A number of the one model: no second model says how it spreads."""
+    return sample(exact(float(value))._replace(method="one model, no interval"))
+
+
+def use(data: xr.Dataset) -> Figure:
     """Spectrum of embeddings, cosines of neurons, and eigenvalues of heads."""
-    data = record.data
     figure, axes = new_figure(1, 3, height=2.5)
     spectrum, neurons, heads = axes[0]
     n = data.sizes["component"]
@@ -42,18 +84,3 @@ def use(record: Record) -> Figure:
     heads.set(title=f"{score.size} heads, {data.sizes['text']} texts", xlim=(-1.05, 1.05))
     letter_panels(axes[0])
     return figure
-
-
-FIGURES = (
-    FigureSpec(
-        "use",
-        use,
-        message="Embeddings take up most of the stream; many neurons write against their input "
-        "direction; heads with an eigenvalue score near -1 attend most to the present token.",
-        caption="The sign of a cosine with the gate is a convention: a neuron stays the same when "
-        "the directions that it reads and writes are both turned round.",
-        refuted="Refuted, panel by panel: if the curve rises at once; if no neuron lies left of "
-        "the random law; if the dots at the left edge lie as low as their neighbours.",
-        where=lambda record: not record.notes["missing"],
-    ),
-)
