@@ -21,23 +21,12 @@ from circuitax.circuits.paths.components import (
 from circuitax.circuits.weights.composition import KINDS
 from circuitax.circuits.weights.folding import norm_price
 from circuitax.circuits.weights.heads import token_ov
-<<<<<<< HEAD
-from circuitax.circuits.weights.spectra import copying, memory_management, overlap
+from circuitax.circuits.weights.spectra import copying, overlap
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import next_token_losses
-from circuitax.kernel.interventions import Trace
-from circuitax.kernel.keys import derive
-from circuitax.kernel.linalg import cosine, safe_divide
-=======
-from circuitax.circuits.weights.spectra import copying
-from circuitax.circuits.weights.spectra import overlap
-from circuitax.config.ranges import Positive
-from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.keys import derive
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.forward import next_token_losses
->>>>>>> main
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kit.kept_models import KeptModels
@@ -206,19 +195,12 @@ def of_windows(model: Model, windows: Array) -> dict[str, Array]:
         def loss(logits: Array) -> Array:
             return next_token_losses(logits, text).mean()
 
-<<<<<<< HEAD
-        def without(replacement: Components | None, preserved: Trace | None = None) -> Array:
-            cells = each_component(model)
-            return ablated_metrics(
-                model, text, cells, loss, replacement=replacement, preserved=preserved
-            )
-
-        lost = [without(None), without(mean), without(other), without(None, seen.trace)]
-=======
         cells = each_component(model)
-        lost = [ablate(model, text, cells, loss, replacement=each) for each in (None, mean, other)]
-        lost.append(ablate(model, text, cells, loss, preserved=seen.trace))
->>>>>>> main
+        lost = [
+            ablated_metrics(model, text, cells, loss, replacement=each)
+            for each in (None, mean, other)
+        ]
+        lost.append(ablated_metrics(model, text, cells, loss, preserved=seen.trace))
         centred = over_mean_token(seen)
         split = attribute(centred, jnp.roll(text, -1))
         return {

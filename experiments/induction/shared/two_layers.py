@@ -7,10 +7,6 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Int, Key
 
-<<<<<<< HEAD
-from circuitax.circuits.term_losses import first_order_selections
-=======
->>>>>>> main
 from circuitax.circuits.weights.composition import KINDS
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec

@@ -9,15 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-<<<<<<< HEAD
-from circuitax.circuits.ledger.ledger import ledger
 from circuitax.circuits.ledger.path_mass import head_path_values
 from circuitax.circuits.patching import Ablation, ablated_metrics
-=======
-from circuitax.circuits.patching import Ablation, ablate
-from circuitax.circuits.ledger.path_mass import head_path_values
-from circuitax.circuits.paths.components import over_mean_token
->>>>>>> main
 from circuitax.circuits.paths.components import (
     Components,
     component_logits,
@@ -30,13 +23,7 @@ from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.weights.folding import fold_norms, fold_read, over_heads
 from circuitax.kernel.forward import batch_logits, forward, next_token_losses
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
-<<<<<<< HEAD
-from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.keys import host_generator
-=======
-from circuitax.kernel.keys import host_generator
-from circuitax.kernel.forward import next_token_losses
->>>>>>> main
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.run import Run, run

@@ -15,13 +15,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Int
 
-<<<<<<< HEAD
-from circuitax.circuits.paths.components import attribute, over_mean_token
-from circuitax.kernel.checks import check_range
-=======
 from circuitax.circuits.paths.components import attribute, over_mean_token
 from circuitax.config.ranges import Positive
->>>>>>> main
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.keys import host_generator

@@ -23,11 +23,6 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.linalg import cosine
 from circuitax.kernel.model import Model
-<<<<<<< HEAD
-from circuitax.kit.checks import require_at_least
-=======
-from circuitax.kernel.attention import per_head
->>>>>>> main
 from circuitax.kit.real_model import (
     REAL,
     at_hand,
