@@ -1,65 +1,49 @@
-"""Figures are declared: texts, what draws them, and where."""
+"""Figures of a table: which are drawn from what a record has, and how they are described."""
 
-import re
-from pathlib import Path
+import types
 
-import pytest
+import numpy as np
 import xarray as xr
-from matplotlib import rcParams
 from matplotlib.figure import Figure
 
-from circuitax.config.catalogue import ExperimentEntry, discover
-from circuitax.figures.spec import FigureSpec, draw_all
-from circuitax.records.record import Record
+from circuitax.figures.spec import described, draw_all
+from circuitax.records.table import FigureText, Table
 
-GALLERY = Path(__file__).parents[2] / "results" / "gallery"
-OWN = {name: e for name, e in discover().items() if e.package.startswith("experiments.")}
-
-
-def dots(record: Record) -> Figure:
-    """Dots over
-    time.
-
-    More.
-    """
-    return Figure((float(record.data.width), rcParams["font.size"]))
+TABLE = Table(
+    title="T",
+    message="M.",
+    figures=(
+        FigureText("dots", "Dots lie on a line."),
+        FigureText("lines", "Lines cross.", draw="crossing", needs=("slope",)),
+        FigureText("steps", "Steps fall.", draw="dots", needs=("step",)),
+        FigureText("cells", "Cells differ.", draw="dots", of_sweep=True),
+    ),
+)
 
 
-def test_what_a_record_has_is_drawn_in_the_common_style() -> None:
-    specs = (
-        FigureSpec("late", dots, "Late.", where=lambda record: "height" not in record.data),
-        FigureSpec("never", dots, "Never.", where=lambda record: "height" in record.data),
-        FigureSpec("early", dots, "Early."),
-    )
-    drawn = draw_all(specs, Record(xr.Dataset({"width": 3.5})))
-    assert list(drawn) == ["late", "early"]
-    assert tuple(drawn["late"].get_size_inches()) == (3.5, 8) != (3.5, rcParams["font.size"])
-    assert specs[0].drawn == "Dots over time."
+def module():
+    found = types.ModuleType("readings")
+
+    def dots(data: xr.Dataset) -> Figure:
+        """Every unit as a dot,
+        one above another.
+
+        More is not said.
+        """
+        figure = Figure()
+        figure.add_subplot().plot(data.x, ".")
+        return figure
+
+    found.dots = dots
+    return found
 
 
-@pytest.mark.parametrize("name", sorted(OWN))
-def test_figures_of_an_experiment_are_told(name: str) -> None:
-    specs = OWN[name].load_figures()
-    assert specs and len({spec.name for spec in specs}) == len(specs)
-    for spec in specs:
-        assert spec.message.endswith((".", "?")), spec.name
-        assert len(spec.drawn) >= 25 and spec.drawn.endswith("."), spec.name
+def test_only_figures_whose_data_are_there_are_drawn():
+    data = xr.Dataset({"x": ("step", np.arange(3.0))})
+    assert list(draw_all(TABLE, module(), data)) == ["dots", "steps"]
+    assert list(draw_all(TABLE, module(), data.rename(step="unit"))) == ["dots"]
+    assert list(draw_all(TABLE, module(), data, of_sweep=True)) == ["cells"]
 
 
-def test_three_figures_open_the_gallery() -> None:
-    shown = [spec.name for entry in OWN.values() for spec in entry.load_figures() if spec.flagship]
-    assert sorted(shown) == ["phase", "threshold", "training"]
-
-
-def test_every_picture_of_the_gallery_is_declared() -> None:
-    gallery = "\n".join(page.read_text("utf-8") for page in GALLERY.glob("*.md"))
-    pictures = re.findall(r"^!\[(\w+), (\w+): ", gallery, re.MULTILINE)
-    assert len(pictures) > 100
-    declared = {(name, spec.name) for name, entry in OWN.items() for spec in entry.load_figures()}
-    assert set(pictures) <= declared
-
-
-def test_a_folder_may_have_no_figures(tmp_path: Path) -> None:
-    assert (
-        ExperimentEntry("no", "no", tmp_path, tmp_path, "", (), 1.0, 1.0, None).load_figures() == ()
-    )
+def test_the_picture_is_described_by_the_first_paragraph():
+    assert described(TABLE.figures[0], module()) == "Every unit as a dot, one above another."
