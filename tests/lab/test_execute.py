@@ -1,6 +1,5 @@
 """A run is computed, resumed to the same bits, and reused when and only when all is the same."""
 
-import json
 import os
 import signal
 import subprocess
