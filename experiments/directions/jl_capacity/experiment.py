@@ -1,16 +1,16 @@
 """Numbers of nearly orthogonal directions: random, greedy, optimised, learned, and the bounds."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, member_keys
-from circuitax.kit.checks import require_at_least, require_in, require_increasing
 from circuitax.kit.measured_training import chunk_size, measured_training
-from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.projection.capacity import greedy_counts, optimised_counts, random_counts
@@ -25,13 +25,15 @@ from circuitax.projection.packing_bounds import (
     random_exponent,
     welch_bound,
 )
-from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.directions.jl_capacity.feature_sets import learned_features, other_features
 
 KINDS = ("random", "learned", "optimised")
+Dims = Annotated[tuple[int, ...], "[2, inf)", "increasing"]
+Two = Annotated[int, "[2, inf)"]
+Ten = Annotated[int, "[10, inf)"]
 
 
 @dataclass(frozen=True)
@@ -40,77 +42,55 @@ class Spec:
 
     Attributes:
         epsilon: Largest overlap allowed, in (0, 1).
-        random_dims: Dimensions for random directions, at least five, increasing.
-        greedy_dims: For greedy packings, at least two, increasing.
+        random_dims: Dimensions for random directions.
+        greedy_dims: For greedy packings.
         optimised_dims: For optimised packings, at least five, increasing, each with a finite bound.
-        n_trials: Random sequences in each dimension, at least 10.
-        n_seeds: Packings and models of each size, at least 2.
-        n_candidates: Directions that greedy packing tries, at least 100.
-        n_steps: Steps of the packing optimiser, at least 10.
+        n_trials: Random sequences in each dimension.
+        n_seeds: Packings and models of each size.
+        n_candidates: Directions that greedy packing tries.
+        n_steps: Steps of the packing optimiser.
         widths: Hidden neurons m of the models, each with ``4 m`` features, increasing, within the
             largest of ``optimised_dims``.
-        density: Of the models' features, in (0, 1].
-        batch_size: Of the models, at least 1.
+        density: Of the models' features.
+        batch_size: Of the models.
         optim: How they are trained.
-        decode_dim: m of the decoding test, at least 2.
-        decode_features: N of it, at least 2.
-        max_active: Largest k, in [1, decode_features].
-        n_decode: Trials for each k and dictionary, at least 10.
-        n_dictionaries: Independent sets of directions to decode with, at least 2.
+        decode_dim: m of the decoding test.
+        decode_features: N of it.
+        max_active: Largest k.
+        n_decode: Trials for each k and dictionary.
+        n_dictionaries: Independent sets of directions to decode with.
     """
 
-    epsilon: float = 0.3
-    random_dims: tuple[int, ...] = (50, 80, 110, 140, 170, 200)
-    greedy_dims: tuple[int, ...] = (8, 12, 14, 20, 32, 48)
-    optimised_dims: tuple[int, ...] = (6, 7, 8, 10, 12, 14)
-    n_trials: int = 40
-    n_seeds: int = 4
-    n_candidates: int = 10_000
-    n_steps: int = 500
-    widths: tuple[int, ...] = (4, 8, 12)
-    density: float = 0.05
-    batch_size: int = 256
+    epsilon: Annotated[float, "(0, 1)"] = 0.3
+    random_dims: Dims = (50, 80, 110, 140, 170, 200)
+    greedy_dims: Dims = (8, 12, 14, 20, 32, 48)
+    optimised_dims: Dims = (6, 7, 8, 10, 12, 14)
+    n_trials: Ten = 40
+    n_seeds: Two = 4
+    n_candidates: Annotated[int, "[100, inf)"] = 10_000
+    n_steps: Ten = 500
+    widths: Dims = (4, 8, 12)
+    density: Annotated[float, "(0, 1]"] = 0.05
+    batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=lambda: OptimSpec(learning_rate=5e-3, steps=1500))
-    decode_dim: int = 128
-    decode_features: int = 512
-    max_active: int = 12
-    n_decode: int = 500
-    n_dictionaries: int = 16
+    decode_dim: Two = 128
+    decode_features: Two = 512
+    max_active: Annotated[int, "[1, decode_features]"] = 12
+    n_decode: Ten = 500
+    n_dictionaries: Two = 16
 
     def __post_init__(self) -> None:
-        require_in(self, "(0, 1)", "epsilon")
-        require_increasing(self, "random_dims", "optimised_dims", length=5)
-        require_increasing(self, "greedy_dims", length=2)
-        require_increasing(self, "widths", length=1)
-        require_at_least(self, 2, "random_dims", "greedy_dims", "optimised_dims")
         largest = self.optimised_dims[-1]
         if not np.isfinite(capacity_bound(largest, self.epsilon)):
             raise ValueError(
                 f"optimised_dims={self.optimised_dims} must have a finite bound at "
                 f"epsilon={self.epsilon}: d below 3/epsilon² - 2"
             )
-        require_in(self, f"[2, {largest}]", "widths", why="packings go no further")
-        require_at_least(self, 1, "batch_size")
-        require_at_least(self, 2, "n_seeds", "decode_dim", "decode_features", "n_dictionaries")
-        require_at_least(self, 10, "n_trials", "n_steps", "n_decode")
-        require_at_least(self, 100, "n_candidates")
-        require_in(self, "(0, 1]", "density")
-        require_in(self, "[1, decode_features]", "max_active")
-        require_memory(self, largest * capacity_bound(largest, self.epsilon), "optimised_dims")
-        with np.errstate(divide="ignore"):  # beyond all numbers, infinity is refused
-            most = float(random_capacity(self.random_dims[-1], self.epsilon))
-        require_memory(self, 3 * most * self.random_dims[-1], "random_dims", "epsilon")
-        require_arrays(
-            self,
-            "decode_features decode_dim",
-            "n_decode decode_features",
-            "500 greedy_dims",
-            "12 n_seeds widths widths",
-            "4 n_seeds batch_size widths",
-        )
+        if self.widths[-1] > largest:
+            raise ValueError(f"widths={self.widths} must be at most {largest}, as packings are")
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Capacity against dimension; coherence of learned features; decoding of sparse features."""
     eps = spec.epsilon
     at = {name: derive(key, name) for name in ("random", "greedy", "optimised", "decode")}
@@ -139,7 +119,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     n_active = np.arange(1, spec.max_active + 1)
     failure = [crosstalk_failure(spec.decode_features, spec.decode_dim, int(k)) for k in n_active]
     bound = [capacity_bound(d, eps) for d in spec.optimised_dims]
-    data = xr.Dataset(
+    return xr.Dataset(
         {
             "random": (("random_dim", "trial"), random),
             "random_law": ("random_dim", random_capacity(np.array(spec.random_dims), eps)),
@@ -176,7 +156,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "n_decode": spec.n_decode,
         },
     )
-    return Record(data=data)
 
 
 def _features(spec: Spec, key: jax.Array, lab: Lab) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -10,15 +10,12 @@ import numpy as np
 import xarray as xr
 
 from circuitax.kernel.keys import derive, member_keys
-from circuitax.kit.checks import require_at_least, require_in
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.projection.distortion import distortion
 from circuitax.projection.laws import extreme_ratios, ratio_quantile
 from circuitax.projection.maps import MapFamily, MapSpec, gain, nested_features, project
 from circuitax.projection.stream import quantile, summarise
 from circuitax.projection.tails import Tail, jl_epsilon
-from circuitax.records.record import Record
 from experiments.directions.shared.by_dimension import extremes_by_dimension
 from experiments.directions.shared.clouds import clustered_cloud, gaussian_cloud, sparse_cloud
 
@@ -44,34 +41,24 @@ class Spec:
 
     Attributes:
         dim_in: n, at least ``n_points``, so that one-hot points are distinct.
-        n_points: N of the clouds compared over families, at least 16.
-        more_points: Further N, at least 2 each, for the growth of the worst pair.
-        max_dim: Largest m, a multiple of 8, at most ``dim_in``.
-        n_maps: Maps of every family, at least 2.
+        n_points: N of the clouds compared over families.
+        more_points: Further N, for the growth of the worst pair.
+        max_dim: Largest m, a multiple of 8.
+        n_maps: Maps of every family.
     """
 
     dim_in: int = 512
-    n_points: int = 256
-    more_points: tuple[int, ...] = (32, 2048)
-    max_dim: int = 256
-    n_maps: int = 8
+    n_points: Annotated[int, "[16, dim_in]"] = 256
+    more_points: Annotated[tuple[int, ...], "[2, inf)"] = (32, 2048)
+    max_dim: Annotated[int, "[8, dim_in]"] = 256
+    n_maps: Annotated[int, "[2, inf)"] = 8
 
     def __post_init__(self) -> None:
-        require_in(self, "[16, dim_in]", "n_points")
-        require_at_least(self, 2, "more_points", "n_maps")
-        require_in(self, f"[{STEP}, dim_in]", "max_dim")
         if self.max_dim % STEP:
             raise ValueError(f"max_dim={self.max_dim} must be a multiple of {STEP}")
-        require_arrays(
-            self,
-            "n_points dim_in",
-            "more_points dim_in",
-            "n_maps n_points max_dim",
-            "more_points max_dim",
-        )
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Worst pairs by family, cloud and N, and the whole distribution of Gaussian maps."""
     dims = np.arange(STEP, spec.max_dim + 1, STEP)
     n_points = sorted({*spec.more_points, spec.n_points})
@@ -83,7 +70,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     extremes = [extreme_ratios(n * (n - 1) // 2, dims) for n in n_points]
     law = [np.maximum(high - 1, 1 - low) for low, high in extremes]
     guaranteed = [[jl_epsilon(n, int(m), tail=Tail.cubic) for m in dims] for n in n_points]
-    data = xr.Dataset(
+    return xr.Dataset(
         {
             "worst": (("cloud", "family", "map", "dim_out"), families),
             "worst_by_points": (("n_points", "map", "dim_out"), points),
@@ -108,7 +95,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         },
         attrs={"dim_in": spec.dim_in, "n_points_of_clouds": spec.n_points},
     )
-    return Record(data=data)
 
 
 def _embeddings(spec: Spec, lab: Lab) -> np.ndarray:

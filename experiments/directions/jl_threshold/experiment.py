@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +10,6 @@ import numpy as np
 import xarray as xr
 
 from circuitax.kernel.keys import derive, member_keys
-from circuitax.kit.checks import (
-    require_at_least,
-    require_divides,
-    require_in,
-    require_increasing,
-)
-from circuitax.kit.memory import require_arrays, require_memory
 from circuitax.lab.lab import Lab
 from circuitax.projection.entries import EntryLaw
 from circuitax.projection.laws import median_threshold
@@ -27,7 +21,6 @@ from circuitax.projection.tails import (
     statement_constant,
 )
 from circuitax.projection.threshold import first_dim, smallest_dim, succeeds
-from circuitax.records.record import Record
 from experiments.directions.shared.by_dimension import extremes_by_dimension, orthonormal_features
 
 MEDIAN, SAFE = 0.5, 0.1
@@ -39,34 +32,23 @@ class Spec:
     """The grid of the thresholds; points are orthonormal (one-hot features), so n = N.
 
     Attributes:
-        n_points: N, increasing, at least two values of at least 8.
-        epsilon: ε, increasing, at least two values in (0, 1).
-        max_dim: Largest m tried, a multiple of ``step``; must exceed the hardest threshold.
-        step: Resolution in m, at least 1.
-        n_maps: Independent maps for every N, at least 10.
-        n_resamples: Bootstrap resamples of the maps for fitted numbers, at least 10.
+        n_points: N.
+        epsilon: ε.
+        max_dim: Largest m tried; must exceed the hardest threshold.
+        step: Resolution in m.
+        n_maps: Independent maps for every N.
+        n_resamples: Bootstrap resamples of the maps for fitted numbers.
     """
 
-    n_points: tuple[int, ...] = (32, 100, 316, 1000)
-    epsilon: tuple[float, ...] = (0.3, 0.35, 0.4, 0.5, 0.6)
-    max_dim: int = 800
-    step: int = 4
-    n_maps: int = 40
-    n_resamples: int = 400
-
-    def __post_init__(self) -> None:
-        require_increasing(self, "n_points", "epsilon")
-        require_at_least(self, 8, "n_points")
-        require_in(self, "(0, 1)", "epsilon")
-        require_at_least(self, 1, "max_dim")
-        require_divides(self, "step", "max_dim")
-        require_at_least(self, 10, "n_maps", "n_resamples")
-        cells = len(self.n_points) * len(self.epsilon)
-        require_memory(self, self.n_maps * cells * self.max_dim // self.step, "n_maps", "max_dim")
-        require_arrays(self, "n_points max_dim")
+    n_points: Annotated[tuple[int, ...], "[8, inf)", "increasing"] = (32, 100, 316, 1000)
+    epsilon: Annotated[tuple[float, ...], "(0, 1)", "increasing"] = (0.3, 0.35, 0.4, 0.5, 0.6)
+    max_dim: Annotated[int, "[1, inf)"] = 800
+    step: Annotated[int, "divides max_dim"] = 4
+    n_maps: Annotated[int, "[10, inf)"] = 40
+    n_resamples: Annotated[int, "[10, inf)"] = 400
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Success of every map at every m; thresholds, also of maps drawn again, and the theory."""
     dims = np.arange(spec.step, spec.max_dim + 1, spec.step)
     extremes = np.stack(
@@ -82,7 +64,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         return np.array([[rule(n, e) for n in spec.n_points] for e in spec.epsilon], float)
 
     cells = ("epsilon", "n_points")
-    data = xr.Dataset(
+    return xr.Dataset(
         {
             "success": ((*cells, "dim_out"), success.mean(2)),
             "threshold": (("delta", "end", *cells), _thresholds(success, dims)),
@@ -102,7 +84,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         },
         attrs={"n_maps": spec.n_maps},
     )
-    return Record(data=data)
 
 
 def _extremes(spec: Spec, n_points: int, key: jax.Array) -> jax.Array:

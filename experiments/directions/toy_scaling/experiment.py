@@ -7,7 +7,7 @@ sign and strength of weight decay decides how many features a model represents (
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,22 +15,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Key
 
+from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
-from circuitax.kit.checks import (
-    require_at_least,
-    require_below,
-    require_divides,
-    require_equal,
-    require_increasing,
-    require_positive,
-)
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.projection.overlaps import mean_overlaps
 from circuitax.projection.packing_bounds import welch_bound
-from circuitax.records.record import Record
 from circuitax.superposition.geometry.geometry import norms
 from circuitax.superposition.tasks.frequencies import power_law, unlearned_loss
 from circuitax.training.ensemble import Mapping
@@ -47,50 +38,41 @@ class Spec:
     """Widths, and arms that differ in the law of frequencies and in decay.
 
     Attributes:
-        n_features: n, above every width.
-        widths: m, increasing, at least two.
-        alpha: Exponent of the frequencies ``p_i ∝ i^-alpha`` of each arm, 0 or more.
+        n_features: n.
+        widths: m.
+        alpha: Exponent of the frequencies ``p_i ∝ i^-alpha`` of each arm.
         decay: γ of each arm, of either sign, as many as ``alpha``.
-        active: Features that are on in a sample, on average; positive.
-        seeds: Independent initialisations and data streams, at least 1; the same in all arms.
-        batch_size: Fresh samples in each step, at least 1.
+        active: Features that are on in a sample, on average.
+        seeds: Independent initialisations and data streams, the same in all arms.
+        batch_size: Fresh samples in each step.
         optim: Its ``weight_decay`` must be 0: the arms have their own.
-        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
-        exam_size: Fresh samples on which a seed's losses are measured, at least 1.
+        chunk: Steps between two checkpoints.
+        exam_size: Fresh samples on which a seed's losses are measured.
     """
 
     n_features: int = 160
-    widths: Any = (12, 17, 24, 34)
-    alpha: Any = (1.0, 1.0)
+    widths: Annotated[Any, "[1, n_features)", "increasing"] = (12, 17, 24, 34)
+    alpha: Annotated[Any, "[0, inf)"] = (1.0, 1.0)
     decay: Any = (-1.0, 0.5)
-    active: float = 1.0
-    seeds: int = 8
-    batch_size: int = 96
+    active: PositiveNumber = 1.0
+    seeds: Positive = 8
+    batch_size: Positive = 96
     optim: OptimSpec = field(default_factory=lambda: OptimSpec(weight_decay=0.0))
-    chunk: int = 50
-    exam_size: int = 8192
+    chunk: Annotated[int, "divides optim.steps"] = 50
+    exam_size: Positive = 8192
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "widths", "seeds", "batch_size", "chunk", "exam_size")
-        require_at_least(self, 0, "alpha")
-        require_increasing(self, "widths", length=2)
-        require_below(self, "n_features", "widths")
-        require_positive(self, "active")
-        require_divides(self, "chunk", "optim.steps")
         if len(self.alpha) != len(self.decay):
             raise ValueError(f"decay={self.decay} must be as long as alpha={self.alpha}")
-        require_equal(self, 0, "optim.weight_decay", why="decay has that of arms")
-        require_arrays(
-            self,
-            "3 seeds alpha n_features widths",
-            "seeds alpha batch_size n_features",
-            "exam_size n_features",
-        )
+        if self.optim.weight_decay:
+            raise ValueError(
+                f"optim.weight_decay={self.optim.weight_decay} must be 0: arms have theirs"
+            )
         for alpha in self.alpha:
             power_law(self.n_features, alpha, self.active)
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every arm with every seed, width by width; measure losses, norms, overlaps."""
     density = np.stack([power_law(spec.n_features, a, spec.active) for a in spec.alpha])
     widths = np.asarray(spec.widths)
@@ -119,7 +101,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "selection": "none: all seeds are shown and count",
         "weight_decay": "decay of the arm, for W; none for b",
     }
-    return Record(xr.Dataset(arrays, {"seed": np.arange(spec.seeds), "width": widths}), notes)
+    return xr.Dataset(arrays, {"seed": np.arange(spec.seeds), "width": widths}, notes)
 
 
 def _of_width(

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from circuitax.kernel.activations import Activation
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.uniforms import uniforms
@@ -16,10 +15,27 @@ from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.loss.convention import Convention
 from circuitax.training.losses import weighted_squared_error
 from circuitax.training.toy import tied_columns
-from experiments.directions.toy_scaling.decay import signed_decay
 
 HIGHEST_VALUE = 2.0
 """Values are uniform on [0, 2], so that their mean square is 4/3."""
+
+
+def signed_decay(
+    W: Float[Array, "n_hidden n_features"], strength: Float[Array, ""] | float
+) -> Float[Array, "n_hidden n_features"]:
+    """``γ W`` for γ of 0 or more, and ``γ W_i (1/|W_i| - 1)`` for each feature i below 0.
+
+    An update subtracts it times the learning rate. Decay of positive strength shrinks every
+    feature; of negative strength it grows short features and shrinks long ones, so that all are
+    drawn to unit norm and none is ignored. A feature of norm 0 stays where it is.
+
+    Source: Liu, Liu and Gore 2025 (arXiv 2505.10465), weight decay as the lever of superposition.
+    """
+    squares = jnp.sum(W**2, axis=0)
+    dead = squares == 0
+    inverse_norm = jnp.where(dead, 1, 1 / jnp.sqrt(jnp.where(dead, 1, squares)))
+    factor = jnp.where(strength < 0, inverse_norm - 1, 1)
+    return strength * W * factor[None, :]
 
 
 class ScalingHyper(NamedTuple):
@@ -39,12 +55,9 @@ class ScalingToy:
     """``relu(W^T W x + b)`` that gives back rare features with values in [0, 2]; sum loss.
 
     Attributes:
-        n_features: n, at least 1.
-        n_hidden: The width m, at least 1.
-        batch_size: Fresh samples in each step, at least 1.
-
-    Raises:
-        ValueError: If a field is less than 1.
+        n_features: n.
+        n_hidden: The width m.
+        batch_size: Fresh samples in each step.
 
     Source: Liu, Liu and Gore 2025 (arXiv 2505.10465), toy model.
     Differs: the published code multiplies the mean over features by 100.
@@ -53,10 +66,6 @@ class ScalingToy:
     n_features: int
     n_hidden: int
     batch_size: int = 2048
-
-    def __post_init__(self) -> None:
-        for field in ("n_features", "n_hidden", "batch_size"):
-            check_range(field, getattr(self, field), "[1, inf)")
 
     def init(self, key: Key[Array, ""], hyper: ScalingHyper) -> TiedWeights:
         """``W ~ N(0, 1/m)``, ``b ~ N(0, 1)``."""

@@ -1,60 +1,64 @@
 """Roles of heads, told apart by their attention, by their writes, and by patching."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Annotated
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array
 
+from circuitax.circuits.attention.detectors import detect, prefix_mask, previous_mask
+from circuitax.circuits.interventions.norm_price import norm_price
+from circuitax.circuits.interventions.patching import ablate, each_component
+from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.paths.components import Components, component_names, components_of
 from circuitax.circuits.weights.composition import KINDS
+from circuitax.circuits.weights.heads import token_ov
+from circuitax.circuits.weights.roles import copying
+from circuitax.circuits.weights.subspaces import overlap
+from circuitax.config.ranges import Positive
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.keys import derive
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
-from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
-from experiments.induction.head_roles.components import REPLACED, alignments, of_windows
-from experiments.induction.head_roles.path_patching import (
+from experiments.induction.head_roles.patching import (
     ROUTES,
     of_pairs,
     swapped_pairs,
     swapped_places,
 )
-from experiments.induction.head_roles.readings import of_texts, of_weights
-from experiments.induction.shared.head_roles import role_of_each, roles
+from experiments.induction.shared.head_roles import (
+    INDUCTION,
+    NEITHER,
+    PREFIX_SCORE,
+    PREVIOUS,
+    PREVIOUS_SCORE,
+    roles,
+)
 
 HEADS = ("member", "layer", "head")
 PAIRS = ("member", "writer", "kind", "reader")
 # Of all that is read of the two-layer models.
 AXES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("previous", "duplicate", "duplicate_null", "duplicate_std"), HEADS),
-    **dict.fromkeys(("prefix", "prefix_null", "prefix_std", "copying", "moves_name"), HEADS),
-    **dict.fromkeys(("own", "own_null", "own_token", "alignment", "resampled"), HEADS),
-    **dict.fromkeys(("overlap", "overlap_z", "edges"), PAIRS),
-    **dict.fromkeys(("previous_null", "copying_null"), ("member",)),
-    **dict.fromkeys(("clean", "corrupted", "remainder"), ("member",)),
+    **dict.fromkeys(("previous", "prefix", "copying", "resampled"), HEADS),
+    **dict.fromkeys(("overlap_z", "edges"), PAIRS),
+    "copying_null": ("member",),
     "routes": ("member", "writer", "route"),
-    "virtual": ("member", "writer", "reader"),
     "stream": ("member", "place", "position"),
     "sources": (*HEADS, "position"),
     "direct": ("member", "component"),
 }
-# Of what is one number for each full transformer.
-OF_ONE_MODEL = (
-    "loss",
-    "norm_constant",
-    "norm_price",
-    "bandwidth_written",
-    "bandwidth_effective",
-    "bandwidth_reused",
-)
+# What takes the place of a component: nothing, its mean over windows at each position, its output
+# on another window; or nothing, with patterns and norm scales kept.
+REPLACED = ("zero", "mean", "resample", "zero, patterns kept")
 
 
 @dataclass(frozen=True)
@@ -63,42 +67,30 @@ class Spec:
 
     Attributes:
         texts: Texts of random tokens, repeated, on which heads get their roles.
-        shuffles: Shuffles of the tokens of each, for the null of token masks; at least 2.
         pairs: Clean and corrupted texts to patch between.
-        windows: Held-out windows for the full transformers, from the first of those kept; at least
-            2, since each lends its outputs to the one before.
+        windows: Held-out windows for the full transformers, from the first of those kept; each
+            lends its outputs to the one before.
     """
 
-    texts: int = 32
-    shuffles: int = 64
-    pairs: int = 32
-    windows: int = 64
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "texts", "pairs")
-        require_at_least(self, 2, "windows", "shuffles")
+    texts: Positive = 32
+    pairs: Positive = 32
+    windows: Annotated[int, "[2, inf)"] = 64
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Roles and patches of small models that do induction, components of models of real text."""
-    return Record(data=xr.merge([induction(spec, key, lab), full(spec, lab)]))
+    return xr.merge([induction(spec, key, lab), full(spec, lab)])
 
 
-def induction(spec: Spec, key: jax.Array, lab: Lab) -> "xr.Dataset":
-    """Two layers, many seeds: scores with their nulls, patches between pairs of texts."""
+def induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
+    """Two layers, many seeds: scores of heads, patches between pairs of texts."""
     upstream, kept = lab.input("two_layer_circuits"), KeptModels.of_input(lab, "two_layer_circuits")
     models, task = kept.members("two-layers"), RepeatedSource(**upstream.notes["task"])
-    require_memory(spec, spec.texts * task.length, "texts")
-    require_memory(spec, spec.pairs * 2 * task.max_period, "pairs")
-    require_memory(spec, spec.shuffles * task.length**2, "shuffles")
     texts = replace(task, batch=spec.texts, distinct=True)(derive(key, "texts"))
-    places = swapped_places(task.max_period)
     pairs = swapped_pairs(derive(key, "pairs"), spec.pairs, task.d_vocab, task.max_period)
-    look = each_member(partial(of_texts, shuffles=spec.shuffles), texts, derive(key, "shuffles"))
-    patch = each_member(partial(of_pairs, places=places), pairs)
-    written = lab.stage("writing", each_member(of_weights), models)
-    seen = lab.stage("looking", look, models)
-    found = written | seen | lab.stage("patching", patch, models)
+    found = lab.stage("writing", each_member(of_weights), models)
+    found = found | lab.stage("looking", each_member(of_texts, texts), models)
+    found = found | lab.stage("patching", each_member(of_pairs, pairs), models)
     data = xr.Dataset(
         {name: (axes, found[name]) for name, axes in AXES.items()},
         coords={
@@ -109,17 +101,15 @@ def induction(spec: Spec, key: jax.Array, lab: Lab) -> "xr.Dataset":
             "head": range(models.n_heads),
         },
     )
-    data = data.assign(
-        alive=upstream.data.alive,
-        swapped=("swap", np.array(places)),
-        moves_name_null=1 / pairs.clean.shape[1],
-        alignment_null=0.0,
-    )
-    return roles(data).assign(role=role_of_each(data))
+    swapped = np.array(swapped_places(task.max_period))
+    data = data.assign(alive=upstream.data.alive, swapped=("swap", swapped))
+    role = xr.where((data.layer == 0) & (data.previous > PREVIOUS_SCORE), PREVIOUS, NEITHER)
+    role = xr.where((data.layer == 1) & (data.prefix > PREFIX_SCORE), INDUCTION, role)
+    return roles(data).assign(role=role.transpose(*HEADS))
 
 
-def full(spec: Spec, lab: Lab) -> "xr.Dataset":
-    """Pre-LN with MLPs, a few seeds: direct effects, ablations, norms and bandwidth.
+def full(spec: Spec, lab: Lab) -> xr.Dataset:
+    """Pre-LN with MLPs, a few seeds: ablations and norms.
 
     Raises:
         ValueError: If ``text_models`` trained no full transformer.
@@ -127,32 +117,24 @@ def full(spec: Spec, lab: Lab) -> "xr.Dataset":
     upstream, kept = lab.input("text_models"), KeptModels.of_input(lab, "text_models")
     if "full" not in kept.names:
         raise ValueError("full_seeds=0 of text_models must be at least 1: there is no full model")
-    first, last = kept.members("full", kept.steps[0]), kept.members("full")
+    last = kept.members("full")
     windows = kept_windows(lab, "text_models", spec.windows)
     found = lab.stage("components", each_member(of_windows, windows), last)
-    align = each_member(alignments, windows)
-    after, before = (
-        lab.stage("alignment", align, last),
-        lab.stage("alignment_at_init", align, first),
-    )
     names = _names(last, windows[0])
-    cells = [name for name in names if name.startswith(("head", "mlp"))]
-    members, each = "full_member", ("full_member", "cell")
+    members = "full_member"
     alive = upstream.data.alive.sel(model="full").values[: len(found["loss"])]
     return xr.Dataset(
-        {name: (members, found[name]) for name in OF_ONE_MODEL}
+        {name: (members, found[name]) for name in ("loss", "norm_constant", "norm_price")}
         | {
-            "alignment_full": (each, after),
-            "alignment_full_at_init": (each, before),
-            "direct_full": ((members, "full_component"), found["direct"]),
             "nats_lost": ((members, "replaced", "cell"), found["nats_lost"]),
-            "looks_back_full": ((members, "full_layer", "full_head"), found["looks_back"]),
             "remainder_full": (members, found["remainder"]),
             "full_alive": (members, alive == 1),
             "full_uniform": np.log(last.d_vocab),
-            "bandwidth_null": last.blocks.attention.W_O.shape[-2] / last.d_model,
         },
-        coords={"full_component": [*names, "bias"], "replaced": list(REPLACED), "cell": cells},
+        coords={
+            "replaced": list(REPLACED),
+            "cell": [name for name in names if name.startswith(("head", "mlp"))],
+        },
     )
 
 
@@ -163,3 +145,70 @@ def _names(models: Model, text: jax.Array) -> list[str]:
         return components_of(run_model(model, text, outputs=True))
 
     return list(component_names(jax.eval_shape(parts, models[0])))
+
+
+def of_weights(model: Model) -> dict[str, Array]:
+    """Copying over the vocabulary, and overlaps of the first layer's writes with all reads."""
+    heads = model.blocks.attention
+    copied = copying(token_ov(model), jnp.arange(model.d_vocab))
+    writes = jnp.matrix_transpose(heads.W_O[0])
+    reads = jnp.stack([heads.W_Q[1], heads.W_K[1], heads.W_V[1]])
+    over_readers = jax.vmap(overlap, (None, 0))
+    found = jax.vmap(jax.vmap(over_readers, (None, 0)), (0, None))(writes, reads)
+    # [writer, kind, reader]; a head as wide as the stream overlaps with all of it, by no choice
+    z = safe_divide(found.value - found.null, jnp.asarray(found.std))
+    return {"copying": copied.score, "copying_null": jnp.asarray(copied.null), "overlap_z": z}
+
+
+def of_texts(model: Model, texts: Array) -> dict[str, Array]:
+    """Attention to the previous token, and to the token after an earlier copy, of every head."""
+
+    def one(text: Array) -> dict[str, Array]:
+        patterns = run_model(model, text).trace.patterns
+        masks = {"previous": previous_mask(text), "prefix": prefix_mask(text)}
+        return {name: detect(patterns, mask).score for name, mask in masks.items()}
+
+    return {name: x.mean(axis=0) for name, x in jax.lax.map(one, texts).items()}
+
+
+def of_windows(model: Model, windows: Array) -> dict[str, Array]:
+    """Means over windows: nats lost without each component, and with constant norms.
+
+    ``remainder`` is what direct effects of all components leave of the logits.
+    """
+
+    def parts_of(text: Array) -> Components:
+        return components_of(run_model(model, text, outputs=True))
+
+    parts = jax.lax.map(parts_of, windows)
+    mean = jax.tree.map(lambda x: x.mean(axis=0), parts)
+
+    def one(at: Array) -> dict[str, Array]:
+        text = windows[at]
+        other = jax.tree.map(lambda x: x[at - 1], parts)
+        seen = run_model(model, text, outputs=True)
+
+        def loss(logits: Array) -> Array:
+            return next_token_losses(logits, text).mean()
+
+        cells = each_component(model)
+        lost = [ablate(model, text, cells, loss, replacement=each) for each in (None, mean, other)]
+        lost.append(ablate(model, text, cells, loss, preserved=seen.trace))
+        centred = over_mean_token(seen)
+        split = attribute(centred, jnp.roll(text, -1))
+        return {
+            "loss": loss(seen.logits),
+            "ablated": jnp.stack(lost),
+            "remainder": jnp.abs(split.remainder).max() / jnp.abs(centred.logits).max(),
+        }
+
+    found = jax.lax.map(one, jnp.arange(len(windows)))
+    worst = found.pop("remainder").max()
+    means = jax.tree.map(lambda x: x.mean(axis=0), found)
+    price = norm_price(model, windows)
+    return means | {
+        "nats_lost": means["ablated"] - means["loss"],
+        "remainder": worst,
+        "norm_constant": price.constant,
+        "norm_price": price.price,
+    }

@@ -1,106 +1,264 @@
-"""Scores of heads by attention and by writing, each with its chance level."""
+"""Roles of heads: what is read from the record, and its figures."""
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from circuitax.circuits.attention.detectors import (
-    detect,
-    duplicate_mask,
-    prefix_mask,
-    previous_mask,
-    shuffled_null,
+from circuitax.figures.marks import mean_bars, reference_line, seed_column, spread
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.records.members import members_where
+from circuitax.records.sample import Absent, Sample, exactly, mean_of, share_of
+from experiments.induction.shared.head_roles import (
+    INDUCTION,
+    PREFIX_SCORE,
+    PREVIOUS,
+    PREVIOUS_SCORE,
 )
-from circuitax.circuits.paths.expansion import path_term, split_own_position
-from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.roles import copying, memory_management
-from circuitax.circuits.weights.subspaces import overlap
-from circuitax.kernel import kron
-from circuitax.kernel.gauge import centre_vocabulary
-from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.model import Model
-from circuitax.kernel.run import run
 
-TOKEN_MASKS = {"duplicate": duplicate_mask, "prefix": prefix_mask}
+ROLES = (("other head", GREY), ("previous-token head", BLUE), ("induction head", ORANGE))
+LAYERS = ("layer 0", "layer 1")
+HALF = 0.28  # how far dots spread to either side
 
 
-def of_weights(model: Model) -> dict[str, Array]:
-    """Copying over the vocabulary, and overlaps of the first layer's writes with all reads."""
-    heads = model.blocks.attention
-    copied = copying(token_ov(model), jnp.arange(model.d_vocab))
-    writes = jnp.matrix_transpose(heads.W_O[0])
-    reads = jnp.stack([heads.W_Q[1], heads.W_K[1], heads.W_V[1]])
-    over_readers = jax.vmap(overlap, (None, 0))
-    found = jax.vmap(jax.vmap(over_readers, (None, 0)), (0, None))(writes, reads)
-    # [writer, kind, reader]; a head as wide as the stream overlaps with all of it, by no choice
-    z = safe_divide(found.value - found.null, jnp.asarray(found.std))
+def through(data: xr.Dataset, route: str) -> Sample:
+    """Lead that the previous-token head wins back through one kind of reader, over all of them."""
+    members = _formed(data)
+    routes = members.routes.isel(writer=members.previous_head)
+    return mean_of(routes.sel(route=route) / routes.sel(route="all"))
+
+
+def won_back(data: xr.Dataset, offset: int) -> Sample:
+    """Lead won back so many places behind the swapped tokens, over that of all places by size."""
+    members = _formed(data)
+    before = members.stream.sel(place="into layer 1")
+    there = before.isel(position=members.swapped.values + offset).sum("position")
+    return mean_of(there / np.abs(before).sum("position"))
+
+
+def largest_joins(data: xr.Dataset) -> Sample:
+    """Share of seeds whose largest single edge runs from a previous-token head to the right key."""
+    members = _formed(data)
+    role = members.role.drop_vars("head")
+    writes = role.isel(layer=0, drop=True).rename(head="writer") == PREVIOUS
+    reads = role.isel(layer=1, drop=True).rename(head="reader") == INDUCTION
+    joined = members.edges.sel(kind="K").where(writes & reads).max(["writer", "reader"])
+    edges = members.edges.max(["writer", "kind", "reader"])
+    return share_of(joined == np.maximum(edges, members.routes.sel(route="direct").max("writer")))
+
+
+def overlap(data: xr.Dataset, kind: str) -> Sample:
+    """Overlap of what the previous-token head writes with what the induction head reads, in z."""
+    members = _formed(data)
+    z = members.overlap_z.isel(writer=members.previous_head, reader=members.induction_head)
+    return mean_of(z.sel(kind=kind))
+
+
+def norms(data: xr.Dataset) -> dict[str, Sample]:
+    """Nats lost with constant norms, also over what a model saves against a uniform guess."""
+    full = _full(data)
+    saved = full.full_uniform - full.loss
     return {
-        "copying": copied.score,
-        "copying_null": jnp.asarray(copied.null),
-        "overlap": found.value,
-        "overlap_z": z,
+        "norm-costs": mean_of(full.norm_price),
+        "norm-absorbed": mean_of(full.norm_price / saved),
     }
 
 
-def of_texts(model: Model, texts: Array, key: Key[Array, ""], shuffles: int) -> dict[str, Array]:
-    """Detector scores with their nulls, memory management, and shares of the own position.
-
-    Token masks have the null of shuffled tokens (patterns kept), positions that of even attention.
-    """
-    ov = token_ov(model)
-
-    def one(at: tuple[Array, Array]) -> dict[str, Array]:
-        text, shuffling = at
-        seen = run(model, text, outputs=True)
-        patterns, frozen = seen.trace.patterns, centred(frozen_model(seen))
-        before = detect(patterns, previous_mask(text))
-        memory = memory_management(seen, ov)
-        found = {
-            "previous": before.score,
-            "previous_null": before.null,
-            "alignment": memory.alignment,
-            "own_token": memory.own_token,
-            "own": own_share(frozen),
-            "own_null": own_share(frozen._replace(A=_even(frozen.A))),
-        }
-        for name, mask_of in TOKEN_MASKS.items():
-            looked = detect(patterns, mask_of(text))
-            null = shuffled_null(shuffling, patterns, text, mask_of, n_shuffles=shuffles)
-            found |= {name: looked.score, f"{name}_null": null.mean, f"{name}_std": null.std}
-        return found
-
-    found = jax.lax.map(one, (texts, jax.random.split(key, texts.shape[0])))
-    means = {name: x.mean(axis=0) for name, x in found.items()}
-    for name in TOKEN_MASKS:
-        spread = jnp.sqrt((found[f"{name}_std"] ** 2).mean(axis=0) / texts.shape[0])
-        means[f"{name}_std"] = spread
-    return means
+def component_share(data: xr.Dataset) -> Sample:
+    """Nats lost with a head or an MLP at its mean, mean of all, over what a model saves."""
+    full = _full(data)
+    lost = full.nats_lost.sel(replaced="mean").mean("cell")
+    return mean_of(lost / (full.full_uniform - full.loss))
 
 
-def own_share(frozen: FrozenModel) -> Float[Array, "n_layers n_heads"]:
-    """Share of a head's output to the logits that it reads at its own position.
-
-    ``‖own‖ / (‖own‖ + ‖earlier‖)`` of `split_own_position`: the part of a "skip-trigram" term that
-    is a bigram (E24 of docs/errata.md).
-    """
-    n_layers, n_heads, n_ctx, _ = frozen.A.shape
-
-    def share(layer: int, head: int) -> Array:
-        split = split_own_position(path_term(frozen, ((layer, head),)), n_ctx)
-        own, earlier = (jnp.linalg.norm(kron.act(term, frozen.embedding)) for term in split)
-        return safe_divide(own, own + earlier)
-
-    rows = [[share(layer, head) for head in range(n_heads)] for layer in range(n_layers)]
-    return jnp.stack([jnp.stack(row) for row in rows])
+def remainder(data: xr.Dataset) -> Sample:
+    """Greatest rest of the logits beside direct effects and bias, over the greatest logit."""
+    return exactly(_full(data).remainder_full.max())
 
 
-def centred(frozen: FrozenModel) -> FrozenModel:
-    """The linear model with logits over the mean token, which is all that a softmax sees."""
-    read_out = frozen.read_out
-    return frozen._replace(read_out=read_out._replace(W_U=centre_vocabulary(read_out.W_U)))
+def _formed(data: xr.Dataset) -> xr.Dataset:
+    members = members_where(data, "has_induction")
+    if (n := members.sizes["member"]) < 2:
+        raise Absent(f"only {n} seeds have an induction head")
+    return members
 
 
-def _even(patterns: Array) -> Array:
-    causal = jnp.tril(jnp.ones(patterns.shape[-2:], patterns.dtype))
-    return jnp.broadcast_to(causal / causal.sum(axis=-1, keepdims=True), patterns.shape)
+def _full(data: xr.Dataset) -> xr.Dataset:
+    full = members_where(data, "full_alive")
+    if not full.sizes["full_member"]:
+        raise Absent("every full transformer has diverged")
+    return full
+
+
+def roles(data: xr.Dataset) -> Figure:
+    """Attention of every head, its output, the readers of that output, and the loss without it."""
+    members, data = _patched(data), members_where(data)
+    figure, axes = new_figure(2, 2, height=4.9)
+    looks, writes, reads, worth = axes.flat
+    _looks(looks, data)
+    raised = {name: (data[name] + 1) / 2 for name in ("copying", "copying_null")}
+    _by_layer(writes, data.assign(raised), "copying")
+    writes.set(title="what each head writes")
+    writes.set(ylabel="share of what a token raises\nthat is the token itself")
+    writes.set_ylim(bottom=0)
+    _reads(reads, members)
+    _by_layer(worth, members, "resampled")
+    reference_line(worth, y=1)
+    worth.set(title="what is left without it")
+    worth.set(ylabel="lead of the right answer, share left\nwith one head from another text")
+    writes.plot([], [], color=BLACK, linewidth=0.7, linestyle="--", label="by chance")
+    handles = [*looks.get_legend_handles_labels()[0][:3], *writes.get_legend_handles_labels()[0]]
+    labels = [name for name, _ in ROLES] + ["by chance"]
+    n = f"every head of {data.sizes['member']} seeds; circles: layer 0, triangles: layer 1"
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, title=n, title_fontsize=7)
+    letter_panels(axes.flat)
+    return figure
+
+
+def _looks(ax: Axes, data: xr.Dataset) -> None:
+    """Where each head looks: at the token before, and at that which followed the last time."""
+    role, back, matching = (
+        data[name].transpose("layer", "member", "head").values
+        for name in ("role", "previous", "prefix")
+    )
+    for i, (name, colour) in enumerate(ROLES):
+        for layer, mark in enumerate("o^"):
+            at = role[layer] == i
+            label = name if (i, layer) in ((0, 0), (PREVIOUS, 0), (INDUCTION, 1)) else None
+            how = {"color": colour, "markersize": 3.5, "alpha": 0.7, "label": label}
+            ax.plot(back[layer][at], matching[layer][at], mark, **how)
+    reference_line(ax, x=PREVIOUS_SCORE)
+    reference_line(ax, y=PREFIX_SCORE)
+    ax.set(title="where each head looks", xlabel="attention to the token before")
+    ax.set(ylabel="attention to the token that\nfollowed the last time")
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+
+
+def _reads(ax: Axes, members: xr.Dataset) -> None:
+    """Overlaps of every pair by kind; those of a previous-token with an induction head apart."""
+    writes = members.role.isel(layer=0).rename(head="writer") == PREVIOUS
+    reads = members.role.isel(layer=1).rename(head="reader") == INDUCTION
+    marked = (writes & reads).transpose("member", "writer", "reader").values
+    z = members.overlap_z.transpose("kind", "member", "writer", "reader").values
+    for i, values in enumerate(z):
+        for shift, mask, colour in ((-0.2, ~marked, GREY), (0.2, marked, ORANGE)):
+            places = i + shift + spread(len(values[mask]), 0.6 * HALF)
+            ax.plot(places, values[mask], "o", color=colour, markersize=2, alpha=0.5)
+    ax.set_xticks(range(3), ("queries", "keys", "values"))
+    ax.set(title="who reads what layer 0 writes", xlabel="read by layer 1's", xlim=(-0.5, 2.5))
+    ax.set(ylabel="overlap of subspaces, standard\ndeviations from random ones")
+    reference_line(ax, y=0, style="dashed")
+    ax.plot([], [], "o", color=ORANGE, markersize=3, label="previous-token to induction head")
+    ax.plot([], [], "o", color=GREY, markersize=3, label="other pairs")
+    ax.legend(loc="upper right")
+    ax.set_ylim(top=1.45 * float(z.max()))
+
+
+def patching(data: xr.Dataset) -> Figure:
+    """Stream patches by place and position, and direct effects of layer 1 by source."""
+    members = _patched(data)
+    figure, axes = new_figure(2, 1, height=3.3, sharex=True, height_ratios=(1.3, 1))
+    (heat,), (effect,) = axes
+    shares = members.stream.mean("member").transpose("place", "position").values
+    image = heat.imshow(shares, vmin=0, vmax=1, cmap=SEQUENTIAL, aspect="auto", origin="lower")
+    for place, position in zip(*np.nonzero(shares > 0.1), strict=True):
+        share = shares[place, position]
+        how = {"ha": "center", "va": "center", "fontsize": 6}
+        heat.text(position, place, f"{share:.2f}", color="white" if share < 0.7 else BLACK, **how)
+    heat.set_yticks(range(len(members.place)), list(members.place.values))
+    heat.set_title("clean stream put into the corrupted text, one place at a time")
+    figure.colorbar(image, ax=heat, label="lead won back", shrink=0.9)
+    sources = members.sources.isel(layer=1).sum("head").transpose("position", "member")
+    mean_bars(effect, sources, ORANGE, width=0.7)
+    n_ctx = len(sources)
+    a, z = (int(i) for i in members.swapped.values)
+    labels = {a: "a\nz", a + 1: "b\nb", z: "z\na", z + 1: "d\nd", n_ctx - 1: "a\na"}
+    effect.set_xticks(range(n_ctx), [labels.get(i, "·\n·") for i in range(n_ctx)])
+    effect.axhline(0, color=BLACK, linewidth=0.5)
+    effect.set(xlabel="position: clean token above corrupted one", ylabel="logits")
+    effect.set(title="direct effect of layer 1 on the lead of b over d, by source, clean text")
+    letter_panels(axes.flat)
+    seeds = members.sizes["member"]
+    sample_note(figure, f"a: mean of {seeds} seeds with an induction head; b: with 95 % interval")
+    return figure
+
+
+def paths(data: xr.Dataset) -> Figure:
+    """Routes from the first layer to the second, and direct effects on the lead."""
+    members = _patched(data)
+    figure, (axes,) = new_figure(1, 2, height=2.6, width_ratios=(1.3, 1))
+    routes, direct = axes
+    at = members.routes.transpose("member", "writer", "route").values
+    previous = (members.role.isel(layer=0) == PREVIOUS).transpose("member", "head").values
+    for shift, label, mask, colour in (
+        (-0.2, "previous-token heads", previous, BLUE),
+        (0.2, "other heads of layer 0", ~previous, GREY),
+    ):
+        has = mask.any(axis=1)
+        if has.any():
+            summed = np.where(mask[..., None], at, 0).sum(axis=1)[has]
+            mean_bars(routes, summed.T, colour, shift=shift, width=0.38, label=label)
+    names = {"Q": "queries", "K": "keys", "V": "values", "direct": "logits", "all": "all"}
+    routes.set_xticks(range(len(members.route)), [names[str(r)] for r in members.route.values])
+    routes.axhline(0, color=BLACK, linewidth=0.5)
+    routes.set(title="what layer 0 tells, by who reads it", xlabel="put back into layer 1's")
+    routes.set(ylabel="lead of the right answer,\nshare won back")
+    routes.set_ylim(top=1.45)
+    routes.legend(loc="upper left")
+    parts = list(members.component.values)
+    tokens = members.direct.isel(component=parts.index("tokens")).values
+    direct.plot(spread(len(tokens), HALF) - 1, tokens, "o", color=GREEN, markersize=3, alpha=0.7)
+    heads = [name for name in parts if name.startswith("head")]
+    each = members.resampled.transpose("member", "layer", "head")
+    effect = members.direct.sel(component=heads).transpose("member", "component").values
+    _by_layer(direct, members.assign(effect=each.copy(data=effect.reshape(each.shape))), "effect")
+    direct.set(title="what each adds itself", ylabel="lead of the right answer, logits")
+    direct.set_xticks((-1, 0, 1), ("token", *LAYERS))
+    direct.axhline(0, color=BLACK, linewidth=0.5)
+    letter_panels(axes)
+    seeds = members.sizes["member"]
+    note = f"a: mean and 95 % interval of {seeds} seeds with an induction head; b: every head"
+    sample_note(figure, note)
+    return figure
+
+
+def _patched(data: xr.Dataset) -> xr.Dataset:
+    """Seeds with an induction head, or all that stayed finite if there is none."""
+    return members_where(members_where(data), "has_induction", otherwise="alive")
+
+
+def _by_layer(ax: Axes, data: xr.Dataset, name: str) -> None:
+    """One dot for each head, in the colour of its role, and the level of chance, if any."""
+    values = data[name].transpose("layer", "member", "head").values
+    role = data.role.transpose("layer", "member", "head").values
+    for layer in range(values.shape[0]):
+        x = np.repeat(layer + spread(values.shape[1], HALF)[:, None], values.shape[2], axis=1)
+        for i, (_, colour) in enumerate(ROLES):
+            at = role[layer] == i
+            ax.plot(x[at], values[layer][at], "o", color=colour, markersize=2.5, alpha=0.7)
+    if f"{name}_null" in data:
+        reference_line(ax, y=float(data[f"{name}_null"].mean()), style="dashed")
+    ax.set_xticks(range(len(LAYERS)), LAYERS)
+
+
+def norms_figure(data: xr.Dataset) -> Figure:
+    """Nats lost with each head or MLP at its mean output, and with constant norms, by seed."""
+    full = members_where(data, "full_alive")
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.4)
+    ax, cells = axes[0, 0], [str(cell) for cell in full.cell.values]
+    lost = full.nats_lost.sel(replaced="mean")
+    kinds = sorted({_kind(cell) for cell in cells})
+    for x, kind in enumerate(kinds):
+        chosen = lost.isel(cell=[_kind(cell) == kind for cell in cells])
+        seed_column(ax, x, chosen.mean("cell").values, BLUE, form=".2f")
+    seed_column(ax, len(kinds), full.norm_price.values, ORANGE, form=".2f")
+    ax.set_xticks(range(len(kinds) + 1), [*kinds, "constant\nnorms"])
+    ax.set(yscale="log", ylabel="nats lost per token")
+    sample_note(figure, f"{full.sizes['full_member']} seeds; heads: mean of a layer")
+    return figure
+
+
+def _kind(cell: str) -> str:
+    kind, _, place = cell.partition(" ")
+    return f"{'heads' if kind == 'head' else 'MLP'} of\nlayer {place.partition('.')[0]}"

@@ -4,12 +4,12 @@ The induction-heads paper compares models of many sizes. Here are three widths o
 depths of one width, and two layers with MLPs: the layer in which heads form, whether the same heads
 copy and match by what weights say and by what they do, what the phase change does to single tokens,
 and whether the smaller models, slower before it, are faster after it. Models of one layer, which
-the paper says have no phase change, are the null of what says that others have it.
+the paper says have no phase change, are the control of what says that others have it.
 """
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from circuitax.circuits.interventions.patching import ablate, each_component
 from circuitax.circuits.losses.phase_change import steepest_stretch
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
+from circuitax.config.ranges import Positive
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
@@ -31,29 +32,18 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.spectrum import trace
-from circuitax.kit.checks import require_at_least, require_divides, require_readable
 from circuitax.kit.language_arm import language_arm
 from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import drawn_by_each, each_with_own
-from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
+from experiments.induction.shared.two_layers import require_readable
 
 # Units of an MLP for each dimension of the stream.
 MLP_WIDTH = 4
-HEADS = (
-    "prefix",
-    "previous",
-    "copying",
-    "raised",
-    "eigenvalues",
-    "matching",
-    "qk_trace",
-    "before_after",
-)
+HEADS = ("prefix", "previous", "copying", "eigenvalues", "matching", "qk_trace", "before_after")
 CURVES = ("loss", "in_context", "on_repeat", "on_break")
 
 
@@ -63,32 +53,29 @@ class Spec:
 
     Attributes:
         model: Sizes; width and layers are set by each arm.
-        widths: d_model of the arms of two layers, increasing, each a multiple of the heads.
-        depths: Layers of the arms of the second width, above two, increasing.
-        mlp_depths: Layers of the arms with MLPs, of the second width, increasing; where there are
-            any, models of one layer with MLPs are their null.
+        widths: d_model of the arms of two layers, two or more, each a multiple of the heads.
+        depths: Layers of the arms of the second width, above two.
+        mlp_depths: Layers of the arms with MLPs, of the second width; where there are any, models
+            of one layer with MLPs are their control.
         task: Texts to train on; those to measure on have the same sizes and distinct symbols.
         optim: Optimizer.
         seeds: Members of each arm, each with its own initialisation and data.
-        measure_every: Steps between two measurements; must divide ``optim.steps``.
+        measure_every: Steps between two measurements.
         texts: Texts to measure on; each seed of each arm has its own.
     """
 
     model: TransformerSpec = field(default_factory=TransformerSpec)
-    widths: tuple[int, ...] = (16, 32, 64)
-    depths: tuple[int, ...] = (3, 4)
-    mlp_depths: tuple[int, ...] = ()
+    widths: Annotated[tuple[int, ...], "[1, inf)", "increasing"] = (16, 32, 64)
+    depths: Annotated[tuple[int, ...], "[3, inf)"] = (3, 4)
+    mlp_depths: Annotated[tuple[int, ...], "[1, inf)"] = ()
     task: RepeatedSource = field(default_factory=RepeatedSource)
     optim: OptimSpec = field(default_factory=OptimSpec)
-    seeds: int = 8
-    measure_every: int = 20
-    texts: int = 32
+    seeds: Positive = 8
+    measure_every: Annotated[int, "divides optim.steps"] = 20
+    texts: Positive = 32
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "seeds", "texts", "widths", "mlp_depths")
-        require_at_least(self, 3, "depths")
-        require_divides(self, "measure_every", "optim.steps")
-        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
+        require_readable(self.model, self.task)
         if len(self.widths) < 2:
             raise ValueError(f"widths={self.widths} must be two or more: depths take the second")
         if self.task.max_period >= self.task.d_vocab:
@@ -96,17 +83,6 @@ class Spec:
                 f"task.max_period={self.task.max_period} must be below d_vocab="
                 f"{self.task.d_vocab}: a symbol must be left that breaks the repeat"
             )
-        replace(self.task, distinct=True)
-        require_arrays(
-            self,
-            "3 seeds model",
-            "12 seeds widths widths",
-            "12 seeds depths widths",
-            "task.batch task.length model.d_vocab",
-            "task.batch model.n_heads task.length task.length",
-            "seeds texts task.length model.d_vocab",
-            "seeds texts model.n_heads task.length task.length",
-        )
 
     def arms(self) -> dict[str, TransformerSpec]:
         """Sizes of each arm, by name."""
@@ -129,13 +105,13 @@ def _layers(count: int) -> str:
     return "1 layer" if count == 1 else f"{count} layers"
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every size, follow its curves, and read its heads at the end."""
     source = replace(spec.task, batch=spec.texts, distinct=True)
     found, divergences = {}, {}
     for arm, sizes in spec.arms().items():
         name = f"layers-{sizes.n_layers}-width-{sizes.d_model}" + "-mlp" * (sizes.d_mlp is not None)
-        # Claims pool seeds of several arms, so that no two of them may share an exam either.
+        # Rows pool seeds of several arms, so that no two of them may share an exam either.
         exams = drawn_by_each(source, derive(derive(key, arm), "evaluation"), spec.seeds)
         trained = language_arm(
             lab,
@@ -154,10 +130,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         curves = {curve: trained.curves[curve] for curve in CURVES}
         found[arm] = curves | change | dict(at_end) | {"alive": trained.alive}
         divergences[arm] = trained.divergence
-    return Record(
-        data=_dataset(spec, trained.steps, found),
-        notes={"divergence": divergences, "period": spec.task.max_period},
-    )
+    notes = {"divergence": divergences, "period": spec.task.max_period}
+    return _dataset(spec, trained.steps, found).assign_attrs(notes)
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
@@ -190,8 +164,7 @@ def _change(spec: Spec, trained: Trained) -> dict[str, np.ndarray]:
     at = [np.abs(steps[:, None] - (start + shift)).argmin(axis=0) for shift in (0, stretch)]
     members = np.arange(len(start))
     change = losses[at[1], members] - losses[at[0], members]
-    fall = np.asarray(jump.fall)
-    return {"jump": fall, "jump_start": start, "jump_end": start + stretch, "token_change": change}
+    return {"jump_start": start, "jump_end": start + stretch, "token_change": change}
 
 
 def read_heads(model: Model, token_change: Array, texts: Array) -> dict[str, Array]:
@@ -218,7 +191,6 @@ def read_heads(model: Model, token_change: Array, texts: Array) -> dict[str, Arr
         "prefix": scores.prefix,
         "previous": scores.previous,
         "copying": copying.cosine.mean(axis=0),
-        "raised": copying.raised.mean(axis=0),
         "eigenvalues": copying_score(token_ov(model)),
         "matching": matching,
         "qk_trace": weighted,
@@ -244,7 +216,7 @@ def _composed(model: Model, previous: Array) -> tuple[Array, Array]:
     return jnp.stack(matching), jnp.stack(weighted)
 
 
-def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> "xr.Dataset":
+def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
     # One array of all arms; those with fewer layers get NaN for the layers they lack.
     stack = partial(stack_named, found.values())
     each_arm = ("arm", "member")
@@ -252,7 +224,7 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     return xr.Dataset(
         {name: (("arm", "step", "member"), stack(name)) for name in CURVES}
         | {name: ((*each_arm, "layer", "head"), stack(name, -2)) for name in HEADS}
-        | {name: (each_arm, stack(name)) for name in ("jump", "jump_start", "jump_end", "alive")}
+        | {name: (each_arm, stack(name)) for name in ("jump_start", "jump_end", "alive")}
         | {"uniform": np.log(spec.model.d_vocab)},
         coords={
             "arm": list(found),

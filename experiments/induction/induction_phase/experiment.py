@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,10 @@ from circuitax.circuits.attention.detectors import duplicate_mask
 from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.circuits.interventions.patching import Ablation, ablate, each_component
 from circuitax.circuits.losses.loss_slope import loss_slope
-from circuitax.circuits.losses.phase_change import change_window, speed_up, steepest_stretch
+from circuitax.circuits.losses.phase_change import change_window, steepest_stretch
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
+from circuitax.config.ranges import Positive
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
@@ -25,15 +26,13 @@ from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of
-from circuitax.kit.checks import require_at_least, require_divides, require_readable
 from circuitax.kit.language_arm import language_arm
 from circuitax.kit.members import drawn_by_each, each_with_own
-from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
+from experiments.induction.shared.two_layers import require_readable
 
 # Layers, and whether keys are smeared.
 ARMS = {
@@ -60,38 +59,27 @@ class Spec:
         task: Texts to train on; those to measure on have the same sizes and distinct symbols.
         optim: Optimizer.
         seeds: Members of each arm, each with its own initialisation and data.
-        measure_every: Steps between two measurements; must divide ``optim.steps``.
+        measure_every: Steps between two measurements.
         texts: Texts to measure on; each seed has its own, the same in all arms.
     """
 
     model: TransformerSpec = field(default_factory=TransformerSpec)
     task: RepeatedSource = field(default_factory=RepeatedSource)
     optim: OptimSpec = field(default_factory=OptimSpec)
-    seeds: int = 16
-    measure_every: int = 20
-    texts: int = 64
+    seeds: Positive = 16
+    measure_every: Annotated[int, "divides optim.steps"] = 20
+    texts: Positive = 64
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "seeds", "texts")
-        require_divides(self, "measure_every", "optim.steps")
-        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
+        require_readable(self.model, self.task)
         if self.task.min_period < 2 or self.task.max_period > self.task.length - 2:
             raise ValueError(
                 f"task.min_period={self.task.min_period} and max_period={self.task.max_period} "
                 "must leave tokens before and after for the in-context score"
             )
-        replace(self.task, distinct=True)
-        require_arrays(
-            self,
-            "3 seeds model",
-            "task.batch task.length model.d_vocab",
-            "task.batch model.n_heads task.length task.length",
-            "seeds texts task.length model.d_vocab",
-            "seeds texts model.n_heads task.length task.length",
-        )
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train the four arms and measure every curve of every seed."""
     source = replace(spec.task, batch=spec.texts, distinct=True)
     exams = drawn_by_each(source, derive(key, "evaluation"), spec.seeds)
@@ -113,9 +101,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         )
         found[arm] = trained.curves | take_out(trained.models) | {"alive": trained.alive}
         divergences[arm] = trained.divergence
-    data = _dataset(spec, trained.steps, found)
     notes = {"divergence": divergences, "prefix_score": PREFIX_SCORE}
-    return Record(data=data, notes=notes)
+    return _dataset(spec, trained.steps, found).assign_attrs(notes)
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
@@ -196,7 +183,7 @@ def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str,
     return {"each": left[:, :n].reshape(-1, *each.shape[1:]), "groups": left[:, n:]}
 
 
-def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> "xr.Dataset":
+def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
     # One array of all arms; those with fewer layers get NaN for the layers they lack.
     stack = partial(stack_named, found.values())
     over, each_arm = ("arm", "step", "member"), ("arm", "member")
@@ -242,35 +229,26 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
         curve = data[name].transpose("arm", "member", "step").values
         return jax.tree.map(np.asarray, rule(jnp.asarray(steps), jnp.asarray(curve), *rest))
 
-    for name in ("in_context", "loss", "best_prefix", "best_previous"):
+    for name in ("in_context", "best_prefix"):
         window = each(change_window, name)
         for part, value in window._asdict().items():
             data[f"{name}_{part}"] = (each_arm, value)
     stretch = spec.optim.steps / 6
     jump = each(steepest_stretch, "in_context", stretch)
-    data["jump"], data["jump_start"] = (each_arm, jump.fall), (each_arm, jump.start)
+    data["jump_start"] = (each_arm, jump.start)
     data["jump_end"] = data.jump_start + stretch
-    data["bump"] = (each_arm, each(speed_up, "loss", stretch))
     # By the longest period every text repeats; before that, a shorter context may do.
     data["every_text_repeats"] = spec.task.max_period
     data["first_repeat"] = spec.task.min_period
-    there = falling.isel(position=spec.task.max_period - 1).assign_coords(step=steps)
-    data["slope_before"] = there.interp(step=data.jump_start.drop_vars("arm")).drop_vars("step")
-    data["slope_after"] = there.isel(step=-1, drop=True)
     return data
 
 
 def own_planes(token_losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`trajectories` of each member in all arms, in a plane of its own, as its texts are its own.
 
-    Axes have no direction: each is turned the way that the first member goes along it.
-
-    Args:
-        token_losses: ``[arm, step, member, token]``.
-
-    Returns:
-        Places ``[arm, step, member, component]``, and what share each component explains, as a mean
-        over members.
+    Axes have no direction: each is turned the way that the first member goes along it. Takes
+    ``[arm, step, member, token]``; returns places ``[arm, step, member, component]``, and the share
+    that each component explains, a mean over members.
     """
     each = [trajectories(losses) for losses in np.moveaxis(token_losses, 2, 0)]
     places = np.stack([place for place, _ in each], axis=2)
@@ -279,15 +257,10 @@ def own_planes(token_losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def trajectories(token_losses: np.ndarray, n_components: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Training as paths in the plane of largest variance of the losses on single tokens.
+    """Training as paths in the plane of largest variance of single tokens' losses ``[..., token]``.
 
-    Args:
-        token_losses: ``[..., token]``, of all models at all steps, finite ones at least three.
-        n_components: Axes wanted.
-
-    Returns:
-        Places on the first principal components of all models together, NaN where a loss is not
-        finite; and the share of the variance that each explains. NaN with fewer finite models.
+    Returns places on the first principal components of all models together and the share of the
+    variance that each explains; NaN where a loss is not finite, or with fewer finite models.
     """
     flat = token_losses.reshape(-1, token_losses.shape[-1])
     finite = np.isfinite(flat).all(axis=1)

@@ -1,27 +1,42 @@
 """The same models on English prose: which results on code are results on language.
 
 `text_models` is trained on Python source and its documentation, `english_models` with the same
-recipe on the King James Bible with a vocabulary of words. Both are read by the same functions here,
-so that every statement about text is settled twice.
+recipe on the King James Bible with a vocabulary of words. Both are read by the same functions here.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import xarray as xr
+from jaxtyping import Array, Bool, Integer
 
+from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.weights.head_tables import head_tables, rejoining
+from circuitax.circuits.weights.heads import token_ov
+from circuitax.circuits.weights.spectra import copying_score
+from circuitax.config.ranges import Positive
+from circuitax.data.table_losses import table_losses
 from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_at_least, require_at_most
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.kept_texts import kept_windows
-from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
-from experiments.induction.languages.readings import DEPTHS, FEWEST_WORDS, Readers, Trio, readings
-from experiments.induction.shared.two_layers import n_ctx_for, repeated_texts
+from circuitax.training.language import text_losses
+from experiments.induction.shared.two_layers import AXES, n_ctx_for, repeated_texts
+from experiments.induction.shared.window_readings import window_readings
 
 UPSTREAM = {"python": "text_models", "english": "english_models"}
+DEPTHS = ("layers-0", "layers-1", "layers-2")
+# Of what windows tell of the deepest models.
+OF_WINDOWS = ("order_loss", "first_order_loss", "attention")
+# Split words on which a head is chosen, and on which it is judged.
+FEWEST_WORDS = 5
 
 
 @dataclass(frozen=True)
@@ -34,70 +49,195 @@ class Spec:
         repeats: Texts of repeated random tokens, on which induction heads would show.
         sources: Rows of the table of skip-trigrams of a head.
         entries: Destinations and outs in a row.
-        table_tokens: Most frequent tokens, of which the table is made; another is made of at most
-            as many words.
+        table_tokens: Most frequent tokens that are words, of which the table is made.
         words: Most frequent words of two tokens that heads might re-join.
     """
 
-    windows: int = 128
-    offsets: int = 4
-    repeats: int = 16
-    sources: int = 4
-    entries: int = 4
-    table_tokens: int = 320
-    words: int = 64
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "windows", "offsets", "repeats")
-        require_at_least(self, 1, "sources", "entries", "table_tokens")
-        require_at_most(self, "table_tokens", "sources", "entries")
-        require_at_least(self, 2 * FEWEST_WORDS, "words")
+    windows: Positive = 128
+    offsets: Positive = 4
+    repeats: Positive = 16
+    sources: Annotated[int, "[1, table_tokens]"] = 4
+    entries: Annotated[int, "[1, table_tokens]"] = 4
+    table_tokens: Positive = 320
+    words: Annotated[int, "[10, inf)"] = 64
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+class Language(NamedTuple):
+    """The three depths of one language, and the required parts of their text.
+
+    Attributes:
+        before: One layer before training.
+        after: Each depth after training.
+        alive: ``[model, member]``.
+        counts: Pairs of neighbours in the training part and in the held-out one.
+        names: The text of every token.
+    """
+
+    before: Model
+    after: dict[str, Model]
+    alive: np.ndarray
+    windows: Array
+    counts: dict[str, np.ndarray]
+    names: tuple[str, ...]
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Read the models of both languages alike.
 
     Without the package that holds the English text, the record has facts only.
     """
     notes = lab.input(UPSTREAM["english"]).notes
     if "missing" in notes:
-        return Record(notes={"missing": notes["missing"]})
-    read = Readers.of(spec.offsets, spec.sources, spec.entries, spec.table_tokens, spec.words)
+        return xr.Dataset(attrs={"missing": notes["missing"]})
+    readers = _readers(spec)
     found, tables = [], {}
-    for language, source in UPSTREAM.items():
-        trio, sizes = _trio(spec, source, lab)
-        require_memory(spec, spec.repeats * (sizes.n_ctx or 1) * sizes.d_vocab, "repeats")
-        exam = repeated_texts(derive(key, f"{language}-repeats"), spec.repeats, sizes)
-        data, table = readings(language, trio, exam, read, lab)
+    for name, source in UPSTREAM.items():
+        language, sizes = _language(spec, source, lab)
+        exam = repeated_texts(derive(key, f"{name}-repeats"), spec.repeats, sizes)
+        data = _of_language(name, language, exam, readers, spec, lab)
         # Numbered, so that languages with fewer members are filled up.
-        found.append(data.assign_coords(language=language, member=range(data.sizes["member"])))
-        tables[language] = table
+        found.append(data.assign_coords(language=name, member=range(data.sizes["member"])))
+        words = whole_words(language.names, language.counts["train"], spec.table_tokens)
+        if len(words) >= max(spec.sources, spec.entries):
+            first, ids = language.after["layers-1"][0], jnp.asarray(words)
+            table = lab.stage(f"{name}-words", readers["tables"], first, ids)
+            tables[name] = {"words": _in_words(table, language.names)}
     about = {"text": notes["text"], "tables": tables}
-    return Record(data=xr.concat(found, "language", join="outer"), notes=about)
+    return xr.concat(found, "language", join="outer").assign_attrs(about)
 
 
-def _trio(spec: Spec, source: str, lab: Lab) -> tuple[Trio, TransformerSpec]:
-    """The models of one language, and the sizes of the deepest.
-
-    Raises:
-        ValueError: If the language has fewer tokens than are to be tabled, or its models read too
-            few for the offsets.
-    """
+def _language(spec: Spec, source: str, lab: Lab) -> tuple[Language, TransformerSpec]:
+    """The models of one language, and the sizes of the deepest."""
     upstream = lab.input(source)
-    names = tuple(str(name) for name in upstream.data.token.values)
-    if spec.table_tokens > len(names):
-        raise ValueError(
-            f"table_tokens={spec.table_tokens} must be at most d_vocab={len(names)} of {source}"
-        )
     kept = KeptModels.of_input(lab, source)
     sizes = kept.spec(DEPTHS[-1])
     n_ctx_for(sizes, spec.offsets)
-    trio = Trio(
-        {name: kept.members(name, kept.steps[0]) for name in DEPTHS},
+    language = Language(
+        kept.members("layers-1", kept.steps[0]),
         {name: kept.members(name) for name in DEPTHS},
         upstream.data.alive.sel(model=list(DEPTHS)).values == 1,
         kept_windows(lab, source, spec.windows),
         lab.load_arrays("bigram-counts", source=source),
-        names,
+        tuple(str(name) for name in upstream.data.token.values),
     )
-    return trio, sizes
+    return language, sizes
+
+
+def _readers(spec: Spec) -> dict[str, Callable[..., Any]]:
+    """Measurements of all members, compiled once for both languages where their sizes agree."""
+
+    def windows(model: Model, texts: Array) -> dict[str, Array]:
+        found = window_readings(model, texts, spec.offsets)
+        return {name: found[name] for name in OF_WINDOWS}
+
+    def repeats(model: Model, exam: Array) -> dict[str, Array]:
+        return {"prefix": induction_scores(model, exam).prefix}
+
+    def loss(model: Model, texts: Array) -> dict[str, Array]:
+        return {"loss": text_losses(model, texts).mean()}
+
+    def over_members(fn: Callable[..., Any], n_shared: int) -> Callable[..., Any]:
+        return jax.jit(jax.vmap(fn, (0, *[None] * n_shared)))
+
+    return {
+        "windows": over_members(windows, 1),
+        "repeats": over_members(repeats, 1),
+        "loss": over_members(loss, 1),
+        "heads": over_members(_heads, 2),
+        "tables": jax.jit(partial(head_tables, n=spec.sources, k=spec.entries)),
+    }
+
+
+def _of_language(
+    name: str,
+    language: Language,
+    exam: Array,
+    readers: dict[str, Callable[..., Any]],
+    spec: Spec,
+    lab: Lab,
+) -> xr.Dataset:
+    """All that is read of one language but its table of words."""
+    windows, two = language.windows, language.after["layers-2"]
+    found = dict(lab.stage(f"{name}-windows", readers["windows"], two, windows))
+    found |= lab.stage(f"{name}-repeats", readers["repeats"], two, exam)
+    losses = [
+        lab.stage(f"{name}-loss-{depth}", readers["loss"], models, windows)["loss"]
+        for depth, models in language.after.items()
+    ]
+    data = xr.Dataset({each: (AXES[each], values) for each, values in found.items()})
+    halves = _halves(split_words(language.names, language.counts["train"], spec.words))
+    one = {"": language.after["layers-1"], "_at_init": language.before}
+    for end, models in one.items():
+        scores = lab.stage(f"{name}-one{end}", readers["heads"], models, *halves)
+        data = data.assign({f"{each}{end}": (("member", "cell"), v) for each, v in scores.items()})
+    return (
+        data.assign(
+            loss_of_depth=(("model", "member"), np.stack(losses)),
+            alive=(("model", "member"), language.alive.astype(float)),
+            uniform=np.log(two.d_vocab),
+        )
+        .assign(table_losses(language.counts["train"], np.asarray(windows)))
+        .assign_coords(model=list(DEPTHS))
+    )
+
+
+def _in_words(table: dict[str, Array], names: Sequence[str]) -> dict[str, Any]:
+    """The words of a table of skip-trigrams."""
+    word = np.vectorize(lambda i: names[i], otypes=[object])
+    columns = ("sources", "destinations", "outs")
+    return {name: word(np.asarray(table[name])).tolist() for name in columns}
+
+
+def _halves(pieces: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:
+    """Words to choose a head by and words to judge it by; None where too few are split."""
+    if len(pieces[0]) < 2 * FEWEST_WORDS:
+        return None, None
+    chosen_by, judged_by = (tuple(jnp.asarray(ids[i::2]) for ids in pieces) for i in range(2))
+    return chosen_by, judged_by
+
+
+def _heads(model: Model, chosen_by: Any, judged_by: Any) -> dict[str, Array]:
+    """Copying of every head of one layer, and how well it re-joins split words."""
+    ov = jax.tree.map(lambda f: f[0] if f.ndim == 4 else f, token_ov(model))
+    found = {"ov_copying": copying_score(ov)}
+    for name, words in (("rejoin_choice", chosen_by), ("rejoin", judged_by)):
+        none = jnp.full(model.n_heads, jnp.nan)
+        found[name] = none if words is None else rejoining(model, *words)
+    return found
+
+
+def split_words(
+    names: Sequence[str], counts: Integer[np.ndarray, "v v"], n_words: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of both pieces of the most frequent words of two tokens, the most frequent first.
+
+    A word is a space and letters, then letters. Each second piece stands for one word only, the
+    most frequent one that ends with it. ``counts[a, b]`` says how often b follows a.
+    """
+    begins, goes_on = _pieces(names)
+    words = np.where(begins[:, None] & goes_on[None, :], counts, 0)
+    first = words.argmax(axis=0)
+    often = words.max(axis=0)
+    second = np.argsort(-often, kind="stable")[: min(n_words, int((often > 0).sum()))]
+    return first[second], second
+
+
+def whole_words(
+    names: Sequence[str], counts: Integer[np.ndarray, "v v"], n_words: int
+) -> Integer[np.ndarray, " words"]:
+    """Ids of the most frequent tokens that are a word: a space and letters, which mostly end there.
+
+    A word ends where the next token does not begin with a letter; ``" con"``, which nearly always
+    goes on, is a piece of words.
+    """
+    begins, _ = _pieces(names)
+    ends = np.array([not name[:1].isalpha() for name in names])
+    often = counts.sum(axis=1)
+    words = begins & (often > 0) & (2 * counts[:, ends].sum(axis=1) >= often)
+    return np.argsort(-np.where(words, often, 0), kind="stable")[: min(n_words, int(words.sum()))]
+
+
+def _pieces(names: Sequence[str]) -> tuple[Bool[np.ndarray, " v"], Bool[np.ndarray, " v"]]:
+    """Tokens that begin a word, and tokens that can continue one."""
+    begins = np.array([name[:1] == " " and name[1:].isalpha() for name in names])
+    return begins, np.array([name.isalpha() for name in names])

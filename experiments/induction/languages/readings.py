@@ -1,207 +1,212 @@
-"""Measurements of the models of one language, by the same functions for each."""
+"""English prose beside Python source: what is read from the record, and its figures."""
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.weights.head_tables import head_tables, rejoining, row_percentile
-from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.spectra import copying_score
-from circuitax.circuits.weights.token_tables import copying_accuracy
-from circuitax.data.table_losses import table_losses
-from circuitax.kernel.model import Model
-from circuitax.lab.lab import Lab
-from circuitax.training.language import text_losses
-from experiments.induction.languages.words import split_words, whole_words
-from experiments.induction.shared.two_layers import AXES, circuit_data
-from experiments.induction.shared.weight_readings import weight_readings
-from experiments.induction.shared.window_readings import window_readings
+from circuitax.display.visible import visible
+from circuitax.figures.marks import (
+    interval_bars,
+    mean_bars,
+    reference_line,
+    seed_column,
+    seed_dots,
+    zero_line,
+)
+from circuitax.figures.notice import notice
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure
+from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.members import members_where
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of
+from circuitax.records.shared_exam import widened
+from experiments.induction.shared.measures_term_worth import term_worth
 
-DEPTHS = ("layers-0", "layers-1", "layers-2")
-# Split words on which a head is chosen, and on which it is judged.
-FEWEST_WORDS = 5
-# The framework paper's rows, S0's Table 1: source, destinations, outs.
-ROWS = {
-    "perfect": (("are", "looks", "is", "provides"), ("perfect", "super", "absolute", "pure")),
-    "large": (("contains", "using", "specify"), ("large", "small", "very", "huge")),
-    "two": (("One", "one"), ("two", "three", "four", "five", "one")),
-    "great": (("The", "the", "contains"), ("great", "Great", "poor", "every")),
-}
-
-
-class Trio(NamedTuple):
-    """The three depths of one language, and the required parts of their text.
-
-    Attributes:
-        alive: ``[model, member]``.
-        counts: Pairs of neighbours in the training part and in the held-out one.
-        names: The text of every token.
-    """
-
-    before: dict[str, Model]
-    after: dict[str, Model]
-    alive: np.ndarray
-    windows: Array
-    counts: dict[str, np.ndarray]
-    names: tuple[str, ...]
+LANGUAGES = {"python": ("Python source", ORANGE), "english": ("English prose", BLUE)}
+# What the held-out windows that all seeds share have of the variance, as measured on Python source;
+# of orders and layers the most that was found.
+OF_WINDOWS = {"one-layer": 0.93, "previous-head": 0.26}
+OF_ORDERS = 0.9
+COPIES = 0.25  # copying score that one random head in twenty has between trained embeddings
 
 
-class Readers(NamedTuple):
-    """Measurements of all members, compiled once for both languages where their sizes agree.
-
-    Attributes:
-        table_tokens: Most frequent tokens, of which a table is made, and most words of another.
-        fewest_tokens: Tokens that a table needs.
-        most_words: Most frequent words of two tokens that heads might re-join.
-    """
-
-    weights: Any
-    windows: Any
-    repeats: Any
-    loss: Any
-    heads: Any
-    row: Any
-    tables: Any
-    table_tokens: int
-    fewest_tokens: int
-    most_words: int
-
-    @classmethod
-    def of(
-        cls, offsets: int, sources: int, entries: int, table_tokens: int, most_words: int
-    ) -> "Readers":
-        """All of them.
-
-        Args:
-            offsets: Distances at which attention is tabled.
-            sources: Rows of the table of skip-trigrams of a head.
-            entries: Destinations and outs in a row.
-            table_tokens: As in the attribute.
-            most_words: As in the attribute.
-        """
-
-        def repeats(model: Model, exam: Array) -> dict[str, Array]:
-            return induction_scores(model, exam)._asdict()
-
-        def loss(model: Model, windows: Array) -> dict[str, Array]:
-            return {"loss": text_losses(model, windows).mean()}
-
-        def over_members(fn: Any, n_shared: int) -> Any:
-            return jax.jit(jax.vmap(fn, (0, *[None] * n_shared)))
-
-        return cls(
-            over_members(weight_readings, 0),
-            over_members(partial(window_readings, offsets=offsets), 1),
-            over_members(repeats, 1),
-            over_members(loss, 1),
-            over_members(_heads, 2),
-            over_members(row_percentile, 3),
-            jax.jit(partial(head_tables, n=sources, k=entries)),
-            table_tokens,
-            max(sources, entries),
-            most_words,
-        )
-
-
-def readings(
-    language: str, trio: Trio, exam: Array, read: Readers, lab: Lab
-) -> "tuple[xr.Dataset, dict[str, Any]]":
-    """All that is read of one language, and two tables of skip-trigrams.
-
-    One table is of the most frequent tokens, the other of tokens that are words, if enough are.
-
-    Args:
-        language: Its name, in the names of what the lab keeps.
-        trio: Its models and its text.
-        exam: Texts of repeated random tokens, on which induction heads would show.
-        read: The compiled readers.
-        lab: Keeps each reading.
-    """
-    windows, two = trio.windows, trio.after["layers-2"]
-    untrained, trained = (
-        lab.stage(f"{language}-weights-{when}", read.weights, models["layers-2"])
-        for when, models in (("before", trio.before), ("after", trio.after))
-    )
-    seen = lab.stage(f"{language}-windows", read.windows, two, windows)
-    scores = lab.stage(f"{language}-repeats", read.repeats, two, exam)
-    runs = {name: seen[name] for name in seen if name in AXES} | {"prefix": scores["prefix"]}
-    data = circuit_data(untrained, trained, runs).drop_vars("selected")
-    losses = [
-        lab.stage(f"{language}-loss-{name}", read.loss, models, windows)
-        for name, models in trio.after.items()
-    ]
-    one = {"": trio.after["layers-1"], "_at_init": trio.before["layers-1"]}
-    pieces = split_words(trio.names, trio.counts["train"], read.most_words)
-    for end, models in one.items():
-        scores = lab.stage(f"{language}-one{end}", read.heads, models, *_halves(pieces))
-        data = data.assign({f"{name}{end}": (("member", "cell"), v) for name, v in scores.items()})
-        data[f"table_row{end}"] = (("member", "row"), _rows(trio.names, models, read.row))
-    data = data.assign(
-        loss_of_depth=(("model", "member"), np.stack([loss["loss"] for loss in losses])),
-        alive=(("model", "member"), trio.alive.astype(float)),
-        uniform=np.log(two.d_vocab),
-        chance_5=5 / two.d_vocab,
-        n_ctx=two.n_ctx or 0,
-    ).assign(table_losses(trio.counts["train"], np.asarray(windows)))
-    frequent = np.argsort(-trio.counts["train"].sum(axis=0))[: read.table_tokens]
-    chosen = {
-        "frequent": frequent,
-        "words": whole_words(trio.names, trio.counts["train"], read.table_tokens),
-    }
-    first, tables = trio.after["layers-1"][0], {}
-    for name, ids in chosen.items():
-        if len(ids) >= read.fewest_tokens:
-            found = lab.stage(f"{language}-{name}", read.tables, first, jnp.asarray(ids))
-            tables[name] = _table(found, trio.names)
-    return data.assign_coords(model=list(DEPTHS), row=list(ROWS)), tables
-
-
-def _table(found: dict[str, Array], names: Sequence[str]) -> dict[str, Any]:
-    """The words of a table of skip-trigrams."""
-    word = np.vectorize(lambda i: names[i], otypes=[object])
+def depths(data: xr.Dataset) -> dict[str, Sample]:
+    """Held-out losses of no layer and of one, beside that of the table of bigrams."""
+    members = _english(data)
+    none, one = (members.loss_of_depth.isel(model=i) for i in range(2))
     return {
-        name: word(np.asarray(found[name])).tolist() for name in ("sources", "destinations", "outs")
+        "english-zero-layers": mean_of(none - members.bigram_loss),
+        "english-one-layer": _widened(members.bigram_loss - one, OF_WINDOWS["one-layer"]),
     }
 
 
-def _halves(pieces: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:
-    """Words to choose a head by and words to judge it by; None where too few are split."""
-    if len(pieces[0]) < 2 * FEWEST_WORDS:
-        return None, None
-    return tuple(tuple(jnp.asarray(ids[i::2]) for ids in pieces) for i in range(2))  # type: ignore[return-value]
+def no_layer(data: xr.Dataset) -> Sample:
+    """Held-out loss of the table of bigrams, less that of a model without layers."""
+    members = _english(data)
+    return mean_of(members.bigram_loss - members.loss_of_depth.isel(model=0))
 
 
-def _heads(model: Model, chosen_by: Any, judged_by: Any) -> dict[str, Array]:
-    """Copying of every head of one layer, and how well it re-joins split words."""
-    ov = jax.tree.map(lambda f: f[0] if f.ndim == 4 else f, token_ov(model))
-    found = {"ov_copying": copying_score(ov), "ov_top_5": copying_accuracy(ov, 5)}
-    for name, words in (("rejoin_choice", chosen_by), ("rejoin", judged_by)):
-        none = jnp.full(model.n_heads, jnp.nan)
-        found[name] = none if words is None else rejoining(model, *words)
-    return found
+def share_copies(data: xr.Dataset, at_start: bool = False) -> Sample:
+    """Share of heads of one layer with an OV eigenvalue score above that of random heads."""
+    members = _english(data)
+    scores = members.ov_copying_at_init if at_start else members.ov_copying
+    return mean_of((scores > COPIES).mean("cell"))
 
 
-def _rows(names: Sequence[str], models: Model, read: Any) -> np.ndarray:
-    """Rank of each row of the paper in its best head; NaN where a word is no token."""
-    ids = {name: i for i, name in reversed(list(enumerate(names)))}
+def copying_rise(data: xr.Dataset) -> Sample:
+    """OV eigenvalue score after training less before, median of heads."""
+    members = _english(data)
+    return mean_of((members.ov_copying - members.ov_copying_at_init).median("cell"))
 
-    def known(words: Sequence[str]) -> list[int]:
-        return [ids[f" {word}"] for word in words if f" {word}" in ids]
 
-    (n_members,) = models.member_axes
-    found = []
-    for source, (destinations, outs) in ROWS.items():
-        at, to, out = known([source]), known(destinations), known(outs)
-        if at and to and out:
-            held = read(models, jnp.array(at[0]), jnp.array(to), jnp.array(out))
-            found.append(np.asarray(held).max(axis=-1))
-        else:
-            found.append(np.full(n_members, np.nan))
-    return np.stack(found, axis=1)
+def rejoined(data: xr.Dataset) -> Sample:
+    """Preference for a word's own second piece, of the head best at other words; its rise."""
+    members = _english(data)
+
+    def score(when: str) -> xr.DataArray:
+        chosen = members[f"rejoin_choice{when}"].fillna(0).argmax("cell")
+        return members[f"rejoin{when}"].isel(cell=chosen)
+
+    rise = score("") - score("_at_init")
+    if not bool(np.isfinite(rise).all()):
+        raise NotRun("this text has too few words of two tokens")
+    return mean_of(rise)
+
+
+def worth(data: xr.Dataset) -> dict[str, Sample]:
+    """Nats a token that paths of each order and single heads of each layer save."""
+    found = term_worth(_english(data))
+    samples = {
+        "order-1-above-0": found.heads - found.direct,
+        "order-1-above-2": found.heads - found.virtual,
+        "order-1-share": found.heads / found.of_all_orders,
+        "order-2-share": found.virtual / found.of_all_orders,
+        "layer-0-nearly-redundant": found.first_last / found.first_alone,
+        "layer-1-above-0": found.second_last - found.first_last,
+        "layer-1-share": found.second_last / found.of_both_layers,
+    }
+    return {f"english-{name}": _widened(values, OF_ORDERS) for name, values in samples.items()}
+
+
+def heads(data: xr.Dataset) -> dict[str, Sample]:
+    """Attention of the best head to the previous token, and the best prefix score."""
+    members = _english(data)
+    return {
+        "english-previous-head": _widened(_previous(members), OF_WINDOWS["previous-head"]),
+        "english-induction-head": mean_of(members.prefix.max(("layer", "head"))),
+    }
+
+
+def _previous(members: xr.Dataset) -> xr.DataArray:
+    return members.attention.isel(layer=0, offset=1).max("head")
+
+
+def _english(data: xr.Dataset) -> xr.Dataset:
+    if "missing" in data.attrs:
+        raise NotRun(f"the English text is not at hand: {data.attrs['missing']}")
+    members = _of_language(data, "english")
+    if not members.sizes["member"]:
+        raise Absent("no seed stayed finite")
+    return members
+
+
+def _of_language(data: xr.Dataset, language: str) -> xr.Dataset:
+    """The seeds all of whose depths stayed finite."""
+    chosen = data.sel(language=language)
+    return members_where(chosen, (chosen.alive == 1).all("model"))
+
+
+def _widened(values: xr.DataArray, share: float) -> Sample:
+    """The mean over seeds, with an interval that holds the noise of the windows they share."""
+
+    def estimate(values: xr.DataArray) -> Estimate:
+        return widened({"": mean_estimate(values)}, {"": share})[""]
+
+    return Sample(float(np.mean(values)), partial(estimate, values))
+
+
+def readings(data: xr.Dataset) -> Figure:
+    """Four panels, Python beside English in each: losses, orders of paths, layers, and heads."""
+    if "missing" in data.attrs:
+        return notice(f"not at hand: {data.attrs['missing']}")
+    figure, axes = new_figure(2, 2, height=5.0)
+    loss, orders, layers, roles = axes.flat
+    counts = []
+    for i, (language, (label, colour)) in enumerate(LANGUAGES.items()):
+        members = _of_language(data, language)
+        counts.append(f"{members.sizes['member']} ({label})")
+        shift = 0.4 * i - 0.2
+        how: dict[str, Any] = {"shift": shift, "width": 0.38, "label": label}
+        for k, row in enumerate(members.loss_of_depth.transpose("model", "member").values):
+            seed_dots(loss, k + shift, row, colour, half_width=0.12)
+            interval_bars(loss, [k + shift], [mean_estimate(row)], capsize=3)
+        loss.plot([], [], "s", color=colour, label=label)
+        table = {"color": BLACK, "linewidth": 1, "linestyle": "--"}
+        ends, height = [shift - 0.19, shift + 0.19], [float(members.bigram_loss)] * 2
+        loss.plot(ends, height, label="bigram table" if i else None, **table)
+        saved = term_worth(members)
+        mean_bars(orders, [saved.direct, saved.heads, saved.virtual], colour, **how)
+        mean_bars(layers, [saved.first_alone, saved.first_last], colour, **how)
+        copies = (members.ov_copying > COPIES).mean("cell")
+        shown = copies, _previous(members), members.prefix.max(("layer", "head"))
+        for k, values in enumerate(shown):
+            seed_column(roles, k + shift, values, colour, form=".2f", half_width=0.12)
+    loss.set_xticks(range(3), ("no layer", "one layer", "two layers"))
+    loss.set(ylabel="held-out loss, nats per token", title="each layer helps")
+    low = min(float(data.loss_of_depth.min()), float(data.bigram_loss.min()))
+    loss.set_ylim(bottom=low - 0.5)
+    orders.set_xticks(range(3), ("direct\npath", "single\nheads", "virtual\nheads"))
+    orders.set(ylabel="nats saved, from a uniform guess on")
+    orders.set(title="what paths are worth, two layers")
+    layers.set_xticks((0, 1), ("without heads\nof layer 1", "with them"))
+    layers.set(ylabel="nats saved", title="what heads of layer 0 are worth")
+    roles.set_xticks(range(3), ("heads\nthat copy", "previous\ntoken", "induction"))
+    roles.set(ylabel="share of heads, or attention", title="what heads do")
+    reference_line(roles, y=0.4, label="a head counts as such")
+    roles.legend(loc="upper right")
+    for ax in axes.flat:
+        zero_line(ax)
+    title = f"mean and 95 % interval over seeds, n = {' and '.join(counts)}"
+    where: dict[str, Any] = {"loc": "outside upper center", "ncols": 3, "title_fontsize": 7}
+    figure.legend(*loss.get_legend_handles_labels(), title=title, **where)
+    letter_panels(axes.flat)
+    return figure
+
+
+def words(data: xr.Dataset) -> Figure:
+    """The strongest sources of each head of the first member with one layer, as text."""
+    table = data.attrs.get("tables", {}).get("english", {}).get("words")
+    if table is None:
+        return notice("the English text is not at hand, or too few of its tokens are words")
+    n_heads, n_rows = np.shape(table["sources"])
+    figure, axes = new_figure(1, 1, height=0.5 + 0.19 * n_heads * (n_rows + 0.5))
+    ax, y = axes[0, 0], 0.0
+    columns = (0.0, 0.16, 0.45, 0.74)
+    for x, title in zip(columns, ("it sees", "and stands at", "so it says", "as in"), strict=True):
+        ax.text(x, -0.7, title, fontsize=7, weight="bold")
+    for head in range(n_heads):
+        ax.text(-0.02, y + 0.5 * n_rows, f"head {head}", rotation=90, ha="right", va="center")
+        for row in range(n_rows):
+            source = visible(table["sources"][head][row].strip(), 10)
+            there, outs = (
+                [visible(word.strip(), 10) for word in table[name][head][row]]
+                for name in ("destinations", "outs")
+            )
+            example = f"{source} … {there[0]} {outs[0]}"
+            cells = source, "  ".join(there), "  ".join(outs), example
+            for x, text in zip(columns, cells, strict=True):
+                _cell(ax, x, y + 0.5, text, GREY if x == columns[-1] else BLACK)
+            y += 1
+        y += 0.5
+    ax.set(xlim=(-0.05, 1.0), ylim=(y, -1.2))
+    ax.set_axis_off()
+    return figure
+
+
+def _cell(ax: Axes, x: float, y: float, text: str, colour: str) -> None:
+    how: dict[str, Any] = {"fontsize": 6, "va": "center", "family": "monospace"}
+    ax.text(x, y, text, color=colour, parse_math=False, **how)

@@ -7,6 +7,7 @@ trace of the QK circuit. Here every head has a planted part and a random one, in
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -20,17 +21,16 @@ from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.circuits.known.planted_heads import Strengths, offset_model, planted_model
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
+from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spectrum import trace
-from circuitax.kit.checks import require_at_least, require_at_most, require_positive
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 
 HEAD = ("member", "head")
+Several = Annotated[int, "[2, inf)"]
 
 
 @dataclass(frozen=True)
@@ -50,44 +50,34 @@ class Spec:
     """
 
     d_vocab: int = 32
-    n_heads: int = 8
-    seeds: int = 16
-    texts: int = 10
-    distinct: int = 25
-    repeats: int = 4
-    offsets: int = 24
-    d_model: int = 64
-    gain: float = 1.0
+    n_heads: Several = 8
+    seeds: Several = 16
+    texts: Positive = 10
+    distinct: Annotated[int, "[2, d_vocab]"] = 25
+    repeats: Several = 4
+    offsets: Several = 24
+    d_model: Several = 64
+    gain: PositiveNumber = 1.0
 
     def __post_init__(self) -> None:
-        require_at_least(self, 2, "n_heads", "seeds", "distinct", "repeats", "offsets", "d_model")
-        require_at_least(self, 1, "texts")
-        require_positive(self, "gain")
-        require_at_most(self, "d_vocab", "distinct")
-        require_at_most(self, self.distinct * self.repeats, "offsets")
         if self.d_model % 2:
             raise ValueError(f"d_model={self.d_model} must be even: positions come in pairs")
-        require_arrays(
-            self,
-            "seeds n_heads n_heads d_vocab",
-            "seeds texts d_vocab",
-            "seeds texts n_heads distinct repeats distinct repeats",
-            "seeds offsets distinct repeats distinct repeats",
-            "seeds offsets d_model d_model",
-        )
+        if self.offsets > (n_ctx := self.distinct * self.repeats):
+            raise ValueError(f"offsets={self.offsets} must be at most distinct · repeats = {n_ctx}")
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Plant, run and read every model."""
     members = member_keys(derive(key, "planted"), spec.seeds)
     found = lab.stage("planted", jax.jit(jax.vmap(partial(evaluate, spec))), members)
     shifts = member_keys(derive(key, "offsets"), spec.seeds)
     at_offset = lab.stage("offsets", jax.jit(jax.vmap(partial(attention_by_offset, spec))), shifts)
-    data = xr.Dataset(
-        {name: (HEAD, np.asarray(value)) for name, value in found.items()}
-        | {"at_offset": (("member", "asked", "offset"), np.asarray(at_offset))}
-    )
-    return Record(data=data, notes={"distinct": spec.distinct, "d_vocab": spec.d_vocab})
+    arrays: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        name: (HEAD, np.asarray(value)) for name, value in found.items()
+    }
+    arrays["at_offset"] = (("member", "asked", "offset"), np.asarray(at_offset))
+    notes = {"distinct": spec.distinct, "d_vocab": spec.d_vocab}
+    return xr.Dataset(arrays, attrs=notes)
 
 
 def evaluate(spec: Spec, key: Key[Array, ""]) -> dict[str, Array]:

@@ -17,28 +17,15 @@ _LEAST = 0.05  # attention below this has no arc
 
 
 def lettered(text: np.ndarray, first: int) -> list[str]:
-    """One letter for each token, ``A`` and ``B`` for those at ``first`` and behind it.
-
-    Args:
-        text: Token ids.
-        first: Place of the token called A.
-
-    Raises:
-        ValueError: If there are more different tokens than letters.
-    """
+    """One letter for each token, ``A`` and ``B`` for those at ``first`` and behind it."""
     order = list(dict.fromkeys([*text[first:].tolist(), *text.tolist()]))
-    if len(order) > len(LETTERS):
-        raise ValueError(f"text must hold at most {len(LETTERS)} different tokens: {len(order)}")
     return [LETTERS[order.index(token)] for token in text.tolist()]
 
 
 def clearest(previous: np.ndarray, induction: np.ndarray, repeat: int) -> int:
     """The destination whose two steps are clearest: B looked at A, and A now looks at B.
 
-    Args:
-        previous: Attention ``[dest, src]`` of a previous-token head.
-        induction: The same of an induction head.
-        repeat: Tokens from one copy to the next; at least 2, and less than the length.
+    Of attention ``[dest, src]``; ``repeat`` are the tokens from one copy to the next.
     """
     dest = np.arange(repeat, len(induction) - 1)
     followed = dest - repeat + 1
@@ -48,15 +35,7 @@ def clearest(previous: np.ndarray, induction: np.ndarray, repeat: int) -> int:
 def arcs(
     ax: Axes, letters: list[str], previous: np.ndarray, induction: np.ndarray, at: int
 ) -> None:
-    """Draw the attention of an induction head from one position, and of the previous-token head.
-
-    Args:
-        ax: Empty axes, as wide as the page.
-        letters: The text.
-        previous: Attention ``[dest, src]`` of the previous-token head, drawn below the text.
-        induction: The same of the induction head, drawn above.
-        at: The destination, whose token stood in the text before.
-    """
+    """Attention of an induction head from one position, above the text; of the other, below it."""
     earlier = next(place for place in range(at) if letters[place] == letters[at])
     named = {earlier, earlier + 1, at, at + 1}
     for place, letter in enumerate(letters):

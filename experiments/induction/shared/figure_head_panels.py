@@ -11,7 +11,6 @@ from circuitax.figures.marks import spread, zero_line
 from circuitax.figures.palette import BLACK, GREY, LAYER_COLOURS, ORANGE, SEQUENTIAL
 from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
-from circuitax.records.record import Record
 from experiments.induction.shared.figure_arcs import arcs, clearest, lettered
 from experiments.induction.shared.head_roles import example_member
 
@@ -25,9 +24,8 @@ REPEATS = {
 CORNER = 0.9
 
 
-def composition(record: Record) -> Figure:
+def composition(data: xr.Dataset) -> Figure:
     """Composition z of every pair in one seed, by kind, and of one marked pair in all seeds."""
-    data = record.data
     member = example_member(data)
     one = data.isel(member=member)
     figure, axes = new_figure(1, 4, height=2.1, width_ratios=(1, 1, 1, 1.25))
@@ -52,9 +50,8 @@ def composition(record: Record) -> Figure:
     return figure
 
 
-def patterns(record: Record) -> Figure:
+def patterns(data: xr.Dataset) -> Figure:
     """Attention of two heads on one text of repeated random tokens, as arcs and as squares."""
-    data = record.data
     one = data.isel(member=example_member(data))
     text = one.text.values
     repeat = int(np.argmax(text[1:] == text[0])) + 1
@@ -86,9 +83,8 @@ def patterns(record: Record) -> Figure:
     return figure
 
 
-def eigenvalues(record: Record) -> Figure:
+def eigenvalues(data: xr.Dataset) -> Figure:
     """Copying of each head of layer 1 against its matching with its seed's previous-token head."""
-    data = record.data
     alive = members_where(data)
     figure, axes = new_figure(1, 2, height=2.8, sharey=True, sharex=True)
     for ax, suffix, title in zip(
@@ -134,10 +130,7 @@ def eigenvalues(record: Record) -> Figure:
 def repeats_of(columns: Mapping[str, xr.Dataset]) -> Figure:
     """Attention, value-weighted attention and logit effect at repeats, one dot for each head.
 
-    Args:
-        columns: What stands above each place of the x axis, by its label; heads of layer 0 are
-            squares, those of layer 1 dots. Only part of the layers needs to be there, if ``layer``
-            has a coordinate.
+    ``columns`` are what stands above each place of the x axis, by its label, perhaps some layers.
     """
     figure, axes = new_figure(1, 3, height=2.4)
     for ax, (name, (title, label)) in zip(axes[0], REPEATS.items(), strict=True):

@@ -29,7 +29,6 @@ from circuitax.figures.palette import (
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
-from circuitax.records.record import Record
 
 LAYERS = (("layer 0", BLUE, SKY), ("layer 1", ORANGE, YELLOW))
 ORDERS = ("order 0", "≤ 1", "≤ 2")
@@ -38,9 +37,9 @@ PRINTED_ORDERS = (1.8, 5.2, 0.3)
 SELECTIONS = ("direct", "+ layer 0", "+ layer 1", "+ both", "all")
 
 
-def terms(record: Record) -> Figure:
+def terms(data: xr.Dataset) -> Figure:
     """Nats saved by order and by layers of order 1, and the cost of removing single heads."""
-    data = members_where(record.data)
+    data = members_where(data)
     figure, axes = new_figure(1, 3, height=2.8, width_ratios=(1.3, 1.2, 1.3))
     by_order, by_layer, removed = axes[0]
     _waterfall(by_order, data)
@@ -112,9 +111,9 @@ def _saved_by_layers(ax: Axes, losses: xr.DataArray) -> None:
     ax.set(ylabel="nats saved beyond the direct path", title="order-1 terms of")
 
 
-def distance(record: Record) -> Figure:
+def distance(data: xr.Dataset) -> Figure:
     """Mean attention at each distance: one line for each head of every seed, and the mean."""
-    data = members_where(record.data)
+    data = members_where(data)
     figure, axes = new_figure(1, 2, height=2.4, sharey=True)
     back = np.arange(data.sizes["offset"])
     n_ctx = int(data.n_ctx)
@@ -134,14 +133,7 @@ def distance(record: Record) -> Figure:
 
 
 def loss_bars(ax: Axes, labels: Sequence[str], losses: xr.DataArray, title: str) -> None:
-    """A bar for each selection of terms: the mean loss over members, with a 95 % interval.
-
-    Args:
-        ax: Where.
-        labels: Below the bars.
-        losses: ``[member, selection]``, in any order.
-        title: Of the panel.
-    """
+    """A bar for each selection of terms: the mean loss over members, with a 95 % interval."""
     mean_bars(ax, losses.transpose(..., "member"), BLUE)
     tilted_labels(ax, labels)
     ax.set_title(title)

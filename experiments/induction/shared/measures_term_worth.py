@@ -1,6 +1,6 @@
 """Values of paths of each order, and of the heads of each layer, in two-layer models.
 
-The losses are those of `circuits.window_readings`: with all paths up to each order, and with the
+The losses are those of `window_readings`: with all paths up to each order, and with the
 order-1 terms of no layer, of either one and of both.
 """
 
@@ -8,22 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-
-from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.nulls import Null
-
-TINY = 1e-12
-# The null that `without_redundancy` draws.
-SAVINGS_ADD_UP = Null(
-    "false world",
-    "savings of both layers add up: what is saved twice has a mean of 0, shuffled among seeds",
-)
-# The null that `nearness_alone` draws.
-NEARNESS = Null(
-    "false world",
-    "attention falls with distance alone: from the previous token to the next two as from the "
-    "second to the third in another head of the same seed, drawn at random",
-)
 
 
 class TermWorth(NamedTuple):
@@ -60,12 +44,7 @@ class TermWorth(NamedTuple):
 
 
 def term_worth(members: xr.Dataset) -> TermWorth:
-    """Differences of the losses of a record.
-
-    Args:
-        members: With ``uniform``, ``order_loss`` ``[member, order]`` and ``first_order_loss``
-            ``[member, selection]``, whose selections are no layer, the first, the second, and both.
-    """
+    """Differences of ``order_loss`` and ``first_order_loss`` of no layer, either one, and both."""
     order, first = members.order_loss, members.first_order_loss
     none, layer_0, layer_1, both = (first.isel(selection=i) for i in range(4))
     orders = [order.isel(order=k) for k in range(3)]
@@ -77,26 +56,6 @@ def term_worth(members: xr.Dataset) -> TermWorth:
         layer_1 - both,
         layer_0 - both,
     )
-
-
-def without_redundancy(
-    alone: xr.DataArray, last: xr.DataArray, n_draws: int = 1000, seed: int = 0
-) -> list[Estimate]:
-    """Shares of its saving that a layer keeps beside the other, were both savings to add up.
-
-    What seed i saves twice, ``r_i = alone_i - last_i``, is shifted to a mean of 0 and shuffled
-    among seeds: ``mean_i (alone_i - r_s(i)) / alone_i``.
-
-    Args:
-        alone: What the layer saves without the other, ``[member]``.
-        last: What it saves after the other, likewise.
-        n_draws: Draws, at least 1.
-        seed: Seed of the permutations.
-    """
-    saved, twice = alone.values, (alone - last).values
-    rng = np.random.default_rng(seed)
-    shuffled = (rng.permutation(twice - twice.mean()) for _ in range(n_draws))
-    return [mean_estimate((saved - row) / saved) for row in shuffled]
 
 
 def even_attention(n_ctx: int) -> float:
@@ -111,32 +70,6 @@ def previous_preferred(members: xr.Dataset) -> xr.DataArray:
     """Attention to the previous token, less the greater of that to the tokens beside it.
 
     ``a_1 - max(a_0, a_2)``, mean over first-layer heads, ``[member]``.
-
-    Args:
-        members: With ``attention`` ``[member, layer, head, offset]``, from offset 0 on.
-
-    Raises:
-        ValueError: If fewer than four offsets are on record, which `nearness_alone` needs.
     """
-    if (n_offsets := members.sizes["offset"]) < 4:
-        raise ValueError(f"attention has {n_offsets} offsets, must have those of 0 to 3 tokens")
     near = members.attention.isel(layer=0)
     return (near.isel(offset=1) - near.isel(offset=[0, 2]).max("offset")).mean("head")
-
-
-def nearness_alone(members: xr.Dataset, n_draws: int = 1000, seed: int = 0) -> list[Estimate]:
-    """Means of `previous_preferred` where attention falls with distance and prefers no offset.
-
-    From the previous token on it falls as it does behind: ``a_1 = a_2 r`` with the ratio
-    ``r = a_2 / a_3`` of another head of the same seed; the present token keeps its attention.
-
-    Args:
-        members: As for `previous_preferred`.
-        n_draws: Draws, at least 1.
-        seed: Seed of the permutations.
-    """
-    near, rng = members.attention.isel(layer=0), np.random.default_rng(seed)
-    present, _, second, third = near.transpose("offset", "member", "head").values[:4]
-    beside, ratio = np.maximum(present, second), second / np.maximum(third, TINY)
-    continued = (second * rng.permuted(ratio, axis=1) for _ in range(n_draws))
-    return [mean_estimate((previous - beside).mean(axis=1)) for previous in continued]

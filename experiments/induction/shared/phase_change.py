@@ -19,30 +19,20 @@ SMALL_WINDOW = 1 / 5
 # Of its own final score a jumping model gains this much more in a sixth of training than in an
 # earlier one: the part that is there before, as printed.
 JUMP, JUMP_WINDOW = BEFORE / AFTER, 1 / 6
-# What is said not to jump must not do so in narrower windows either, which see early changes.
-ANY_WINDOW = (JUMP_WINDOW, 1 / 10, 1 / 20)
 # What is said to be all there is must not be seen in windows that fit before and after a jump.
 REST_WINDOWS = (1 / 20, 1 / 10, 3 / 20)
 
 
 def last_score(members: xr.Dataset) -> float:
-    """Mean in-context score at the end of training, in nats saved.
-
-    Args:
-        members: With ``in_context`` ``[step, member]``, the loss of late tokens minus that of early
-            ones.
-    """
+    """Mean in-context score at the end of training, in nats saved; of ``[step, member]``."""
     return -float(members.in_context.isel(step=-1).mean())
 
 
 def has_changed(members: xr.Dataset, usual: float) -> xr.DataArray:
     """Mask of members that jump, and fall by ``PRINTED_STEP * usual``; none if usual <= 0.
 
-    Where two layers end without a gain by context, there is no step that could be the usual one.
-
-    Args:
-        members: As `steepest_fall` takes them.
-        usual: The score that two-layer models on the same texts end with, as `last_score` has it.
+    ``usual`` is the `last_score` of two-layer models on the same texts: where they end without a
+    gain by context, there is no step that could be the usual one.
 
     Source: induction-heads paper, in-context score over training.
     """
@@ -55,9 +45,6 @@ def jumps(members: xr.Dataset) -> xr.DataArray:
     Than in an earlier sixth and than in a later one, by `JUMP` of what it ends with; none where it
     ends without a gain by context. What changes in the first sixth has nothing before it, and does
     not jump by this rule, nor does what goes on to the end.
-
-    Args:
-        members: As `steepest_fall` takes them.
 
     Source: induction-heads paper, "the phase change ... in a narrow window"; the rule is ours.
     """
@@ -73,13 +60,7 @@ def faster_than_beside(curve: xr.DataArray) -> xr.DataArray:
 
 
 def most_beside(curve: xr.DataArray, start: xr.DataArray, end: xr.DataArray) -> xr.DataArray:
-    """Largest `speed_up` of each curve before a time and after another one, in `REST_WINDOWS`.
-
-    Args:
-        curve: ``[step, member]``.
-        start: Until when the windows may reach that lie before, one time for each member.
-        end: From when those may begin that lie after.
-    """
+    """Largest excess of a fall over an earlier one, before one time and after another."""
     steps = curve.step
     found = []
     for window in REST_WINDOWS:
@@ -91,39 +72,9 @@ def most_beside(curve: xr.DataArray, start: xr.DataArray, end: xr.DataArray) -> 
     return xr.concat(found, "part").max("part")
 
 
-def sudden(curve: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:
-    """Mask of curves that fall faster in one of `ANY_WINDOW` than before, by `JUMP` of a whole.
-
-    Args:
-        curve: ``[step, member]``.
-        whole: What each of them falls by in all; one that does not fall is not sudden.
-    """
-    most = [speed_up(curve, window) for window in ANY_WINDOW]
-    return (whole > 0) & (xr.concat(most, "window").max("window") >= JUMP * whole)
-
-
-def speed_up(curve: xr.DataArray, window: float) -> xr.DataArray:
-    """Largest excess of a fall within a window over that within an earlier one.
-
-    As `circuits.losses.phase_change.speed_up`, in NumPy, since records are read without JAX.
-    """
-    falls = falls_within(curve, window)
-    return (falls - _slowest_so_far(falls)).max("step")
-
-
 def _slowest_so_far(falls: xr.DataArray) -> xr.DataArray:
     slowest = np.minimum.accumulate(falls.values, axis=falls.get_axis_num("step"))
     return falls.copy(data=slowest)
-
-
-def of_size(members: xr.Dataset, score: float) -> xr.Dataset:
-    """The members with their curves made as large: all are multiplied alike.
-
-    Args:
-        members: With ``in_context`` ``[step, member]``.
-        score: The mean score that they shall end with, as `last_score` has it.
-    """
-    return members.assign(in_context=members.in_context * (score / last_score(members)))
 
 
 def jump_share(members: xr.Dataset, window: float = PRINTED_WINDOW) -> xr.DataArray:
@@ -133,17 +84,15 @@ def jump_share(members: xr.Dataset, window: float = PRINTED_WINDOW) -> xr.DataAr
 
 
 def steepest_fall(members: xr.Dataset) -> xr.DataArray:
-    """Largest fall of each member's in-context score within `PRINTED_WINDOW` of training, in nats.
-
-    Args:
-        members: With ``in_context`` ``[step, member]``, interpolated linearly; windows begin at a
-            measurement, or end with the last one.
-    """
+    """Largest fall of each member's score within `PRINTED_WINDOW` of training, in nats."""
     return falls_within(members.in_context, PRINTED_WINDOW).max("step")
 
 
 def falls_within(curve: xr.DataArray, window: float) -> xr.DataArray:
-    """Falls in windows that are a share of training, by the measurement at which each begins."""
+    """Falls in windows that are a share of training, by the measurement at which each begins.
+
+    Curves are interpolated linearly; the last windows end with the last measurement.
+    """
     steps = curve.step.values
     first, last = float(steps[0]), float(steps[-1])
     width = window * (last - first)

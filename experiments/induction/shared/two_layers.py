@@ -1,16 +1,12 @@
-"""Common code of experiments on two-layer models: their texts, and names of the results.
-
-The readings are those of `circuits.weight_readings`, `circuits.window_readings` and
-`circuits.text_readings`.
-"""
+"""Common code of experiments on two-layer models: their texts, and the axes of their results."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Int, Key
 
-from circuitax.circuits.losses.term_losses import first_order_selections
 from circuitax.circuits.weights.composition import KINDS
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.spec import TransformerSpec
@@ -18,9 +14,7 @@ from circuitax.kernel.spec import TransformerSpec
 HEADS = ("member", "layer", "head")
 PAIRS = ("member", "kind", "writer", "reader")
 AXES: dict[str, tuple[str, ...]] = {
-    "composition": PAIRS,
     "composition_z": PAIRS,
-    "composition_most": PAIRS,
     "copying": HEADS,
     "matching": ("member", "writer", "reader"),
     "order_loss": ("member", "order"),
@@ -42,16 +36,19 @@ AXES: dict[str, tuple[str, ...]] = {
 }
 
 
+def require_readable(model: TransformerSpec, task: RepeatedSource) -> None:
+    """Refuse texts that a model cannot read, or of which distinct symbols cannot be drawn."""
+    longest = task.length if model.n_ctx is None else model.n_ctx
+    if model.d_vocab != task.d_vocab or task.length > longest or model.start_token is not None:
+        raise ValueError(
+            f"task.d_vocab={task.d_vocab} must be model.d_vocab={model.d_vocab}, task.length="
+            f"{task.length} at most model.n_ctx={model.n_ctx}, and model.start_token null"
+        )
+    replace(task, distinct=True)
+
+
 def n_ctx_for(model: TransformerSpec, offsets: int) -> int:
-    """The context of models whose attention is to be tabled by distance.
-
-    Args:
-        model: Spec of the models, with a bound on the length of texts.
-        offsets: Distances wanted, from the present token back.
-
-    Raises:
-        ValueError: If there are more distances than half of the context holds.
-    """
+    """The context of models whose attention is to be tabled at so many distances."""
     n_ctx = model.n_ctx or 0
     if offsets > n_ctx // 2:
         raise ValueError(f"offsets={offsets} must be at most half of n_ctx={n_ctx}")
@@ -78,15 +75,8 @@ def circuit_data(
     before: Mapping[str, np.ndarray],
     after: Mapping[str, np.ndarray],
     runs: Mapping[str, np.ndarray],
-) -> "xr.Dataset":
-    """Measurements of all members, with named axes.
-
-    Args:
-        before: `weight_readings` of the untrained models; saved as ``<name>_at_init``.
-        after: Those of the trained models.
-        runs: Named arrays of the trained models, such as `window_readings` and detector scores.
-    """
+) -> xr.Dataset:
+    """`weight_readings` before training, as ``<name>_at_init``, and after; and readings of runs."""
     arrays = {name: (AXES[name], values) for name, values in {**after, **runs}.items()}
     arrays |= {f"{name}_at_init": (AXES[name], values) for name, values in before.items()}
-    selected = (("selection", "subset"), first_order_selections(2).astype(int))
-    return xr.Dataset({**arrays, "selected": selected}, coords={"kind": list(KINDS)})
+    return xr.Dataset(arrays, coords={"kind": list(KINDS)})

@@ -12,29 +12,17 @@ from circuitax.kernel.model import Model
 def weight_readings(model: Model) -> dict[str, Array]:
     """Q-, K- and V-composition between the two layers, copying, and same-matching.
 
-    Args:
-        model: One two-layer model, not an ensemble; fold norms first (`folding.fold_norms`).
-
-    Returns:
-        ``composition``, ``composition_z`` and ``composition_most``, the score, its deviation from
-        random rotations and its maximum, ``[kind, writer, reader]``; ``copying``, the eigenvalue
-        score of every OV circuit, ``[n_layers, n_heads]``; ``matching``, that of the circuit in
-        which a head of layer 1 matches its token with what a head of layer 0 wrote,
-        ``[writer, reader]``.
-
-    Raises:
-        ValueError: If the model is an ensemble, or has another number of layers.
+    ``composition_z`` is the deviation of its score from random rotations, ``[kind, writer,
+    reader]``; ``copying`` the eigenvalue score of every OV circuit, ``[layer, head]``; ``matching``
+    that of the circuit in which a head of layer 1 matches its token with what a head of layer 0
+    wrote, ``[writer, reader]``.
     """
-    if model.n_layers != 2:
-        raise ValueError(f"model has n_layers={model.n_layers}, must have 2")
     found = composition(model)
     matching = [
         same_matching(*composed_keys(model, (0, writer), 1))[1] for writer in range(model.n_heads)
     ]
     return {
-        "composition": found.score[:, 0, :, 1, :],
         "composition_z": found.z[:, 0, :, 1, :],
-        "composition_most": found.maximum[:, 0, :, 1, :],
         "copying": copying_score(token_ov(model)),
         "matching": jnp.stack(matching),
     }

@@ -15,28 +15,14 @@ from circuitax.kernel.run import run
 def window_readings(
     model: Model, windows: Int[Array, "batch n_ctx"], offsets: int
 ) -> dict[str, Array]:
-    """Losses of terms, losses without each head, and attention by distance.
+    """Losses of terms, losses without each head, and attention by distance; means over windows.
 
-    Args:
-        model: One attention-only model with position vectors, not an ensemble.
-        windows: Texts of one length.
-        offsets: Distances at which attention is averaged, from the present token back; from 1 to
-            half of ``n_ctx``.
-
-    Returns:
-        Means over windows and positions. ``loss``; ``order_loss`` and ``first_order_loss`` as in
-        `term_losses.TermLosses`; ``ablated`` and ``ablated_preserving``, the loss without each head
-        when later layers react and when patterns stay, ``[n_layers, n_heads]``; ``attention`` at
-        each distance, ``[n_layers, n_heads, offset]``, over the later half of the window; and
-        ``positional``, `heads.positional_share` of the first layer.
-
-    Raises:
-        ValueError: If the model is an ensemble, has an MLP or no position vectors, or ``offsets``
-            is out of range.
+    ``order_loss`` and ``first_order_loss`` are those of `term_losses.TermLosses`; ``ablated`` and
+    ``ablated_preserving`` the loss without each head when later layers react and when patterns
+    stay, ``[layer, head]``; ``attention`` is over the later half of the window, ``[layer, head,
+    offset]``; ``positional`` is `heads.positional_share` of the first layer.
     """
     n_ctx = windows.shape[1]
-    if not 1 <= offsets <= n_ctx // 2:
-        raise ValueError(f"offsets={offsets} must be from 1 to half of n_ctx={n_ctx}")
     cells = each_component(model)
     shape = cells.heads.shape[1:]
 
@@ -66,15 +52,7 @@ def window_readings(
 
 
 def order_losses(model: Model, windows: Int[Array, "batch n_ctx"]) -> Float[Array, " order"]:
-    """Mean losses with paths of order 0, at most 1, and so on, patterns frozen.
-
-    Args:
-        model: One attention-only model, not an ensemble.
-        windows: Texts of one length.
-
-    Raises:
-        ValueError: If the model is an ensemble or has an MLP.
-    """
+    """Mean losses with paths of order 0, at most 1, and so on, patterns frozen."""
 
     def one(text: Array) -> Array:
         return term_losses(run(model, text)).order.mean(axis=1)

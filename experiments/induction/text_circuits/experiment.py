@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Annotated
 
 import jax
 import numpy as np
+import xarray as xr
 
 from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.config.ranges import Positive
 from circuitax.data.text import TextSpec
 from circuitax.kernel.keys import derive
-from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from experiments.induction.shared.two_layers import AXES, circuit_data, n_ctx_for, repeated_texts
 from experiments.induction.shared.weight_readings import weight_readings
 from experiments.induction.shared.window_readings import order_losses, window_readings
@@ -30,32 +30,27 @@ class Spec:
     Attributes:
         task: The text that those models were trained on.
         windows: Held-out windows to measure on, at most those that were kept.
-        offsets: Distances at which attention is tabled, from the present token back; at least 2.
+        offsets: Distances at which attention is tabled, from the present token back.
         repeats: Texts of repeated random tokens, on which induction heads would show.
     """
 
     task: TextSpec = field(default_factory=TextSpec)
-    windows: int = 128
-    offsets: int = 8
-    repeats: int = 32
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "windows", "repeats")
-        require_at_least(self, 2, "offsets")
+    windows: Positive = 128
+    offsets: Annotated[int, "[3, inf)"] = 8
+    repeats: Positive = 32
 
     def upstream(self, name: str) -> dict[str, str | int]:
         """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
         return self.task.upstream()
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Read the weights at every step kept, and run the last ones on held-out text."""
     upstream, kept = lab.input("text_models").data, KeptModels.of_input(lab, "text_models")
     model = kept.spec(MODEL)
     n_ctx = n_ctx_for(model, spec.offsets)
     every, last = kept.at_every_step(MODEL), kept.members(MODEL)
     windows = kept_windows(lab, "text_models", spec.windows)
-    require_memory(spec, spec.repeats * n_ctx * model.d_vocab, "repeats")
     exam = repeated_texts(derive(key, "repeats"), spec.repeats, model)
     over_training = lab.stage("weights", each_member(jax.vmap(weight_readings)), every)
     before, after = (jax.tree.map(lambda x, i=i: x[i], over_training) for i in (0, -1))
@@ -78,4 +73,4 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         bigram_loss=upstream.bigram_loss,
     )
     notes = {"prefix_by_chance": float(found["chance"][0])}
-    return Record(data=data.assign_coords(step=kept.steps), notes=notes)
+    return data.assign_coords(step=kept.steps).assign_attrs(notes)

@@ -4,23 +4,22 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
+import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.attention.induction_scores import induction_scores
 from circuitax.circuits.attention.repeats import shares_at_repeats, sums_at_repeats
 from circuitax.circuits.losses.in_context import repeated_pairs
+from circuitax.config.ranges import Positive
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kit.arms import file_name_of
-from circuitax.kit.checks import require_at_least
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_memory
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from experiments.induction.shared.head_roles import roles
 from experiments.induction.shared.two_layers import HEADS, circuit_data, n_ctx_for, repeated_texts
 from experiments.induction.shared.weight_readings import weight_readings
@@ -39,22 +38,18 @@ class Spec:
         repeats: Texts of random tokens, repeated, which the models were not trained on.
     """
 
-    windows: int = 128
-    offsets: int = 8
-    repeats: int = 32
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "windows", "offsets", "repeats")
+    windows: Positive = 128
+    offsets: Positive = 8
+    repeats: Positive = 32
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Read the weights at both ends of training; run the last on text and on random repeats."""
     kept, name = KeptModels.of_input(lab, "text_induction"), file_name_of(ARM)
     model = kept.spec(name)
     n_ctx = n_ctx_for(model, spec.offsets)
     first, last = kept.members(name, kept.steps[0]), kept.members(name)
     windows = kept_windows(lab, "text_induction", spec.windows)
-    require_memory(spec, spec.repeats * n_ctx * model.d_vocab, "repeats")
     exam = repeated_texts(derive(key, "repeats"), spec.repeats, model)
     read = each_member(weight_readings)
     before, after = lab.stage("before", read, first), lab.stage("after", read, last)
@@ -81,7 +76,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         n_ctx=n_ctx,
     )
     notes = {"prefix_by_chance": float(scores["chance"][0])}
-    return Record(data=roles(data.assign_coords(where=list(seen))), notes=notes)
+    return roles(data.assign_coords(where=list(seen))).assign_attrs(notes)
 
 
 def _at_repeats(model: Model, texts: Array) -> dict[str, Array]:

@@ -2,36 +2,39 @@
 
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
+from jaxtyping import Array, Int
 
+from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.attention.repeats import shares_at_repeats, sums_at_repeats
+from circuitax.circuits.interventions.identities import ablation_error
+from circuitax.circuits.interventions.patching import ablate, each_component
+from circuitax.circuits.losses.term_losses import score_losses, term_losses
+from circuitax.config.ranges import Positive
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
+from circuitax.kernel.losses import next_token_losses
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as seen_run
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import (
-    require_at_least,
-    require_divides,
-    require_equal,
-    require_readable,
-)
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.measured_training import measured_training
 from circuitax.kit.members import drawn_by_each, each_member, each_with_own
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
-from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
 from experiments.induction.shared.head_roles import example_member, roles
-from experiments.induction.shared.two_layers import circuit_data
+from experiments.induction.shared.two_layers import circuit_data, require_readable
 from experiments.induction.shared.weight_readings import weight_readings
-from experiments.induction.two_layer_circuits.text_readings import text_readings
 
 # The name by which the models are kept.
 MODEL = "two-layers"
@@ -47,33 +50,23 @@ class Spec:
         optim: Optimizer.
         seeds: Members, each with its own initialisation and data.
         texts: Texts to measure on, of each seed its own.
-        chunk: Steps between two looks; must divide ``optim.steps``.
+        chunk: Steps between two looks.
     """
 
     model: TransformerSpec = field(default_factory=TransformerSpec)
     task: RepeatedSource = field(default_factory=RepeatedSource)
     optim: OptimSpec = field(default_factory=OptimSpec)
-    seeds: int = 10
-    texts: int = 32
-    chunk: int = 100
+    seeds: Positive = 10
+    texts: Positive = 32
+    chunk: Annotated[int, "divides optim.steps"] = 100
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "seeds", "texts")
-        require_divides(self, "chunk", "optim.steps")
-        require_equal(self, 2, "model.n_layers")
-        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
-        replace(self.task, distinct=True)
-        require_arrays(
-            self,
-            "3 seeds model",
-            "task.batch task.length model.d_vocab",
-            "task.batch model.n_heads task.length task.length",
-            "seeds texts task.length model.d_vocab",
-            "seeds texts model.n_heads task.length task.length",
-        )
+        if self.model.n_layers != 2:
+            raise ValueError(f"model.n_layers={self.model.n_layers} must be 2")
+        require_readable(self.model, self.task)
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train, then read the weights at both ends and the runs at the last."""
     source = replace(spec.task, batch=spec.texts, distinct=True)
     exams = drawn_by_each(source, derive(key, "evaluation"), spec.seeds)
@@ -112,4 +105,44 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     data["text"] = ("dest", np.asarray(text))
     data["pattern"] = (("layer", "head", "dest", "src"), np.asarray(patterns))
     notes = {"divergence": trained.divergence, "late": late, "task": asdict(spec.task)}
-    return Record(data=roles(data), notes=notes | notes_of_kept({MODEL: spec.model}, [steps]))
+    kept = notes_of_kept({MODEL: spec.model}, [steps])
+    return roles(data).assign_attrs(notes | kept)
+
+
+def text_readings(model: Model, texts: Int[Array, "batch n_ctx"], late: int) -> dict[str, Array]:
+    """Detector scores, losses of terms and losses without each head, means over repeated texts.
+
+    Losses are means over the tokens from ``late`` on, all of which earlier tokens decide;
+    ``identity`` is the greatest error of `identities.ablation_error` on the first text, relative to
+    the greatest logit.
+    """
+    scores = induction_scores(model, texts)
+
+    def one(text: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+        seen = seen_run(model, text, outputs=True)
+        terms = term_losses(seen)
+
+        def loss(logits: Array) -> Array:
+            return next_token_losses(logits, text)[late - 1 :].mean()
+
+        cells = each_component(model)
+        shape = cells.heads.shape[1:]
+        reacting = ablate(model, text, cells, loss)
+        preserving = ablate(model, text, cells, loss, preserved=seen.trace)
+        return {
+            "order_loss": terms.order[:, late - 1 :].mean(axis=1),
+            "first_order_loss": terms.first_order[:, late - 1 :].mean(axis=1),
+            "score_loss": score_losses(seen)[:, late - 1 :].mean(axis=1),
+            "ablated": reacting.reshape(shape),
+            "ablated_preserving": preserving.reshape(shape),
+        }, sums_at_repeats(seen, jnp.arange(1, len(text)) >= late)
+
+    found, sums = jax.lax.map(one, texts)
+    means = jax.tree.map(lambda x: x.mean(axis=0), found)
+    means |= shares_at_repeats(jax.tree.map(lambda x: x.sum(axis=0), sums))
+    late_loss = scores.loss_by_position[late - 1 :].mean()
+    named = {"prefix": scores.prefix, "previous": scores.previous, "loss": late_loss}
+    by_position = {"loss_by_position": scores.loss_by_position, "chance": scores.chance}
+    first = seen_run(model, texts[0])
+    identity = jnp.abs(ablation_error(first)).max() / jnp.abs(first.logits).max()
+    return means | named | by_position | {"identity": identity}

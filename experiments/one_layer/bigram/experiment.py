@@ -5,26 +5,25 @@ This is Remark 21 of S0, "Some Structures in Transformer Architectures", the pro
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.circuits.losses.bigrams import bigram_log_probs, direct_path_log_probs
+from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.data.bigrams import cross_entropy, mean_divergence, smoothed_bigrams
 from circuitax.data.text import TextSpec
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_at_least, require_in, require_increasing, require_positive
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.kit.members import split_members
-from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
@@ -32,7 +31,6 @@ from circuitax.models.transformer import Transformer
 from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.optim import OptimSpec
-from experiments.one_layer.bigram.full_batch import FullBatchBigrams, Joint
 
 # Tokens met less often in the held-out windows have no mean prediction worth comparing.
 FEWEST = 20
@@ -45,34 +43,67 @@ class Spec:
 
     Attributes:
         task: The text that those models were trained on.
-        widths: d_model as shares of the vocabulary, each in (0, 1], increasing, the last one 1.
+        widths: d_model as shares of the vocabulary, the last one 1.
         optim: Optimizer, on the whole count matrix.
         seeds: Members at each width.
-        strength: Pseudo-counts in each row of the smoothed table, positive.
+        strength: Pseudo-counts in each row of the smoothed table.
     """
 
     task: TextSpec = field(default_factory=TextSpec)
-    widths: Any = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # tuple[float, ...]
+    widths: Annotated[tuple[float, ...], "(0, 1]", "increasing"] = (1 / 64, 1 / 16, 1 / 4, 1.0)
     optim: OptimSpec = field(default_factory=OptimSpec)
-    seeds: int = 5
-    strength: float = 1.0
+    seeds: Positive = 5
+    strength: PositiveNumber = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "widths", tuple(float(width) for width in self.widths))
-        require_increasing(self, "widths", length=1)
-        require_in(self, "(0, 1]", "widths")
-        if self.widths[-1] != 1:
+        if self.widths[-1:] != (1,):
             raise ValueError(f"widths={self.widths} must end with 1, the whole vocabulary")
-        require_at_least(self, 1, "seeds")
-        require_positive(self, "strength")
-        require_arrays(self, "seeds task.d_vocab task.d_vocab")
 
     def upstream(self, name: str) -> dict[str, str | int]:
         """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
         return self.task.upstream()
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+class Joint(NamedTuple):
+    """Joint frequencies of token b after token a: non-negative shares of all pairs."""
+
+    joint: Float[Array, "*member v v"]
+
+
+@dataclass(frozen=True)
+class FullBatchBigrams:
+    """A `Problem`: cross-entropy of every adjacent pair of a text, exactly, nats a pair.
+
+    The loss of a zero-layer model on a text depends on the counts of pairs alone, so a step on the
+    count matrix is a step on the whole text: no sampling noise, whatever its length.
+
+    Attributes:
+        module: Of a spec with ``n_layers=0``.
+
+    Source: S0 (circuits notes) Remark 21.
+    """
+
+    module: Transformer
+
+    def init(self, key: Key[Array, ""], hyper: Joint) -> PyTree:
+        """Fresh parameters."""
+        return self.module.init(key, self._every_token())["params"]
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> tuple[()]:
+        """Nothing: the text is in ``hyper``."""
+        return ()
+
+    def loss(self, params: PyTree, batch: PyTree, hyper: Joint) -> Float[Array, ""]:
+        """The scalar that is minimised."""
+        logits = jnp.asarray(self.module.apply({"params": params}, self._every_token()))
+        return -jnp.sum(hyper.joint * jax.nn.log_softmax(logits, axis=-1))
+
+    def _every_token(self) -> Int[Array, " d_vocab"]:
+        # As one text: a model without layers predicts from each token alone.
+        return jnp.arange(self.module.spec.d_vocab)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Fit the table at every width; then read the direct paths of the trained text models."""
     upstream = lab.input("text_models")
     counts = lab.load_arrays("bigram-counts", source="text_models")
@@ -88,12 +119,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "divergence": divergences,
         "smoothing": f"Dirichlet around the unigram, strength {spec.strength}",
     }
-    return Record(data=data, notes=notes)
+    return data.assign_attrs(notes)
 
 
 def _fit(
     spec: Spec, train: np.ndarray, held_out: np.ndarray, table: np.ndarray, key: jax.Array, lab: Lab
-) -> "tuple[xr.Dataset, dict[str, Any]]":
+) -> tuple[xr.Dataset, dict[str, Any]]:
     """Fit zero-layer models of every width, and compare their predictions with the table."""
     d_vocab = len(train)
     weight = train.sum(axis=1).astype(float)
@@ -153,7 +184,7 @@ def _low_rank(table: np.ndarray, rank: int) -> np.ndarray:
     return cut - top - np.log(np.exp(cut - top).sum(axis=1, keepdims=True))
 
 
-def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> "xr.Dataset":
+def _paths(upstream: Record, table: np.ndarray, lab: Lab) -> xr.Dataset:
     """KL divergence of three predictions of the trained text models from the table.
 
     They are that of the model without layers, the direct path of the one-layer model, and the mean

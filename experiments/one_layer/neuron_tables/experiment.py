@@ -1,12 +1,14 @@
 """Neurons as a memory: which tokens each reads and writes, and whether its values come true.
 
-An MLP is read as a memory of keys and values: a unit's keys are the tokens whose embeddings it
-responds to most, its values the tokens whose logits it raises most. Both are read from the weights
-of the full transformers of ``text_models`` and held against text on which they were not trained.
+An MLP is read as a memory of keys and values (Geva et al. 2021): a unit's keys are the tokens whose
+embeddings it responds to most, its values the tokens whose logits it raises most. Both are read
+from the weights of the full transformers of ``text_models`` and held against text on which they
+were not trained.
 """
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -18,17 +20,16 @@ from circuitax.circuits.losses.neurons import mean_by_token, neuron_activations,
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.circuits.weights.heads import unembedding
 from circuitax.circuits.weights.token_tables import NeuronTable, neuron_tables
+from circuitax.config.ranges import Positive
 from circuitax.data.text import TextSpec
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import norm_scale
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import MLPWeights
-from circuitax.kit.checks import require_at_least, require_in
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.kept_texts import kept_windows
 from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,17 @@ class Spec:
     """
 
     task: TextSpec = field(default_factory=TextSpec)
-    windows: int = 512
-    entries: int = 10
-    firing: float = 0.01
-    neurons: int = 8
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "windows", "entries", "neurons")
-        require_in(self, "(0, 0.5]", "firing")
+    windows: Positive = 512
+    entries: Positive = 10
+    firing: Annotated[float, "(0, 0.5]"] = 0.01
+    neurons: Positive = 8
 
     def upstream(self, name: str) -> dict[str, str | int]:
         """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
         return self.task.upstream()
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Tables of every unit before and after training, held against a held-out text."""
     upstream = lab.input("text_models")
     if "full" not in upstream.data.model.values:
@@ -74,8 +71,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     alive = upstream.data.alive.sel(model="full", drop=True).values[: data.sizes["member"]]
     data["alive"] = ("member", alive == 1)
     data["chance"] = spec.entries / upstream.data.sizes["token"]
-    data = data.assign_coords(token=upstream.data.token)
-    return Record(data=data)
+    return data.assign_coords(token=upstream.data.token)
 
 
 def of_member(model: Model, windows: Array, settings: Spec) -> dict[str, Array]:
@@ -105,7 +101,6 @@ def of_member(model: Model, windows: Array, settings: Spec) -> dict[str, Array]:
         "fired": true.fired,
         "everywhere": true.everywhere,
         "shared": shared.mean(axis=-1),
-        "moved": moved,
         "heaviest": heaviest,
     } | {
         f"listed_{name}": jnp.take_along_axis(tokens, heaviest[..., None], axis=1)
@@ -123,9 +118,9 @@ def of_layers(model: Model, mlp: MLPWeights, k: int) -> NeuronTable:
     return jax.lax.map(lambda layer: neuron_tables(layer, tokens, W_U, k), layers)
 
 
-def _dataset(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> "xr.Dataset":
+def _dataset(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> xr.Dataset:
     units, listed = ("member", "layer", "unit"), ("member", "layer", "place")
-    measures = ("fired", "everywhere", "shared", "moved")
+    measures = ("fired", "everywhere", "shared")
     return xr.Dataset(
         {name: (units, after[name]) for name in measures}
         | {f"{name}_at_init": (units, before[name]) for name in measures}

@@ -2,33 +2,31 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from circuitax.circuits.attention.score_terms import head_scores
+from circuitax.config.ranges import Positive
 from circuitax.data.repeated import RepeatedSource
 from circuitax.kernel.attention import causal_mask
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_at_least, require_increasing, require_readable
 from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.extract_transformer import model_from_params
 from circuitax.models.transformer import Transformer
-from circuitax.records.record import Record
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, text_losses
 from circuitax.training.optim import OptimSpec
-from experiments.paths.score_scale.saturation import jacobian_norm, row_entropy
 
 SCALES = ("1/sqrt(d_k)", "1")
 
@@ -42,7 +40,7 @@ class Spec:
             ``sqrt(d_model)`` have coordinates of variance 1, as behind a layer norm.
         task: Repeated random texts.
         optim: Optimizer.
-        widths: Widths of heads, increasing.
+        widths: Widths of heads.
         seeds: Members at each width and scale, each with its own initialisation and data.
         texts: Texts to measure on.
     """
@@ -50,26 +48,12 @@ class Spec:
     model: TransformerSpec = field(default_factory=TransformerSpec)
     task: RepeatedSource = field(default_factory=RepeatedSource)
     optim: OptimSpec = field(default_factory=OptimSpec)
-    widths: tuple[int, ...] = (4, 16, 64, 256)
-    seeds: int = 8
-    texts: int = 32
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "widths", tuple(self.widths))
-        require_increasing(self, "widths")
-        require_at_least(self, 1, "widths", "seeds", "texts", "model.n_layers")
-        require_readable(self.model, d_vocab=self.task.d_vocab, length=self.task.length)
-        require_arrays(
-            self,
-            "3 seeds model",
-            "12 seeds model.d_model widths",
-            "task.batch task.length model.d_vocab",
-            "seeds texts task.length model.d_vocab",
-            "seeds texts model.n_heads task.length task.length",
-        )
+    widths: Annotated[tuple[Positive, ...], "increasing"] = (4, 16, 64, 256)
+    seeds: Positive = 8
+    texts: Positive = 32
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Measure every width and scale at initialisation, train, and measure again."""
     exam = replace(spec.task, batch=spec.texts)(derive(key, "evaluation"))
     examine = each_member(measure, exam)
@@ -105,8 +89,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
                 | {"training_loss": trained.training_loss, "alive": trained.alive}
             )
             divergences[name] = trained.divergence
-    data = _dataset(spec, cells, trained.steps[1:])
-    return Record(data=data, notes={"divergence": divergences})
+    return _dataset(spec, cells, trained.steps[1:]).assign_attrs(divergence=divergences)
 
 
 def measure(model: Model, texts: Array) -> dict[str, Array]:
@@ -131,7 +114,7 @@ def measure(model: Model, texts: Array) -> dict[str, Array]:
     }
 
 
-def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) -> "xr.Dataset":
+def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) -> xr.Dataset:
     def grid(name: str) -> np.ndarray:
         stacked = stack_named(cells, name)
         return stacked.reshape(len(SCALES), len(spec.widths), *stacked.shape[1:])
@@ -151,3 +134,23 @@ def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) 
             "step": steps,
         },
     )
+
+
+def row_entropy(pattern: Float[Array, "*batch dest src"]) -> Float[Array, "*batch dest"]:
+    """``-Σ_s A_ts ln A_ts`` in nats, 0 where all attention is on one source."""
+    positive = jnp.where(pattern > 0, pattern, 1)
+    return -jnp.sum(pattern * jnp.log(positive), axis=-1)
+
+
+def jacobian_norm(pattern: Float[Array, "*batch dest src"]) -> Float[Array, "*batch dest"]:
+    """Frobenius norm of the softmax's Jacobian ``diag(a) - a aᵀ`` at each row a.
+
+    ``‖J‖² = Σ a² - 2 Σ a³ + (Σ a²)²``; 0 for a saturated row, ``sqrt(n - 1) / n`` for a flat one.
+
+    Source: S1 and S2, "saturation with near-zero gradients".
+    """
+    square = jnp.square(pattern)
+    diagonal = jnp.sum(jnp.square(pattern * (1 - pattern)), axis=-1)
+    # Off the diagonal: (Σ a²)² - Σ a⁴ = Σ_s a_s² (Σ a² - a_s²), whose terms are not negative.
+    rest = jnp.sum(square * (jnp.sum(square, axis=-1, keepdims=True) - square), axis=-1)
+    return jnp.sqrt(diagonal + jnp.maximum(rest, 0))

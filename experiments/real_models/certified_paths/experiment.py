@@ -6,7 +6,7 @@ of its own, so that a stopped run goes on where it was.
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -21,13 +21,13 @@ from circuitax.circuits.ledger.path_bounds import head_path_bounds
 from circuitax.circuits.paths.attribution import attribute
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.order_terms import order_streams
-from circuitax.circuits.paths.paths import path_name
+from circuitax.circuits.paths.paths import Path, path_name
+from circuitax.config.ranges import Positive
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
-from circuitax.kit.checks import require_at_least
 from circuitax.kit.real_model import (
     RANDOM,
     REAL,
@@ -39,8 +39,6 @@ from circuitax.kit.real_model import (
     token_names,
 )
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
-from experiments.real_models.certified_paths.misses import misses
 from experiments.real_models.certified_paths.prompts import (
     Prompt,
     is_long_word,
@@ -51,6 +49,17 @@ from experiments.real_models.certified_paths.prompts import (
 SCORES = ("gradient", "frozen gradient", "direct effect")
 ORDERS = 6  # orders of paths that are told apart; the last one holds all higher ones
 POINTS = 25  # of the curve of the bound
+# Dimensions of what is known of a prompt.
+AXES = {
+    "value": ("rank",),
+    "path": ("rank",),
+    "hidden": ("rank",),
+    "order_sum": ("order",),
+    "order_found": ("order",),
+    "gap": ("point",),
+    "missed_heads": ("score",),
+    "missed_paths": ("score",),
+}
 
 
 @dataclass(frozen=True)
@@ -66,18 +75,13 @@ class Spec:
     """
 
     weights: str = REAL
-    prompts: int = 30
-    lengths: tuple[int, ...] = (13, 15, 19)
-    k: int = 20
-    budget: int = 1_000_000
+    prompts: Annotated[int, "[2, inf)"] = 30
+    lengths: Annotated[tuple[int, ...], "[5, inf)"] = (13, 15, 19)
+    k: Positive = 20
+    budget: Annotated[int, "[1000, inf)"] = 1_000_000
 
     def __post_init__(self) -> None:
         check_real_name(self.weights)
-        object.__setattr__(self, "lengths", tuple(int(length) for length in self.lengths))
-        require_at_least(self, 2, "prompts")
-        require_at_least(self, 5, "lengths")
-        require_at_least(self, 1, "k")
-        require_at_least(self, 1000, "budget")
         if not self.lengths or any(length % 2 == 0 for length in self.lengths):
             raise ValueError(f"lengths={self.lengths} must be odd numbers, at least one")
 
@@ -86,44 +90,32 @@ class Spec:
         return outside_inputs(self.weights, text=True)
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """List the paths behind each prompt; without the packages say how to get them."""
     notes = at_hand(spec.weights, lab, text=True)
     if notes["missing"]:
-        return Record(data=xr.Dataset(), notes=notes)
+        return xr.Dataset(attrs=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
     prompts = _prompts(spec, model.d_vocab, host_generator(derive(key, "prompts")))
     found = [
         lab.stage(f"prompt-{i:03d}", examine, model, prompt, spec.k, spec.budget)
         for i, prompt in enumerate(lab.track(prompts, "prompts"))
     ]
-    each = {name: np.stack([one[name] for one in found]) for name in found[0]}
-    axes = {
-        "value": "rank",
-        "path": "rank",
-        "hidden": "rank",
-        "order_sum": "order",
-        "order_found": "order",
-    }
-    axes |= {"gap": "point", "missed_heads": "score", "missed_paths": "score"}
     name = token_names(spec.weights)
-    data = xr.Dataset(
-        {
-            key: (("prompt", axes[key]) if key in axes else ("prompt",), value)
-            for key, value in each.items()
-        }
-        | {
-            "length": ("prompt", [prompt.ids.size for prompt in prompts]),
-            "text": ("prompt", ["".join(name(int(i)) for i in p.ids) for p in prompts]),
-            "right": ("prompt", [name(prompt.right) for prompt in prompts]),
-        },
-        coords={
-            "kind": ("prompt", [prompt.kind for prompt in prompts]),
-            "score": list(SCORES),
-            "evaluations": ("point", _points(spec.budget)),
-        },
-    )
-    return Record(data=data, notes=notes | {"k": spec.k, "budget": spec.budget})
+    arrays: dict[str, Any] = {
+        key: (("prompt", *AXES.get(key, ())), np.stack([one[key] for one in found]))
+        for key in found[0]
+    }
+    arrays |= {
+        "text": ("prompt", ["".join(name(int(i)) for i in p.ids) for p in prompts]),
+        "right": ("prompt", [name(prompt.right) for prompt in prompts]),
+    }
+    coords = {
+        "kind": ("prompt", [prompt.kind for prompt in prompts]),
+        "score": list(SCORES),
+        "evaluations": ("point", _points(spec.budget)),
+    }
+    return xr.Dataset(arrays, coords, notes | {"k": spec.k, "budget": spec.budget})
 
 
 def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]:
@@ -144,13 +136,12 @@ def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]
     n_paths = len(found.paths)
     names = [path_name(p, None, s) for p, s in zip(found.paths, found.starts, strict=True)]
     missed = [misses(found.paths, np.asarray(s)) for s in scores(seen, prompt.right, rival)]
+    heads, paths, hidden = zip(*missed, strict=True)
     return {
         "lead": lead,
-        "before_right": (logits > logits[prompt.right]).sum(),
         "complete": found.complete,
         "n_evaluated": found.n_evaluated,
         "omitted_bound": found.omitted_bound,
-        "found": found.found,
         "closing_error": abs(found.found + found.remainder + found.bias - lead),
         "bounds_seconds": bounded - began,
         "search_seconds": ended - bounded,
@@ -161,11 +152,27 @@ def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]
             np.bincount([len(path) for path in found.paths], found.values, ORDERS)
         ),
         "gap": _gap(found, _points(budget)),
-        "missed_heads": np.array([m.heads for m in missed]),
-        "missed_paths": np.array([m.paths for m in missed]),
-        "hidden": np.pad(missed[0].hidden, (0, k - n_paths)),
-        "heads_on_paths": missed[0].n_heads,
+        "missed_heads": np.array(heads),
+        "missed_paths": np.array(paths),
+        "hidden": np.pad(hidden[0], (0, k - n_paths)),
     }
+
+
+def misses(paths: tuple[Path, ...], scores: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """Share of the heads on the paths that a score does not name, and of the paths with heads.
+
+    A score names as many heads as the paths have, by its size. The last are the paths that have a
+    missing head; shares are not numbers where no path has a head.
+    """
+    on_paths = {head for path in paths for head in path}
+    if not on_paths:
+        return np.nan, np.nan, np.zeros(len(paths), bool)
+    order = np.argsort(-np.abs(scores), axis=None, kind="stable")[: len(on_paths)]
+    rows, columns = np.unravel_index(order, scores.shape)
+    named = set(zip(rows.tolist(), columns.tolist(), strict=True))
+    hidden = np.array([not named.issuperset(path) for path in paths])
+    share = hidden.sum() / sum(bool(path) for path in paths)
+    return len(on_paths - named) / len(on_paths), share, hidden
 
 
 @jax.jit

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-RANDOM, PROSE = KINDS = ("random tokens", "prose")
+RANDOM, PROSE = ("random tokens", "prose")
 FIRST_ID, END_ID = 1000, 20_000  # the random ids of `real_induction`
 _WORD = re.compile(r" [A-Za-z]{4,}")
 
@@ -20,13 +20,7 @@ class Prompt(NamedTuple):
 
 
 def random_prompts(lengths: Iterable[int], d_vocab: int, rng: np.random.Generator) -> list[Prompt]:
-    """Random tokens twice, the second copy without its last token.
-
-    Args:
-        lengths: Tokens of each prompt, odd.
-        d_vocab: Tokens of the model; all of them are drawn where it has fewer than 20,000.
-        rng: Draws the tokens.
-    """
+    """Random tokens twice, the second copy without its last token; lengths are odd."""
     ends = (FIRST_ID, END_ID) if d_vocab >= END_ID else (0, d_vocab)
     copies = [rng.integers(*ends, size=(length + 1) // 2) for length in lengths]
     return [Prompt(RANDOM, np.concatenate([c, c[:-1]]), int(c[-1])) for c in copies]
@@ -41,15 +35,6 @@ def prose_prompts(
     """Stretches of text before a word that followed the same token earlier, one from each text.
 
     Each text is searched from a random place on; a text without such a stretch is passed over.
-
-    Args:
-        lengths: Tokens of each prompt.
-        texts: Ids of texts, each read at most once.
-        is_word: Whether a token may be the one to predict.
-        rng: Draws where the search of a text begins.
-
-    Raises:
-        ValueError: If the texts end before all prompts are found.
     """
     found: list[Prompt] = []
     for length in lengths:

@@ -2,12 +2,13 @@
 
 Nothing is downloaded and no weights are kept. ``source`` is a folder with ``NAME.safetensors`` and
 ``NAME.json`` (TransformerLens's tensor names and settings) of one or more of the models in
-`sources.MODELS`; the bracket classifier's strings are read from ``arena_brackets.npz`` beside it.
+`MODELS`; the bracket classifier's strings are read from ``arena_brackets.npz`` beside it.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,24 +17,33 @@ import xarray as xr
 
 from circuitax.data.fingerprint import fingerprint
 from circuitax.kernel.model import Model
-from circuitax.kit.checks import require_at_least
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
-from experiments.real_models.foreign_models import (
-    bracket,
-    first_unique,
-    induction,
-    palindrome,
-    running_sign,
-)
-from experiments.real_models.foreign_models.opening import open_model
-from experiments.real_models.foreign_models.sources import MODELS, NEEDED, SIZES
+from circuitax.models.lens_format import spec_from_config
+from circuitax.models.lens_weights import model_from_lens
+from circuitax.models.tensors import open_safetensors
+from experiments.real_models.foreign_models import models
 
+# File names without ending, by task.
+MODELS = {
+    "palindrome": "arena_july_palindrome",
+    "unique": "arena_august_first_unique",
+    "sign": "arena_november_cumsum",
+    "bracket": "arena_brackets",
+    "copies": "nanda_induction_infinite",
+}
+# What tells the published model from another of its kind.
+SIZES = {
+    "palindrome": {"n_layers": 2, "n_heads": 2, "d_model": 28, "d_head": 14, "d_vocab": 33},
+    "unique": {"n_layers": 2, "n_heads": 3, "d_model": 42, "d_head": 14, "d_vocab": 11},
+    "sign": {"n_layers": 1, "n_heads": 1, "d_model": 24, "d_head": 12, "d_vocab": 11},
+    "bracket": {"n_layers": 3, "n_heads": 2, "d_model": 56, "d_head": 28, "d_vocab": 5},
+    "copies": {"n_layers": 2, "n_heads": 4, "d_model": 48, "d_head": 12, "d_vocab": 128},
+}
 READERS = {
-    "palindrome": palindrome.read,
-    "unique": first_unique.read,
-    "sign": running_sign.read,
-    "copies": induction.read,
+    "palindrome": models.palindrome,
+    "unique": models.first_unique,
+    "sign": models.running_sign,
+    "copies": models.copies,
 }
 STRINGS = "arena_brackets.npz"
 PLACE = "weights/foreign"
@@ -44,25 +54,23 @@ class Spec:
     """Locations of the models, and the number of examples.
 
     Attributes:
-        source: Folder with the models' files; empty for none, when no claim is settled. The
-            default may be absent, anything else must be there.
+        source: Folder with the models' files; empty for none, when nothing is measured. The default
+            may be absent, anything else must be there.
         texts: Most examples of each published set; 10,000 is all of them.
     """
 
     source: str = PLACE
-    texts: int = 10_000
+    texts: Annotated[int, "[8, inf)"] = 10_000
 
     def __post_init__(self) -> None:
-        require_at_least(self, 8, "texts")
-        if self.source not in ("", PLACE) and not self._found():
+        if self.source not in ("", PLACE) and not any(map(self._weights, MODELS)):
             names = ", ".join(f"{name}.safetensors" for name in MODELS.values())
             raise ValueError(
                 f"source={self.source!r} must be a folder with at least one of {names}"
             )
 
-    def _found(self) -> list[str]:
-        folder = Path(self.source).expanduser()
-        return [n for n in MODELS.values() if (folder / f"{n}.safetensors").is_file()]
+    def _weights(self, task: str) -> bool:
+        return (Path(self.source).expanduser() / f"{MODELS[task]}.safetensors").is_file()
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksum of the files, so that other weights make another run."""
@@ -73,53 +81,53 @@ class Spec:
         return {name: fingerprint(folder / name) for name in (*files, STRINGS)}
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Read every model that is there; the notes name the files that are missing for the others."""
     folder = Path(spec.source).expanduser()
-    notes: dict[str, Any] = {"models": {}, "missing": {}, "examples": {}}
-    notes["dtype"] = str(jnp.zeros(()).dtype)
+    notes: dict[str, Any] = {"models": {}, "missing": {}, "dtype": str(jnp.zeros(()).dtype)}
     found: dict[str, Any] = {}
     for task, name in MODELS.items():
-        model = open_model(folder, name) if spec.source else None
-        strings = folder / STRINGS
-        lacking = [f"{name}.safetensors and {name}.json"] * (model is None)
-        lacking += [STRINGS] * (task == "bracket" and not (spec.source and strings.is_file()))
-        if model is None or lacking:
+        files = [f"{name}.safetensors", f"{name}.json", *[STRINGS] * (task == "bracket")]
+        lacking = [file for file in files if not (spec.source and (folder / file).is_file())]
+        if lacking:
             notes["missing"][task] = " and ".join(lacking)
             continue
-        _check(task, name, model)
+        notes["models"][task] = {"texts": spec.texts}
+        model = _open(folder, task)
         lab.log(f"{name}: {model!r}")
         if task == "bracket":
-            with np.load(strings) as data:
-                read = bracket.read(
-                    model, spec.texts, key, data["dataset_tokens"], data["dataset_labels"]
-                )
+            with np.load(folder / STRINGS) as data:
+                strings, balanced = data["dataset_tokens"], data["dataset_labels"]
+            found |= models.brackets(model, spec.texts, strings, balanced)
         else:
-            read = READERS[task](model, spec.texts, key)
-        found |= read
-        sizes = {size: getattr(model, size) for size in SIZES[task]}
-        notes["models"][task] = sizes | {"texts": spec.texts}
-    for name in [name for name in found if name.endswith("-n")]:
-        notes["examples"][name.removesuffix("-n")] = int(found.pop(name))
+            found |= READERS[task](model, spec.texts, key)
     names = found.pop("palindrome-path-names", None)
     data = xr.Dataset({name: _variable(name, value) for name, value in found.items()})
     if names is not None:
         data = data.assign_coords(path=names)
-    return Record(data=data, notes=notes)
+    return data.assign_attrs(notes)
 
 
-def _variable(name: str, value: Any) -> "xr.Variable":
+def _open(folder: Path, task: str) -> Model:
+    """The published model of a task, from its files."""
+    name = MODELS[task]
+    config = json.loads((folder / f"{name}.json").read_bytes())
+    n_out = config.pop("d_vocab_out", None)  # a classifier's classes
+    spec = spec_from_config(config).replace(d_vocab_out=n_out)
+    with open_safetensors([folder / f"{name}.safetensors"]) as tensors:
+        model = model_from_lens(tensors, spec, jnp.result_type(float))
+    for size, published in SIZES[task].items():
+        if getattr(model, size) != published:
+            raise ValueError(
+                f"{name} has {size}={getattr(model, size)}, must be {published}: it is another "
+                "model than the published one"
+            )
+    return model
+
+
+def _variable(name: str, value: Any) -> xr.Variable:
     """A labelled array; axes that no other variable has are named after it."""
     array = np.asarray(value)
     if name == "palindrome-paths":
         return xr.Variable(("text", "path"), array)
     return xr.Variable([f"{name}:{i}" for i in range(array.ndim)], array)
-
-
-def _check(task: str, name: str, model: Model) -> None:
-    for size in NEEDED:
-        if getattr(model, size) != SIZES[task][size]:
-            raise ValueError(
-                f"{name} has {size}={getattr(model, size)}, must be {SIZES[task][size]}: it is a "
-                "model of another task"
-            )

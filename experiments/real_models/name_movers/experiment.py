@@ -7,7 +7,7 @@ looked at on those of the other half, where they are removed too.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,14 +16,12 @@ import xarray as xr
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
-from circuitax.kernel.checks import check_range
+from circuitax.config.ranges import Positive
 from circuitax.kernel.forward import forward
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
-from circuitax.kit.checks import require_at_least
-from circuitax.kit.memory import require_arrays
 from circuitax.kit.real_model import (
     REAL,
     at_hand,
@@ -32,7 +30,6 @@ from circuitax.kit.real_model import (
     outside_inputs,
 )
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from experiments.real_models.name_movers.sentences import sentences
 
 
@@ -48,17 +45,12 @@ class Spec:
     """
 
     weights: str = REAL
-    sentences: int = 40
-    top: int = 3
-    draws: int = 5
+    sentences: Annotated[int, "[3, inf)"] = 40
+    top: Positive = 3
+    draws: Annotated[int, "[2, inf)"] = 5
 
     def __post_init__(self) -> None:
         check_real_name(self.weights)
-        require_at_least(self, 3, "sentences")
-        require_at_least(self, 2, "draws")
-        require_at_least(self, 1, "top")
-        # Effects of 270 heads on two names, in two halves.
-        require_arrays(self, "1080 sentences", "draws sentences")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksum of the weights, so that others make another run."""
@@ -104,15 +96,16 @@ def lead_without(
     return logits[0] - logits[1]
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Read all sentences, choose heads on one half, remove them on the other."""
     weights_key, draws_key = jax.random.split(key)
     notes = at_hand(spec.weights, lab)
     if notes["missing"]:
-        return Record(data=xr.Dataset(), notes=notes)
+        return xr.Dataset(attrs=notes)
     model = open_weights(spec.weights, weights_key)
     size = model.n_layers * model.n_heads
-    check_range("top", spec.top, f"[1, {size // 2}]")
+    if spec.top > size // 2:
+        raise ValueError(f"top={spec.top} must be at most {size // 2}, half of the heads")
     rng = host_generator(draws_key)
     given = sentences(spec.weights, spec.sentences, rng)
     lab.log(f"{len(given.tokens)} sentences")
@@ -144,20 +137,18 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         return x.reshape(2, spec.sentences, *x.shape[1:])
 
     rows, columns = np.divmod(movers, model.n_heads)
-    data = xr.Dataset(
-        {
-            "logit": (("half", "sentence", "name"), halves(found.logits)),
-            "direct": (("half", "sentence", "name", "layer", "head"), halves(found.direct)),
-            "attention": (("half", "sentence", "layer", "head", "place"), halves(found.attention)),
-            "lead_without": (("without", "sentence"), np.array(leads)),
-            "mover_layer": ("rank", rows),
-            "mover_head": ("rank", columns),
-        },
-        coords={
-            "half": ["chosen on", "looked at"],
-            "name": ["indirect object", "subject"],
-            "place": ["indirect object", "subject", "subject again"],
-            "without": list(sets),
-        },
-    )
-    return Record(data=data, notes=notes)
+    arrays = {
+        "logit": (("half", "sentence", "name"), halves(found.logits)),
+        "direct": (("half", "sentence", "name", "layer", "head"), halves(found.direct)),
+        "attention": (("half", "sentence", "layer", "head", "place"), halves(found.attention)),
+        "lead_without": (("without", "sentence"), np.array(leads)),
+        "mover_layer": ("rank", rows),
+        "mover_head": ("rank", columns),
+    }
+    coords = {
+        "half": ["chosen on", "looked at"],
+        "name": ["indirect object", "subject"],
+        "place": ["indirect object", "subject", "subject again"],
+        "without": list(sets),
+    }
+    return xr.Dataset(arrays, coords, notes)

@@ -1,52 +1,95 @@
 """Published models against published numbers, where their weights are at hand; no download.
 
 ARENA's two-layer model has a previous-token head in layer 0 and two induction heads in layer 1; the
-framework paper has one-layer models whose heads copy. What is at hand is measured; for the rest the
-settled claims say which command fetches it.
+framework paper has one-layer models whose heads copy. What is at hand is measured.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from numpy.lib.format import MAGIC_PREFIX
+from jaxtyping import Array, Bool, Float, Int
 from tokenizers import Tokenizer
 
-from circuitax.circuits.weights.composition import KINDS
+from circuitax.circuits.attention.detectors import detect, prefix_mask
+from circuitax.circuits.attention.induction_scores import induction_scores
+from circuitax.circuits.losses.term_losses import term_losses
+from circuitax.circuits.weights.composition import KINDS, composition
 from circuitax.circuits.weights.folding import fold_norms
+from circuitax.circuits.weights.heads import token_ov, token_qk
+from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
+from circuitax.circuits.weights.token_tables import copying_accuracy, top_triples
+from circuitax.config.ranges import NotNegative, Positive
 from circuitax.data.fingerprint import fingerprint
-from circuitax.data.tokenizer import check_tokenizer_file, read_tokenizer
+from circuitax.data.repeated import sample_repeated
+from circuitax.data.tokenizer import read_tokenizer
+from circuitax.kernel.chain import Chain, chain_of, entries, materialise, rows
+from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.checks import require_at_least
-from circuitax.kit.memory import require_memory
+from circuitax.kernel.run import run as run_model
 from circuitax.lab.lab import Lab
 from circuitax.models.pretrained import load_pretrained, weights_checksum
-from circuitax.models.sources import find_source
-from circuitax.records.record import Record
-from experiments.real_models.published_weights.readings import (
-    RANKS,
-    of_one_layer,
-    of_text,
-    of_two_layers,
-    of_words,
-    repeated_texts,
-)
-from experiments.real_models.published_weights.sources import (
-    BUG,
-    NAMES,
-    PRINTED,
-    SETTINGS,
-    SKIP_TRIGRAMS,
-)
 
-ENDINGS = (".safetensors", ".pth", ".gguf")
+NAMES = {
+    "source": "callummcdougall/attn_only_2L_half",
+    "one_layer": "NeelNanda/Attn_Only_1L512W_C4_Code",
+}
+LAYERS = {"source": 2, "one_layer": 1}
+# The two-layer repository holds a .pth file and no settings.
+SETTINGS: dict[str, dict[str, Any] | None] = {
+    "source": {
+        "n_layers": 2,
+        "n_heads": 12,
+        "d_model": 768,
+        "d_head": 64,
+        "n_ctx": 2048,
+        "d_vocab": 50278,
+        "attn_only": True,
+        "normalization_type": None,
+        "positional_embedding_type": "shortformer",
+    },
+    "one_layer": None,
+}
+# ARENA 1.2: shares of tokens that heads raise most, or have among the five they raise most.
+PRINTED = {
+    "arena-copying-top-1": 0.3079,
+    "arena-copying-top-5": 0.4773,
+    "arena-both-top-1": 0.956,
+    "arena-both-top-5": 0.98,
+}
+RANKS = (1, 5)
+# (source, destination, out) that the framework paper names, as GPT-type tokenizers write them.
+SKIP_TRIGRAMS = (
+    (" back", " and", " forth"),
+    (" eat", " and", " drink"),
+    (" far", " and", " away"),
+    ("open", '","', "rb"),
+    ("open", '","', "wb"),
+    ("def", "(", "self"),
+    (" for", " in", " range"),
+    (" for", " in", " enumerate"),
+    ("left", "\\", "right"),
+    ("lambda", "\\", "lambda"),
+    ("nbsp", "&", "nbsp"),
+    ("tbody", "<", "td"),
+    ("github", "/", "issues"),
+    ("github", "/", "blob"),
+    ("github", "/", "pull"),
+    ("github", "/", "master"),
+    (" Israel", " K", "nes"),
+    (" Ralph", " R", "alph"),
+)
+BUG = {
+    "right": ((" keep", " in", " mind"), (" keep", " at", " bay")),
+    "wrong": ((" keep", " in", " bay"), (" keep", " at", " mind")),
+}
 
 
 @dataclass(frozen=True)
@@ -71,23 +114,10 @@ class Spec:
     one_layer: str = NAMES["one_layer"]
     tokenizer: str = ""
     tokens: str = ""
-    previous: int = 7
-    inducers: tuple[int, ...] = (4, 10)
-    texts: int = 10
-    period: int = 50
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "texts", "period")
-        require_at_least(self, 0, "previous", "inducers")
-        if not self.inducers:
-            raise ValueError(f"inducers={self.inducers} must name a head or more")
-        for name, usual in NAMES.items():
-            if getattr(self, name) not in ("", usual):
-                _require_weights(name, getattr(self, name))
-        if self.tokenizer:
-            check_tokenizer_file(self.tokenizer)
-        if self.tokens:
-            _require_array("tokens", self.tokens)
+    previous: NotNegative = 7
+    inducers: Annotated[tuple[int, ...], "[0, inf)", "distinct"] = (4, 10)
+    texts: Positive = 10
+    period: Positive = 50
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of weights, tokenizer and text, so that new ones make another run."""
@@ -98,176 +128,195 @@ class Spec:
         }
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Measure the models at hand: each part needs a model, a text or a tokenizer."""
+    two, one = (_open(spec, name, lab) for name in NAMES)
     notes: dict[str, Any] = {"previous": spec.previous, "inducers": list(spec.inducers)}
-    models = {name: _open(spec, name) for name in NAMES}
-    for name, model in models.items():
-        if model is None:
-            lab.log(f"{name}={getattr(spec, name)} is not at hand: its claims are not run")
-        else:
-            notes[name] = sizes(model.spec)
-    notes["unfit"] = _unfit(spec, models)
-    models = {name: None if name in notes["unfit"] else models[name] for name in NAMES}
-    two, one = models["source"], models["one_layer"]
     parts = [xr.Dataset({"printed": ("table", list(PRINTED.values()))}, {"table": list(PRINTED)})]
     if two is not None:
+        notes["source"] = _sizes(two)
         parts.append(_two_layers(spec, two, key))
         if spec.tokens:
             parts.append(_text(spec, two))
     if one is not None:
+        notes["one_layer"] = _sizes(one)
         parts.append(_one_layer(one))
         if spec.tokenizer:
             parts.append(_words(spec, one))
-    return Record(data=xr.merge(parts), notes=notes)
+    return xr.merge(parts).assign_attrs(notes)
 
 
-def sizes(spec: TransformerSpec) -> dict[str, int]:
-    """Sizes that distinguish a model from the published ones."""
-    return {
-        "n_layers": spec.n_layers,
-        "n_heads": spec.n_heads,
-        "d_head": spec.head_width,
-        "d_vocab": spec.d_vocab,
-    }
-
-
-def _require_weights(name: str, place: str) -> None:
-    """Refuse a name at which there can be no model, before any work."""
-    path = Path(place).expanduser()
-    if not path.exists():
-        try:
-            find_source(place, SETTINGS[name])
-        except FileNotFoundError as error:
-            raise ValueError(f"{name}: {error}") from None
-        return
-    files = path.iterdir() if path.is_dir() else [path]
-    if not any(file.suffix in ENDINGS for file in files):
-        raise ValueError(
-            f"{name}={place!r} must be a folder with a model or a weight file: there is no "
-            f"{' or '.join(ENDINGS)}"
-        )
-
-
-def _require_array(name: str, path: str) -> None:
-    """Refuse a path without a file, or with one that does not begin as arrays of NumPy do."""
-    try:
-        with Path(path).expanduser().open("rb") as file:
-            kind = file.read(len(MAGIC_PREFIX))
-    except OSError:
-        raise ValueError(f"{name}={path!r} must be a .npy file: there is no such file") from None
-    if kind != MAGIC_PREFIX:
-        raise ValueError(f"{name}={path!r} must be a .npy file: it is of another kind")
-
-
-def _open(spec: Spec, name: str) -> Model | None:
+def _open(spec: Spec, name: str, lab: Lab) -> Model | None:
+    """The model of a field; None where there is none, or the usual one is not at hand."""
     place = getattr(spec, name)
     if not place:
         return None
     try:
-        return load_pretrained(place, config=SETTINGS[name])
-    except FileNotFoundError:
+        model = load_pretrained(place, config=SETTINGS[name])
+    except FileNotFoundError as error:
+        if place != NAMES[name]:
+            raise ValueError(f"{name}: {error}") from None
+        lab.log(f"{name}={place} is not at hand: its rows are not tested")
         return None
-
-
-def _unfit(spec: Spec, models: Mapping[str, Model | None]) -> dict[str, str]:
-    """Reason that a model at hand is unfit for its claims, by field."""
-    found: dict[str, str] = {}
-    two, one = models["source"], models["one_layer"]
-    last = max(spec.previous, *spec.inducers)
-    if two is not None and two.n_layers != 2:
-        found["source"] = f"the model at hand has {two.n_layers} layers, must have 2"
-    elif two is not None and two.blocks.mlp is not None:
-        found["source"] = "the model at hand has MLPs, must be attention-only"
-    elif two is not None and last >= two.n_heads:
-        found["source"] = (
-            f"the model at hand has {two.n_heads} heads, none {last}: name its own by previous= "
-            "and inducers="
+    if model.n_layers != LAYERS[name] or (name == "source" and model.blocks.mlp is not None):
+        raise ValueError(
+            f"{name}={place!r} has {model.n_layers} layers, must have {LAYERS[name]}, and the "
+            "two-layer model no MLPs"
         )
-    if one is not None and one.n_layers != 1:
-        found["one_layer"] = f"the model at hand has {one.n_layers} layers, must have 1"
-    return found
+    if name == "source" and max(spec.previous, *spec.inducers) >= model.n_heads:
+        raise ValueError(f"previous and inducers must name heads below n_heads={model.n_heads}")
+    return model
 
 
-def _foldable(model: Model) -> Model:
-    """The model with its norms folded; as it is where positions follow a norm with a gain."""
+def _sizes(model: Model) -> dict[str, int]:
+    """Sizes that distinguish a model from the published ones."""
     spec = model.spec
-    if spec.positions.in_queries_and_keys and model.blocks.attention_norm is not None:
-        return model
-    return fold_norms(model)
+    return {"n_heads": spec.n_heads, "d_head": spec.head_width, "d_vocab": spec.d_vocab}
 
 
-def _two_layers(spec: Spec, model: Model, key: jax.Array) -> "xr.Dataset":
-    length = 2 * min(spec.period, (model.n_ctx or 1024) // 2)
-    require_memory(spec, spec.texts * length * model.d_vocab, "texts", "period")
-    texts = repeated_texts(
-        derive(key, "repeats"), spec.texts, spec.period, model.n_ctx or 1024, model.d_vocab
-    )
-    found = of_two_layers(_foldable(model), spec.previous, spec.inducers, texts)
-    axes: dict[str, tuple[str, ...]] = {
-        "copied": ("heads", "k"),
-        "prefix": ("layer", "head"),
-        "previous": ("layer", "head"),
-        "prefix_without": ("removed", "head"),
-        "composition": ("kind", "writer", "reader"),
-        "copying": ("layer", "head"),
-        "matching": ("head",),
+def _two_layers(spec: Spec, model: Model, key: jax.Array) -> xr.Dataset:
+    """Scores of a two-layer model, and prefix scores without each head of layer 0."""
+    n_ctx = model.n_ctx or 1024
+    texts = repeated_texts(derive(key, "repeats"), spec.texts, spec.period, n_ctx, model.d_vocab)
+    # A gain before positions that enter queries and keys cannot be folded into them.
+    if not (model.spec.positions.in_queries_and_keys and model.blocks.attention_norm is not None):
+        model = fold_norms(model)
+    ov = token_ov(model)
+    W_E, W_V, W_O, W_U = ov.factors
+
+    def copied(chosen: list[int]) -> list[float]:
+        width = jnp.concatenate([W_V[1, head] for head in chosen], axis=-1)
+        back = jnp.concatenate([W_O[1, head] for head in chosen], axis=-2)
+        chain = chain_of(W_E, width, back, W_U)
+        return [float(jax.jit(partial(copying_accuracy, k=k))(chain)) for k in RANKS]
+
+    scores = jax.jit(induction_scores)(model, texts)
+    without = jax.jit(_prefix_without)(model, texts, jnp.eye(model.n_heads))
+    matching = same_matching(*composed_keys(model, (0, spec.previous), 1))[1]
+    found: dict[str, tuple[Any, Any]] = {
+        "copied": (("heads", "k"), [copied([spec.inducers[0]]), copied(list(spec.inducers))]),
+        "prefix": (("layer", "head"), scores.prefix),
+        "previous": (("layer", "head"), scores.previous),
+        "prefix_without": (("removed", "head"), without),
+        "composition": (("kind", "writer", "reader"), composition(model).score[:, 0, :, 1, :]),
+        "copying": (("layer", "head"), copying_score(ov)),
+        "matching": ("head", matching),
     }
     return xr.Dataset(
-        {name: (axes[name], values) for name, values in found.items()},
+        {name: (dims, np.asarray(values)) for name, (dims, values) in found.items()},
         coords={"heads": ["first", "all"], "k": list(RANKS), "kind": list(KINDS)},
     )
 
 
-def _text(spec: Spec, model: Model) -> "xr.Dataset":
-    try:
-        windows = np.load(Path(spec.tokens).expanduser(), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"tokens={spec.tokens!r} must be a .npy file: {error}") from None
+def repeated_texts(
+    key: jax.Array, batch: int, period: int, n_ctx: int, d_vocab: int
+) -> Int[Array, "batch length"]:
+    """Token 0 as start, then random tokens twice; shorter where the model is small."""
+    period = min(period, (n_ctx - 1) // 2, d_vocab - 1)
+    twice = sample_repeated(
+        key, batch, 2 * period, d_vocab - 1, min_period=period, max_period=period, distinct=True
+    )
+    return jnp.pad(twice.tokens + 1, ((0, 0), (1, 0)))
+
+
+def _prefix_without(model: Model, texts: Array, off: Array) -> Float[Array, "removed head"]:
+    """Prefix scores of layer 1 with one head of layer 0 removed at a time."""
+
+    def one(mask: Array) -> Array:
+        removed = ablate_heads(jnp.stack([mask, jnp.zeros_like(mask)]))
+
+        def score(text: Array) -> Array:
+            pattern = forward(model, text, removed)[1].patterns
+            return detect(pattern, prefix_mask(text)).score[1]
+
+        return jax.lax.map(score, texts).mean(axis=0)
+
+    return jax.lax.map(one, off)
+
+
+def _text(spec: Spec, model: Model) -> xr.Dataset:
+    """Losses by order and by layer, and prefix scores, on real text."""
+    windows = np.load(Path(spec.tokens).expanduser(), allow_pickle=False)
     longest = model.n_ctx or windows.shape[-1]
     if windows.ndim != 2 or windows.shape[1] > longest or windows.max() >= model.d_vocab:
         raise ValueError(
-            f"tokens={Path(spec.tokens).name!r} has shape {windows.shape} and ids up to "
-            f"{windows.max()}, must be [windows, n_ctx <= {longest}] of ids below {model.d_vocab}"
+            f"tokens={spec.tokens!r} has shape {windows.shape} and ids up to {windows.max()}, must "
+            f"be [windows, n_ctx <= {longest}] of ids below {model.d_vocab}"
         )
-    found = of_text(model, jnp.asarray(windows))
+
+    def one(text: Array) -> tuple[Array, Array, Array]:
+        seen = run_model(model, text)
+        losses = term_losses(seen)
+        prefix = detect(seen.trace.patterns, prefix_mask(text)).score
+        return losses.order.mean(axis=1), losses.first_order.mean(axis=1), prefix
+
+    found = jax.jit(lambda texts: jax.lax.map(one, texts))(jnp.asarray(windows))
+    order, first, prefix = (np.asarray(values.mean(axis=0)) for values in found)
     return xr.Dataset(
         {
-            "order_loss": ("order", found["order_loss"]),
-            "first_order_loss": ("selection", found["first_order_loss"]),
-            "text_prefix": (("layer", "head"), found["text_prefix"]),
+            "order_loss": ("order", order),
+            "first_order_loss": ("selection", first),
+            "text_prefix": (("layer", "head"), prefix),
             "uniform": np.log(model.d_vocab),
         }
     )
 
 
-def _one_layer(model: Model) -> "xr.Dataset":
-    found = of_one_layer(model)
+def _one_layer(model: Model, k: int = 100) -> xr.Dataset:
+    """Eigenvalue score of each head, and how many top skip-trigrams of it repeat a token."""
+    ov, qk = _first_layer(token_ov(model)), _first_layer(token_qk(model))
+    find = jax.jit(partial(top_triples, k=min(k, model.d_vocab)))
+    copies = []
+    for head in range(model.n_heads):
+        one = [Chain(tuple(f[head] if f.ndim == 3 else f for f in c.factors)) for c in (qk, ov)]
+        found = find(*one)
+        copies.append(float((found.out == found.source).mean()))
+    found = {"one_layer_copying": np.asarray(copying_score(ov)), "one_layer_copies": copies}
     return xr.Dataset({name: ("one_layer_head", values) for name, values in found.items()})
 
 
-def _words(spec: Spec, model: Model) -> "xr.Dataset":
+def _words(spec: Spec, model: Model) -> xr.Dataset:
+    """Named skip-trigrams and bugs that heads have, where the words are tokens."""
     # Any tokenizer: those of GPT-NeoX name the start of a text otherwise than a corpus does.
     file = Path(spec.tokenizer).expanduser()
     tokenizer = read_tokenizer(file, f"tokenizer={spec.tokenizer!r} must be a tokenizer.json")
     triples = _ids(tokenizer, SKIP_TRIGRAMS, model.d_vocab)
-    bugs = {which: _ids(tokenizer, pairs, model.d_vocab) for which, pairs in BUG.items()}
-    if not len(triples) or any(len(ids) < 2 for ids in bugs.values()):
+    bugs = [_ids(tokenizer, pairs, model.d_vocab) for pairs in BUG.values()]
+    if not len(triples) or any(len(ids) < 2 for ids in bugs):
         return xr.Dataset({"words_are_tokens": False})
-    has = {which: of_words(model, ids) for which, ids in bugs.items()}
     return xr.Dataset(
         {
             "words_are_tokens": True,
-            "skip_trigram": (("triple", "one_layer_head"), of_words(model, triples)),
-            "bug": (("which", "pair", "one_layer_head"), np.stack(list(has.values()))),
+            "skip_trigram": (("triple", "one_layer_head"), _heads_with(model, triples)),
+            "bug": (
+                ("which", "pair", "one_layer_head"),
+                np.stack([_heads_with(model, ids) for ids in bugs]),
+            ),
         },
-        coords={"which": list(has)},
+        coords={"which": list(BUG)},
     )
+
+
+def _heads_with(
+    model: Model, triples: Int[Array, "n 3"], k: int = 10
+) -> Bool[np.ndarray, "n head"]:
+    """Heads of layer 0 with (source, destination, out): positive score, out in the top k."""
+    source, dest, out = triples.T
+    qk, ov = (_first_layer(chain) for chain in (token_qk(model), token_ov(model)))
+    attended = entries(qk, dest, source) > 0
+    raised = materialise(rows(ov, source), max_entries=2**28)
+    own = jnp.take_along_axis(raised, out[None, :, None], axis=-1)
+    has = attended & ((raised > own).sum(axis=-1) < k) & (own[..., 0] > 0)
+    return np.asarray(has).T
+
+
+def _first_layer(chain: Chain) -> Chain:
+    return Chain(tuple(f[0] if f.ndim == 4 else f for f in chain.factors))
 
 
 def _ids(
     tokenizer: Tokenizer, triples: tuple[tuple[str, str, str], ...], d_vocab: int
-) -> jax.Array:
+) -> Int[Array, "n 3"]:
     """Triples of single-token words in the model's vocabulary; no unknown words."""
     unknown = getattr(tokenizer.model, "unk_token", None)
     whole = []

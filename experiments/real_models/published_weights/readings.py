@@ -1,125 +1,197 @@
-"""Measurements of a published model: copying, detectors, composition, named skip-trigrams."""
+"""Published attention-only models: what is read from the record, and its figures."""
 
-from functools import partial
-
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+import xarray as xr
+from matplotlib.figure import Figure
 
-from circuitax.circuits.attention.detectors import detect, prefix_mask
-from circuitax.circuits.attention.induction_scores import induction_scores
-from circuitax.circuits.losses.term_losses import term_losses
-from circuitax.circuits.weights.composition import composition
-from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
-from circuitax.circuits.weights.token_tables import copying_accuracy, top_triples
-from circuitax.data.repeated import sample_repeated
-from circuitax.kernel.chain import Chain, chain_of, entries, materialise, rows
-from circuitax.kernel.forward import forward
-from circuitax.kernel.interventions import ablate_heads
-from circuitax.kernel.model import Model
-from circuitax.kernel.run import run
+from circuitax.figures.marks import reference_line
+from circuitax.figures.palette import BLUE, GREY, ORANGE, SEQUENTIAL, SKY
+from circuitax.figures.style import letter_panels, new_figure
+from circuitax.records.sample import NotRun, Sample, exactly
 
-RANKS = (1, 5)
-
-
-def repeated_texts(
-    key: jax.Array, batch: int, period: int, n_ctx: int, d_vocab: int
-) -> Int[Array, "batch length"]:
-    """Token 0 as start, then random tokens twice; shorter where the model is small."""
-    period = min(period, (n_ctx - 1) // 2, d_vocab - 1)
-    twice = sample_repeated(
-        key, batch, 2 * period, d_vocab - 1, min_period=period, max_period=period, distinct=True
-    )
-    return jnp.pad(twice.tokens + 1, ((0, 0), (1, 0)))
+# Where the commands in the messages put what they fetch.
+TWO_LAYERS = (
+    "needs weights of callummcdougall/attn_only_2L_half, not at hand: `hf download "
+    "callummcdougall/attn_only_2L_half --local-dir weights/two_layers` (the name from memory; a "
+    ".pth file needs torch), then source=weights/two_layers"
+)
+ONE_LAYER = (
+    "needs weights of NeelNanda/Attn_Only_1L512W_C4_Code, not at hand: `hf download "
+    "NeelNanda/Attn_Only_1L512W_C4_Code --local-dir weights/one_layer` (the name from memory), "
+    "then one_layer=weights/one_layer"
+)
+TEXT = " and tokens=text.npy, a text in its tokens"
+WORDS = " and tokenizer=tokenizer.json"
+MANY_TOKENS = 40_000  # the published models have about 50,000
+LABELS = ("1.4, first", "1.4, first five", "1.4 + 1.10, first", "1.4 + 1.10, first five")
 
 
-def of_two_layers(
-    model: Model,
-    previous: int,
-    inducers: tuple[int, ...],
-    texts: Int[Array, "batch length"],
-) -> dict[str, np.ndarray]:
-    """Scores of a two-layer model, and prefix scores without each head of layer 0."""
-    ov = token_ov(model)
-    W_E, W_V, W_O, W_U = ov.factors
-
-    def copied(chosen: list[int]) -> list[float]:
-        width = jnp.concatenate([W_V[1, head] for head in chosen], axis=-1)
-        back = jnp.concatenate([W_O[1, head] for head in chosen], axis=-2)
-        chain = chain_of(W_E, width, back, W_U)
-        return [float(jax.jit(partial(copying_accuracy, k=k))(chain)) for k in RANKS]
-
-    scores = jax.jit(induction_scores)(model, texts)
-    without = jax.jit(_prefix_without)(model, texts, jnp.eye(model.n_heads))
-    matching = same_matching(*composed_keys(model, (0, previous), 1))[1]
-    found = {
-        "copied": np.array([copied([inducers[0]]), copied(list(inducers))]),
-        "prefix": scores.prefix,
-        "previous": scores.previous,
-        "prefix_without": without,
-        "composition": composition(model).score[:, 0, :, 1, :],
-        "copying": copying_score(ov),
-        "matching": matching,
+def heads_shuffled(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The heads of each layer in another order, the same in all variables; the named ones stay."""
+    if "prefix" not in data:
+        return data
+    first, second = (rng.permutation(data.sizes["head"]) for _ in range(2))
+    orders = np.stack([first, second])
+    changed = {
+        "prefix_without": data.prefix_without.values[first][:, second],
+        "composition": data.composition.values[:, first][:, :, second],
+        "matching": data.matching.values[second],
     }
-    return {name: np.asarray(value) for name, value in found.items()}
+    for name in {"prefix", "previous", "copying", "text_prefix"} & set(data.data_vars):
+        changed[name] = np.take_along_axis(data[name].values, orders, axis=1)
+    return data.assign({name: data[name].copy(data=values) for name, values in changed.items()})
 
 
-def _prefix_without(model: Model, texts: Array, off: Array) -> Float[Array, "removed head"]:
-    """Prefix scores of layer 1 with one head of layer 0 removed at a time."""
-
-    def one(mask: Array) -> Array:
-        removed = ablate_heads(jnp.stack([mask, jnp.zeros_like(mask)]))
-
-        def score(text: Array) -> Array:
-            pattern = forward(model, text, removed)[1].patterns
-            return detect(pattern, prefix_mask(text)).score[1]
-
-        return jax.lax.map(score, texts).mean(axis=0)
-
-    return jax.lax.map(one, off)
+WORLDS = {"heads shuffled": heads_shuffled}
 
 
-def of_text(model: Model, windows: Int[Array, "batch n_ctx"]) -> dict[str, np.ndarray]:
-    """Losses by order and by layer, and prefix scores, on real text."""
-
-    def one(text: Array) -> dict[str, Array]:
-        seen = run(model, text)
-        losses = term_losses(seen)
-        return {
-            "order_loss": losses.order.mean(axis=1),
-            "first_order_loss": losses.first_order.mean(axis=1),
-            "text_prefix": detect(seen.trace.patterns, prefix_mask(text)).score,
-        }
-
-    found = jax.jit(lambda windows: jax.lax.map(one, windows))(windows)
-    return {name: np.asarray(values.mean(axis=0)) for name, values in found.items()}
+def copied(data: xr.Dataset, heads: str, k: int) -> Sample:
+    """Share of tokens that heads have among the k they raise most."""
+    return exactly(_of_source(data).copied.sel(heads=heads, k=k))
 
 
-def of_one_layer(model: Model, k: int = 100) -> dict[str, np.ndarray]:
-    """Eigenvalue score of each head, and how many top skip-trigrams of it repeat a token."""
-    ov, qk = _first_layer(token_ov(model)), _first_layer(token_qk(model))
-    find = jax.jit(partial(top_triples, k=min(k, model.d_vocab)))
-    copies = []
-    for head in range(model.n_heads):
-        one = [Chain(tuple(f[head] if f.ndim == 3 else f for f in c.factors)) for c in (qk, ov)]
-        found = find(*one)
-        copies.append(float((found.out == found.source).mean()))
-    score = np.asarray(copying_score(ov))
-    return {"one_layer_copying": score, "one_layer_copies": np.array(copies)}
+def named_heads(data: xr.Dataset) -> dict[str, Sample]:
+    """How far the named heads lead the others, and the induction score nearer to the printed."""
+    data = _of_source(data)
+    inducers = data.attrs["inducers"]
+    looks = data.previous.values[0]
+    prefix = data.prefix.values[1, inducers]
+    return {
+        "arena-previous": exactly(_lead(looks, data.attrs["previous"])),
+        "arena-induction": exactly(_lead(data.prefix.values, 1, inducers)),
+        "arena-induction-score": exactly(prefix[np.argmin(np.abs(prefix - 0.68))]),
+    }
 
 
-def of_words(model: Model, triples: Int[Array, "n 3"], k: int = 10) -> Bool[np.ndarray, "n head"]:
-    """Mask of layer-0 heads with (source, destination, out): positive score, out in the top k."""
-    source, dest, out = triples.T
-    qk, ov = (_first_layer(chain) for chain in (token_qk(model), token_ov(model)))
-    attended = entries(qk, dest, source) > 0
-    raised = materialise(rows(ov, source), max_entries=2**28)
-    own = jnp.take_along_axis(raised, out[None, :, None], axis=-1)
-    has = attended & ((raised > own).sum(axis=-1) < k) & (own[..., 0] > 0)
-    return np.asarray(has).T
+def working_together(data: xr.Dataset) -> dict[str, Sample]:
+    """What the induction heads lose without each head of layer 0, and their composition with it."""
+    data = _of_source(data)
+    previous, inducers = data.attrs["previous"], data.attrs["inducers"]
+    left = data.prefix_without.values[:, inducers] / data.prefix.values[1, inducers]
+    K, V = (data.composition.sel(kind=kind).values for kind in "KV")
+    others = np.delete(left, previous, axis=0)
+    return {
+        "arena-without-previous": exactly(left[previous].max() - others.min()),
+        "arena-k-composition": exactly(_lead(K, previous, inducers)),
+        "arena-v-composition": exactly(V[:, inducers].max() - K[previous, inducers].min()),
+    }
 
 
-def _first_layer(chain: Chain) -> Chain:
-    return Chain(tuple(f[0] if f.ndim == 4 else f for f in chain.factors))
+def corner(data: xr.Dataset) -> Sample:
+    """Smaller of copying and same-matching: the worst induction head less the best other one."""
+    data = _of_source(data)
+    both = np.minimum(data.copying.values[1], data.matching.values)
+    return exactly(_lead(both, data.attrs["inducers"]))
+
+
+def on_text(data: xr.Dataset) -> Sample:
+    """Prefix score on text: the worst induction head less the best other head."""
+    data = _of_source(data, "text_prefix", TEXT)
+    return exactly(_lead(data.text_prefix.values, 1, data.attrs["inducers"]))
+
+
+def nats(data: xr.Dataset) -> dict[str, Sample]:
+    """Nats that orders of terms and single heads of layers save on text."""
+    data = _of_source(data, "order_loss", TEXT)
+    saved = -np.diff(data.order_loss.values)
+    _, first, second, both = data.first_order_loss.values[:4]
+    return {
+        "published-order-lead": exactly(saved[0] - saved[1]),
+        "published-order-1": exactly(saved[0]),
+        "published-order-2": exactly(saved[1]),
+        "published-layer-lead": exactly(first - second),
+        "published-layer-0": exactly(second - both),
+        "published-layer-1": exactly(first - both),
+    }
+
+
+def share_that_copies(data: xr.Dataset) -> Sample:
+    """Share of heads with a positive eigenvalue score of the OV circuit."""
+    return exactly((_of_one_layer(data).one_layer_copying > 0).mean())
+
+
+def copying_pattern(data: xr.Dataset) -> Sample:
+    """Of the strongest skip-trigrams of a head, share of the pattern [b] … [a] → [b], the best."""
+    return exactly(_of_one_layer(data).one_layer_copies.max())
+
+
+def named_words(data: xr.Dataset) -> dict[str, Sample]:
+    """Share of the named skip-trigrams that some head has, and of heads with both bugs."""
+    data = _of_one_layer(data, "words_are_tokens", WORDS)
+    if not data.words_are_tokens:
+        raise NotRun("the named words are not whole tokens of this tokenizer")
+    has = data.skip_trigram.values
+    return {
+        "published-skip-trigrams": exactly(has.any(axis=1).mean(), len(has)),
+        "published-bug": exactly(data.bug.all(["which", "pair"]).sum()),
+    }
+
+
+def _of_source(data: xr.Dataset, needs: str = "prefix", besides: str = "") -> xr.Dataset:
+    """The data, where the two-layer model is there and has the published sizes."""
+    if needs not in data:
+        raise NotRun(TWO_LAYERS + besides)
+    sizes = data.attrs["source"]
+    if (sizes["n_heads"], sizes["d_head"]) != (12, 64) or sizes["d_vocab"] < MANY_TOKENS:
+        raise NotRun(f"measured, but the model at hand, {sizes}, is not the published one")
+    return data
+
+
+def _of_one_layer(
+    data: xr.Dataset, needs: str = "one_layer_copying", besides: str = ""
+) -> xr.Dataset:
+    """The data, where the one-layer model is there and has as many tokens as the published."""
+    if needs not in data:
+        raise NotRun(ONE_LAYER + besides)
+    if data.attrs["one_layer"]["d_vocab"] < MANY_TOKENS:
+        raise NotRun("measured, but the model at hand has fewer tokens than the published one")
+    return data
+
+
+def _lead(scores: np.ndarray, *named: int | list[int]) -> float:
+    """The least of the named scores less the greatest of all others."""
+    inside = np.zeros(scores.shape, bool)
+    inside[named] = True
+    return float(scores[inside].min() - scores[~inside].max())
+
+
+def copying(data: xr.Dataset) -> Figure:
+    """Printed shares as bars, measured ones as crosses."""
+    figure, axes = new_figure(height=1.9)
+    ax = axes[0, 0]
+    y = np.arange(len(LABELS))[::-1]
+    printed = 100 * data.printed.values
+    ax.barh(y, printed, 0.6, color=SKY, label="printed (ARENA 1.2)")
+    for at, value in zip(y, printed, strict=True):
+        ax.annotate(f"{value:.4g} %", (0, at), (4, 0), textcoords="offset points", va="center")
+    if "copied" in data:
+        found = 100 * data.copied.transpose("heads", "k").values.ravel()
+        ax.plot(found, y, "x", color=ORANGE, label="measured")
+    else:
+        place = {"xycoords": "axes fraction", "ha": "right", "va": "top", "color": GREY}
+        ax.annotate("no weights at hand: not measured", (0.98, 0.94), **place)
+    ax.set(xlim=(0, 104), xlabel="tokens that the heads' OV circuit raises most, %")
+    ax.set_yticks(y, LABELS)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    return figure
+
+
+def heads(data: xr.Dataset) -> Figure:
+    """Composition Q, K, V over all pairs, and prefix scores of layer 1 without a head."""
+    figure, axes = new_figure(1, 4, height=2.2, width_ratios=(1, 1, 1, 1.25))
+    top = float(data.composition.max())
+    for ax, kind in zip(axes[0], data.kind.values, strict=False):
+        scores = data.composition.sel(kind=kind).transpose("reader", "writer")
+        image = ax.imshow(scores, vmin=0, vmax=top, cmap=SEQUENTIAL, origin="lower")
+        ax.set(title=f"{kind}-composition", xlabel="head of layer 0")
+    axes[0, 0].set_ylabel("head of layer 1")
+    figure.colorbar(image, ax=axes[0, :3].tolist(), label="score", shrink=0.8)
+    ax = axes[0, 3]
+    for i, head in enumerate(data.attrs["inducers"]):
+        line = {"color": (BLUE, ORANGE)[i % 2], "marker": "os^v"[i % 4], "markersize": 3}
+        ax.plot(data.prefix_without.isel(head=head), label=f"head 1.{head}", **line)
+        reference_line(ax, y=data.prefix.isel(layer=1, head=head))
+    ax.set(xlabel="head of layer 0 removed", ylabel="prefix score", ylim=(0, 1.05))
+    ax.legend(title="dotted: none removed")
+    letter_panels(axes[0])
+    return figure

@@ -1,14 +1,13 @@
 """Heads of SmolLM2-135M on random tokens that come twice: their attention and their worth.
 
-Scores and losses are held against an independent NumPy pass on the same texts. Then the heads that
-match prefixes are removed, the previous-token heads, and as many random heads, again and again; and
-the keys are spoilt, to see which token a match is made of. Weights alone say how much of what the
-previous-token heads write the others read as keys, at the offset at which the texts repeat. On
-prose, the same heads are removed: what repeats there are pairs of tokens.
+The heads that match prefixes are removed, the previous-token heads, and as many random heads, again
+and again; and the keys are spoilt, to see which token a match is made of. Weights alone say how
+much of what the previous-token heads write the others read as keys, at the offset at which the
+texts repeat. On prose, the same heads are removed: what repeats there are pairs of tokens.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +19,13 @@ from circuitax.circuits.attention.detectors import detect
 from circuitax.circuits.paths.attribution import attribute, over_mean_token
 from circuitax.circuits.weights.composition import composition
 from circuitax.circuits.weights.folding import fold_norms
-from circuitax.kernel.checks import check_range
+from circuitax.config.ranges import Positive
 from circuitax.kernel.forward import forward
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.losses import next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
-from circuitax.kit.checks import require_at_least
-from circuitax.kit.memory import require_arrays
 from circuitax.kit.real_model import (
     REAL,
     at_hand,
@@ -39,8 +36,6 @@ from circuitax.kit.real_model import (
     text_stretches,
 )
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
-from experiments.real_models.real_induction.pairs import READINGS
 from experiments.real_models.real_induction.repeats import (
     KINDS,
     PREFIX,
@@ -49,8 +44,6 @@ from experiments.real_models.real_induction.repeats import (
     repeats,
 )
 
-BEYOND = 2.0  # standard deviations of a random rotation from which a pair counts as composing
-
 
 @dataclass(frozen=True)
 class Spec:
@@ -58,8 +51,8 @@ class Spec:
 
     Attributes:
         weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
-        texts: Rows of random tokens; the reference numbers have 4.
-        length: Tokens of one copy; the reference numbers have 64.
+        texts: Rows of random tokens.
+        length: Tokens of one copy.
         top: Heads that are removed together.
         draws: Random sets of as many heads.
         chapters: Stretches of prose, one from a chapter.
@@ -67,20 +60,15 @@ class Spec:
     """
 
     weights: str = REAL
-    texts: int = 4
-    length: int = 64
-    top: int = 5
-    draws: int = 10
-    chapters: int = 12
-    stretch: int = 128
+    texts: Annotated[int, "[2, inf)"] = 4
+    length: Annotated[int, "[4, inf)"] = 64
+    top: Positive = 5
+    draws: Annotated[int, "[2, inf)"] = 10
+    chapters: Annotated[int, "[2, inf)"] = 12
+    stretch: Annotated[int, "[8, inf)"] = 128
 
     def __post_init__(self) -> None:
         check_real_name(self.weights)
-        require_at_least(self, 2, "texts", "draws", "chapters")
-        require_at_least(self, 4, "length")
-        require_at_least(self, 8, "stretch")
-        require_at_least(self, 1, "top")
-        require_arrays(self, "6 texts length", "length length", "2 draws texts length")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of weights and prose, so that other ones make another run."""
@@ -88,12 +76,7 @@ class Spec:
 
 
 class Reading(NamedTuple):
-    """Results of one pass over one text.
-
-    Attributes:
-        direct: Mean over matches of what a head adds to the right logit, over that of the mean
-            token.
-    """
+    """One pass over one text; ``direct`` is what a head adds to the right logit at a match."""
 
     losses: Float[Array, " n_losses"]
     scores: Float[Array, "kinds layers heads"]
@@ -117,16 +100,9 @@ def read(
 
 
 @jax.jit(static_argnames="offset")
-def compose(model: Model, offset: int) -> tuple[Array, Array, Float[Array, " kinds"]]:
-    """Scores of all pairs, deviations from random rotations, and the share of pairs beyond these.
-
-    Axes of the first two: ``[kind, writer layer, writer head, reader layer, reader head]``.
-    """
-    found = composition(fold_norms(model), offset=offset)
-    pairs = jnp.isfinite(found.z)
-    cells = (1, 2, 3, 4)
-    beyond = jnp.where(pairs, found.z > BEYOND, False).sum(cells) / pairs.sum(cells)
-    return found.score, found.z, beyond
+def compose(model: Model, offset: int) -> Float[Array, "kind layer head reader_layer reader_head"]:
+    """Scores of all pairs of a writer and a reader, norms folded, at an offset."""
+    return composition(fold_norms(model), offset=offset).score
 
 
 @jax.jit
@@ -141,17 +117,16 @@ def prose_losses(
     return jax.lax.map(one, ablated)
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Read the model, remove heads, spoil keys; without the package say how to get it."""
     weights_key, draws_key = jax.random.split(key)
     notes = at_hand(spec.weights, lab)
     if notes["missing"]:
-        return Record(data=xr.Dataset(), notes=notes)
+        return xr.Dataset(attrs=notes)
     model = open_weights(spec.weights, weights_key)
-    check_range("top", spec.top, f"[1, {model.n_layers * model.n_heads // 2}]")
     texts = repeats(spec.texts, spec.length, model.d_vocab)
     masks = jnp.asarray(texts.masks)
-    n_heads = model.n_heads
+    n_heads, n = model.n_heads, spec.length
     nothing = np.zeros((model.n_layers, n_heads))
 
     def on_texts(rows: np.ndarray, ablated: np.ndarray) -> Reading:
@@ -175,17 +150,34 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     rows, columns = np.unravel_index(inducers, nothing.shape)
     of_top = [r.scores[:, KINDS.index(PREFIX), rows, columns] for r in removed]
     heads, cells = ("layer", "head"), np.stack(list(sets.values()))
-    # A text repeats after `length` tokens, and the token after a match lies one less back.
-    score, z, beyond = (np.asarray(part) for part in compose(model, spec.length - 1))
     later = np.unique(rows)
-    pairs = ("reading", *heads, "reader_layer", "reader_head")
-    losses, n = np.stack([r.losses for r in removed]), spec.length
+    # A text repeats after `length` tokens, and the token after a match lies one less back.
+    score = np.asarray(compose(model, n - 1))[:, :, :, later]
+    losses = np.stack([r.losses for r in removed])
     # The first token of a text is never predicted; that of its second copy cannot be known.
     parts = losses[..., : n - 1], losses[..., n - 1 : n], losses[..., n:]
     curves = losses.mean(axis=1)
-    by_part = np.stack([part.mean(axis=-1) for part in parts], axis=-1)
-    prose: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
-    notes["no_prose"] = missing(spec.weights, text=True)
+    arrays = {
+        "loss_by_place": (("curve", "place"), np.stack([*curves[:3], curves[3:].mean(axis=0)])),
+        "loss": (("set", "text", "part"), np.stack([part.mean(axis=-1) for part in parts], -1)),
+        "prefix_of_top": (("set", "text", "rank"), np.stack(of_top)),
+        "scores": (("twin", "text", "kind", *heads), np.stack([plain.scores, spoilt.scores])),
+        "direct": (("text", *heads), plain.direct),
+        "removed_layer": (("without", "rank"), cells // n_heads),
+        "removed_head": (("without", "rank"), cells % n_heads),
+        "composition": (("reading", *heads, "reader_layer", "reader_head"), score),
+    }
+    coords = {
+        "set": ["intact", *sets],
+        "without": list(sets),
+        "curve": ["intact", "induction", "previous", "random"],
+        "part": ["first", "turn", "second"],
+        "twin": ["plain", "spoilt"],
+        "kind": list(KINDS),
+        "reading": ["Q", "K", "V"],
+        "reader_layer": later,
+    }
+    notes |= {"no_prose": missing(spec.weights, text=True), "length": n, "d_model": model.d_model}
     if not notes["no_prose"]:
         stretches = text_stretches(spec.weights, rng, spec.chapters, spec.stretch)
         marks = np.stack([nothing, *(_marked(nothing, chosen) for chosen in sets.values())])
@@ -193,37 +185,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         each = [
             prose_losses(model, jnp.asarray(text), jnp.asarray(marks, float)) for text in stretches
         ]
-        prose = {
-            "prose_loss": (("set", "chapter", "predicted"), np.stack(each, axis=1)),
-            "prose_kind": (("chapter", "predicted"), repeated_pairs(stretches)),
-        }
-    data = xr.Dataset(
-        {
-            **prose,
-            "loss_by_place": (("curve", "place"), np.stack([*curves[:3], curves[3:].mean(axis=0)])),
-            "loss": (("set", "text", "part"), by_part),
-            "prefix_of_top": (("set", "text", "rank"), np.stack(of_top)),
-            "scores": (("twin", "text", "kind", *heads), np.stack([plain.scores, spoilt.scores])),
-            "direct": (("text", *heads), plain.direct),
-            "removed_layer": (("without", "rank"), cells // n_heads),
-            "removed_head": (("without", "rank"), cells % n_heads),
-            "composition": (pairs, score[:, :, :, later]),
-            "composition_z": (pairs, z[:, :, :, later]),
-            "beyond_rotations": ("reading", beyond),
-        },
-        coords={
-            "set": ["intact", *sets],
-            "without": list(sets),
-            "curve": ["intact", "induction", "previous", "random"],
-            "part": ["first", "turn", "second"],
-            "twin": ["plain", "spoilt"],
-            "kind": list(KINDS),
-            "reading": list(READINGS),
-            "reader_layer": later,
-        },
-        attrs={"d_model": model.d_model},
-    )
-    return Record(data=data, notes=notes | {"length": spec.length})
+        arrays["prose_loss"] = (("set", "chapter", "predicted"), np.stack(each, axis=1))
+        arrays["prose_kind"] = (("chapter", "predicted"), repeated_pairs(stretches))
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _top(scores: np.ndarray, n: int) -> np.ndarray:

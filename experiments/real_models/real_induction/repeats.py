@@ -16,7 +16,7 @@ PREFIX, PREVIOUS, SAME, EARLIER, ATTENDED = KINDS = (
 # What is predicted in prose: a token that stood earlier behind the same token, one that stood
 # earlier behind others only, and one that is new in the text.
 PAIR, SEEN, NEW = range(3)
-REFERENCE_SEED, FIRST_ID, END_ID = 0, 1000, 20_000  # of the independent NumPy pass
+SEED, FIRST_ID, END_ID = 0, 1000, 20_000
 
 
 class Repeats(NamedTuple):
@@ -34,16 +34,10 @@ class Repeats(NamedTuple):
 
 
 def repeats(texts: int, length: int, d_vocab: int) -> Repeats:
-    """The texts of the reference numbers; ids of the whole vocabulary where that is smaller.
-
-    Args:
-        texts: Number of rows.
-        length: Tokens of one copy, at least 4.
-        d_vocab: Tokens of the model.
-    """
+    """Texts of usual ids, the same in every run; of the whole vocabulary where that is smaller."""
     ends = (FIRST_ID, END_ID) if d_vocab >= END_ID else (0, d_vocab)
-    copy = np.random.default_rng(REFERENCE_SEED).integers(*ends, size=(texts, length))
-    other = np.random.default_rng(REFERENCE_SEED + 1).integers(*ends, size=(texts, length))
+    copy = np.random.default_rng(SEED).integers(*ends, size=(texts, length))
+    other = np.random.default_rng(SEED + 1).integers(*ends, size=(texts, length))
     spoilt = np.where(np.arange(length) % 2 == 1, other, copy)
     return Repeats(
         np.concatenate([copy, copy], axis=1),
@@ -70,9 +64,8 @@ def _masks(length: int) -> np.ndarray:
     """``prefix``: the place after the earlier copy of the present token, for the second copy.
 
     ``previous`` and ``same``: the place before, and the earlier copy itself, of the same
-    destinations as ``prefix``. In spoilt texts a
-    match of ``earlier`` has kept the token before it and lost its own; one of ``attended`` has kept
-    its own and lost the token before it.
+    destinations as ``prefix``. In spoilt texts a match of ``earlier`` has kept the token before it
+    and lost its own; one of ``attended`` has kept its own and lost the token before it.
     """
     dest, src = np.mgrid[: 2 * length, : 2 * length]
     follows = (src == dest - length + 1) & (dest >= length) & (dest < 2 * length - 1)

@@ -6,6 +6,7 @@ in the paper's models, and are looked for in SmolLM2-135M.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,6 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.linalg import cosine
 from circuitax.kernel.model import Model
 from circuitax.kernel.per_head import per_head
-from circuitax.kit.checks import require_at_least
 from circuitax.kit.real_model import (
     REAL,
     at_hand,
@@ -33,9 +33,6 @@ from circuitax.kit.real_model import (
     text_stretches,
 )
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
-
-MAPS = ("read", "gate")
 
 
 @dataclass(frozen=True)
@@ -50,24 +47,23 @@ class Spec:
     """
 
     weights: str = REAL
-    texts: int = 4
-    length: int = 128
-    bins: int = 100
+    texts: Annotated[int, "[2, inf)"] = 4
+    length: Annotated[int, "[2, inf)"] = 128
+    bins: Annotated[int, "[2, inf)"] = 100
 
     def __post_init__(self) -> None:
         check_real_name(self.weights)
-        require_at_least(self, 2, "texts", "length", "bins")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksums of weights and prose, so that other ones are another run."""
         return outside_inputs(self.weights, text=True)
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Spectra, cosines and eigenvalues of weights; attention on text; without packages say how."""
     notes = at_hand(spec.weights, lab, text=True)
     if notes["missing"]:
-        return Record(data=xr.Dataset(), notes=notes)
+        return xr.Dataset(attrs=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
     rng = host_generator(derive(key, "texts"))
     rows = jnp.asarray(text_stretches(spec.weights, rng, spec.texts, spec.length))
@@ -75,18 +71,15 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     cosines = {name: np.asarray(value) for name, value in neuron_cosines(model).items()}
     edges = np.linspace(-1, 1, spec.bins + 1)
     counts = [np.histogram(cosines[name], edges)[0] for name in cosines]
-    data = xr.Dataset(
-        {
-            "variance": ("component", np.asarray(variances(model.W_E))),
-            "least": (("map", "layer"), np.stack([c.min(axis=-1) for c in cosines.values()])),
-            "count": (("map", "bin"), np.stack(counts)),
-            "eigenvalues": (("layer", "head"), np.asarray(head_eigenvalues(model))),
-            "present": (("text", "layer", "head"), present),
-        },
-        coords={"map": list(cosines), "centre": ("bin", (edges[1:] + edges[:-1]) / 2)},
-        attrs={"tied": bool(jnp.array_equal(model.W_E, model.W_U.T)), "d_vocab": model.d_vocab},
-    )
-    return Record(data=data, notes=notes)
+    arrays = {
+        "variance": ("component", np.asarray(variances(model.W_E))),
+        "count": (("map", "bin"), np.stack(counts)),
+        "eigenvalues": (("layer", "head"), np.asarray(head_eigenvalues(model))),
+        "present": (("text", "layer", "head"), present),
+    }
+    coords = {"map": list(cosines), "centre": ("bin", (edges[1:] + edges[:-1]) / 2)}
+    tied = bool(jnp.array_equal(model.W_E, model.W_U.T))
+    return xr.Dataset(arrays, coords, notes | {"tied": tied})
 
 
 def variances(W_E: Float[Array, "d_vocab d_model"]) -> Float[Array, " d_model"]:
@@ -100,13 +93,9 @@ def neuron_cosines(model: Model) -> dict[str, Float[Array, "n_layers d_mlp"]]:
     """Cosines of each neuron's output direction with its input and its gate direction.
 
     The norm before the MLP is folded into what it reads.
-
-    Raises:
-        ValueError: If the model has no MLP.
     """
     mlp = model.blocks.mlp
-    if mlp is None:
-        raise ValueError("model must have MLPs: it has no neurons")
+    assert mlp is not None  # both models have MLPs
     reads = {"read": mlp.W_in} | ({} if mlp.W_gate is None else {"gate": mlp.W_gate})
     found = {}
     for name, W in reads.items():

@@ -7,27 +7,20 @@ networks trained by stochastic gradient descent, on which losses they rest.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array, Float, Int, Key
 
-from circuitax.kernel.keys import derive
+from circuitax.config.ranges import Positive, PositiveNumber
+from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.checks import (
-    require_at_least,
-    require_at_most,
-    require_divides,
-    require_in,
-    require_positive,
-)
 from circuitax.kit.measured_training import measured_training
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from circuitax.superposition.tasks.kgons import (
     KGon,
     critical_point,
@@ -39,7 +32,54 @@ from circuitax.superposition.tasks.kgons import (
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.optim import OptimSpec
-from experiments.superposition.kgons.problem import OneHotHyper, OneHotToy
+
+
+class OneHotHyper(NamedTuple):
+    """Standard deviation of W at the start, which may differ between members of an ensemble."""
+
+    scale: Float[Array, "*member"]
+
+
+class OneHotBatch(NamedTuple):
+    """Index of the active feature in each sample, and its value in [0, 1)."""
+
+    feature: Int[Array, " batch"]
+    value: Float[Array, " batch"]
+
+
+@dataclass(frozen=True)
+class OneHotToy:
+    """``relu(W^T W x + b)`` that gives back one feature, of uniform value; sum loss.
+
+    Its expectation is `kgons.one_hot_loss`.
+
+    Source: Chen et al. 2023 (arXiv 2310.06301), the toy model of superposition.
+    Differs: the paper draws a fixed set of samples once; here all are fresh.
+    """
+
+    n_features: int
+    n_hidden: int = 2
+    batch_size: int = 100
+
+    def init(self, key: Key[Array, ""], hyper: OneHotHyper) -> TiedWeights:
+        """``W ~ N(0, scale^2)``, ``b = 0``."""
+        W = jax.random.normal(derive(key, "W"), (self.n_hidden, self.n_features), float)
+        return TiedWeights(hyper.scale * W, jnp.zeros(self.n_features, float))
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> OneHotBatch:
+        """One feature and one value for each sample."""
+        of_step, shape = at_index(key, step), (self.batch_size,)
+        return OneHotBatch(
+            jax.random.randint(derive(of_step, "feature"), shape, 0, self.n_features),
+            jax.random.uniform(derive(of_step, "value"), shape, float),
+        )
+
+    def loss(self, params: TiedWeights, batch: OneHotBatch, hyper: OneHotHyper) -> Array:
+        """Squared error, summed over features."""
+        x = jax.nn.one_hot(batch.feature, self.n_features, dtype=batch.value.dtype)
+        x = x * batch.value[:, None]
+        output = jax.nn.relu(x @ params.W.T @ params.W + params.b[None, :])
+        return jnp.mean(jnp.sum((x - output) ** 2, axis=1))
 
 
 @dataclass(frozen=True)
@@ -47,41 +87,27 @@ class Spec:
     """The polygons, their numbers of features, and the trained networks.
 
     Attributes:
-        max_k: Greatest number of vertices, from 6 to 12.
-        max_features: Greatest number of features c, at least ``max_k``.
-        trained: Features c of the trained networks, from 4 to ``max_k``.
-        seeds: Networks, each with its own start and data, at least 1.
-        spread: Standard deviation of W at the start, positive.
-        batch_size: Fresh samples of a step, at least 1.
+        max_k: Greatest number of vertices.
+        max_features: Greatest number of features c.
+        trained: Features c of the trained networks.
+        seeds: Networks, each with its own start and data.
+        spread: Standard deviation of W at the start.
+        batch_size: Fresh samples of a step.
         optim: Of the networks.
-        every: Steps between two measurements of the exact loss, a divisor of ``optim.steps``.
+        every: Steps between two measurements of the exact loss.
     """
 
-    max_k: int = 8
-    max_features: int = 12
-    trained: int = 6
-    seeds: int = 32
-    spread: float = 0.1
-    batch_size: int = 100
+    max_k: Annotated[int, "[6, 12]"] = 8
+    max_features: Annotated[int, "[max_k, inf)"] = 12
+    trained: Annotated[int, "[4, max_k]"] = 6
+    seeds: Positive = 32
+    spread: PositiveNumber = 0.1
+    batch_size: Positive = 100
     optim: OptimSpec = field(default_factory=OptimSpec)
-    every: int = 100
-
-    def __post_init__(self) -> None:
-        require_in(self, "[6, 12]", "max_k")
-        require_at_least(self, "max_k", "max_features")
-        require_at_least(self, 4, "trained")
-        require_at_most(self, "max_k", "trained")
-        require_at_least(self, 1, "seeds", "batch_size", "every")
-        require_positive(self, "spread")
-        require_divides(self, "every", "optim.steps")
-        require_arrays(
-            self,
-            "max_features max_features",
-            "seeds batch_size trained",
-        )
+    every: Annotated[int, "divides optim.steps"] = 100
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Optimal norm and bias of every k-gon, its potential and curvatures, and trained networks."""
     ks = list(range(4, spec.max_k + 1))
     cs = list(range(4, spec.max_features + 1))
@@ -112,7 +138,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "start": f"W ~ N(0, {spec.spread:g}^2), b = 0",
         "selection": "none: all seeds count",
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _spectra(ks: list[int], gons: list[KGon]) -> dict[str, Any]:

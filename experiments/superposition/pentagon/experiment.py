@@ -6,16 +6,16 @@ magnitudes and at all pairs of features.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.config.ranges import PositiveNumber
 from circuitax.kernel.toy import dense_forward, pentagon_weights
-from circuitax.kit.checks import require_in, require_positive
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from circuitax.superposition.tasks.response import feature_response, onsets, pair_table
 
 
@@ -24,19 +24,15 @@ class Spec:
     """Evaluation points; the network itself is fixed by its definition.
 
     Attributes:
-        max_magnitude: Greatest magnitude of a feature, positive.
-        n_magnitudes: Points of the response curves, at least 2.
+        max_magnitude: Greatest magnitude of a feature.
+        n_magnitudes: Points of the response curves.
     """
 
-    max_magnitude: float = 3.0
-    n_magnitudes: int = 601
-
-    def __post_init__(self) -> None:
-        require_positive(self, "max_magnitude")
-        require_in(self, "[2, 1000000]", "n_magnitudes", why="all responses stand side by side")
+    max_magnitude: PositiveNumber = 3.0
+    n_magnitudes: Annotated[int, "[2, inf)"] = 601
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Response of every feature over its magnitude, and of every pair at magnitude one."""
     weights = pentagon_weights()
     magnitudes = jnp.linspace(0, spec.max_magnitude, spec.n_magnitudes)
@@ -47,7 +43,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
     half = feature_response(weights, jnp.array([0.5]))[:, 0]
 
     feature = np.arange(1, 6)
-    data = xr.Dataset(
+    return xr.Dataset(
         {
             "response": (("feature", "magnitude", "output"), np.asarray(response)),
             "single": (("feature", "output"), np.asarray(single)),
@@ -70,4 +66,3 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
             "second": ("pair", np.asarray(pairs.second) + 1),
         },
     )
-    return Record(data=data)

@@ -10,6 +10,7 @@ which the regular pentagon overtakes two digons, each at its best.
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +18,9 @@ import numpy as np
 import xarray as xr
 from scipy import optimize
 
+from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
-from circuitax.kit.checks import (
-    require_at_least,
-    require_in,
-    require_increasing,
-    require_positive,
-)
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from circuitax.superposition.proofs.balls import HOW, flint_version, has_flint
 from circuitax.superposition.proofs.pair_audit import audit
 from circuitax.superposition.proofs.pair_classes import PairClass, lopsided
@@ -38,6 +32,7 @@ from experiments.superposition.phase_proof.localised import POINTS, Solved, loca
 
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
 FAMILY_RANGE = (0.02, 0.5)
+BOUNDARY = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 # Relative distance from the crossing of pentagon and digons at which it is proven.
 FAMILY_STEP = 1e-6
 # Close below a boundary, the losses of both classes differ by less than the grid's tolerance.
@@ -46,13 +41,11 @@ CLOSE = 1e-7
 # at 0.3 above. That it crosses this number for all minimisers is what is proven.
 LOPSIDED = 0.15
 TRIPLE_BRACKET = (0.6, 0.85)
-# (density, importance) where a feature is kept, but so small that it counts as ignored.
-WEAK = (0.8, 0.95)
 CELL = ("density", "importance")
 DIMENSIONS = {
     **dict.fromkeys(("lower", "upper", "optimiser_loss", "formula_loss"), CELL),
     **dict.fromkeys(("first", "second"), (*CELL, "end")),
-    **dict.fromkeys(("n_tiles", "n_repeated", "n_wrong"), ("density",)),
+    **dict.fromkeys(("n_repeated", "n_wrong"), ("density",)),
     **dict.fromkeys(("pentagon", "digons"), ("family_density", "end")),
     **dict.fromkeys(("triple", "crossing"), ("side",)),
     "possible": (*CELL, "class"),
@@ -60,7 +53,6 @@ DIMENSIONS = {
     "configuration_loss": (*CELL, "configuration"),
     "boundary": ("line", "side"),
     "boundary_second": ("line", "side", "end"),
-    "weak_second": ("end",),
 }
 
 
@@ -69,44 +61,34 @@ class Spec:
     """Grid over density (0.01 to 1) and importance of the last feature (0.1 to 10), logarithmic.
 
     Attributes:
-        grid: Points a side, at least 2.
-        boundary: Densities at which the boundary between ignored and superposed is enclosed.
-        family: Densities from 0.02 to 0.5 at which pentagon and digons are compared, at least 2.
-        tolerance: Width of the enclosed optimal loss, positive.
+        grid: Points a side.
+        boundary: Densities at which the boundary between ignored and superposed is enclosed;
+            denser, no class changes below importance 1.
+        family: Densities from 0.02 to 0.5 at which pentagon and digons are compared.
+        tolerance: Width of the enclosed optimal loss.
         ladder: Relative distances from where a class seems to change, at which proofs are tried,
             the nearest first.
         restarts: Random starts of the optimiser in each cell, beside two given ones.
     """
 
-    grid: int = 24
-    boundary: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-    family: int = 13
-    tolerance: float = 1e-6
-    ladder: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
-    restarts: int = 6
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 2, "grid", "family")
-        require_at_least(self, 1, "restarts")
-        require_positive(self, "tolerance")
-        require_in(self, "(0, 0.1]", "ladder")
-        require_increasing(self, "ladder", length=1)
-        require_in(
-            self, "[1e-4, 0.7)", "boundary", why="denser, no class changes below importance 1"
-        )
-        require_arrays(self, "12 restarts grid grid")
+    grid: Annotated[int, "[2, inf)"] = 24
+    boundary: Annotated[tuple[float, ...], "[1e-4, 0.7)"] = BOUNDARY
+    family: Annotated[int, "[2, inf)"] = 13
+    tolerance: PositiveNumber = 1e-6
+    ladder: Annotated[tuple[float, ...], "(0, 0.1]", "increasing"] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+    restarts: Positive = 6
 
     def outside_inputs(self) -> dict[str, str]:
         """Version of the library of balls, so that another version makes another run."""
         return {"flint": flint_version()}
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Prove the grid column by column, then enclose boundaries, triple point and crossing."""
-    notes = {"missing": "" if has_flint() else HOW, "tolerance": spec.tolerance, "weak": WEAK}
+    notes = {"missing": "" if has_flint() else HOW, "tolerance": spec.tolerance}
     if not has_flint():
         lab.log(f"no ball arithmetic: {HOW}")
-        return Record(data=xr.Dataset(), notes=notes)
+        return xr.Dataset(attrs=notes)
     key = derive(key, "starts")
     axes = {name: np.geomspace(*ends, spec.grid) for name, ends in RANGES.items()}
     p, r = (a.ravel() for a in np.meshgrid(axes["density"], axes["importance"], indexing="ij"))
@@ -138,7 +120,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "family_density": np.linspace(*FAMILY_RANGE, spec.family),
     }
     named = {name: (DIMENSIONS[name], value) for name, value in arrays.items()}
-    return Record(data=xr.Dataset(named, coords=axes | coords), notes=notes)
+    return xr.Dataset(named, axes | coords, notes)
 
 
 def _column(
@@ -154,7 +136,6 @@ def _column(
         "possible": proof.possible,
         "first": proof.first,
         "second": proof.second,
-        "n_tiles": np.array(proof.n_tiles),
         "n_repeated": np.array(again.n_repeated),
         "n_wrong": np.array(again.n_wrong),
     }
@@ -206,7 +187,7 @@ def _outer(p: np.ndarray, place: np.ndarray, steps: np.ndarray) -> tuple[np.ndar
 
 
 def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
-    """Points where minimisers at importance 1 become unequal, and a point of small optimal norm."""
+    """Points between which minimisers at importance 1 become unequal, proven."""
 
     def is_lopsided(p: np.ndarray) -> np.ndarray:
         W = solve(key, p.ravel(), np.ones(p.size), spec.restarts).W
@@ -230,10 +211,7 @@ def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
             )
             if proof.possible[0].tolist() == [side == 0, side == 1]:
                 triple[side] = p[i]
-    density, importance = (np.array([value]) for value in WEAK)
-    found = solve(key, density, importance, spec.restarts)
-    weak = prove_pair(WEAK[0], importance, found.at(slice(1)), tolerance=CLOSE)
-    return {"triple": triple, "weak_second": weak.second[0]}
+    return {"triple": triple}
 
 
 def _families(n_densities: int) -> dict[str, np.ndarray]:

@@ -5,30 +5,31 @@ with too few over a sweep of densities, and at a size where two features share a
 ("Toy Models of Superposition", computation in superposition).
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array
+from jaxtyping import Array, Float, Int, Key
 
+from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.features import feature_columns
-from circuitax.kernel.keys import derive
+from circuitax.kernel.keys import at_index, derive
+from circuitax.kernel.uniforms import uniforms
 from circuitax.kernel.weights import MLPWeights
 from circuitax.kit.arms import crossed_training
-from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from circuitax.superposition.geometry.neuron_classes import purity
+from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.tasks.absolute import asymmetric_motif, serving
+from circuitax.training.losses import weighted_squared_error
 from circuitax.training.optim import OptimSpec
 from circuitax.training.selection import RULE
 from circuitax.training.toy import ToyHyper
-from experiments.superposition.toy_abs.problem import AbsoluteToy, absolute_columns
 
 # A neuron that does less than this for every feature is not counted.
 LEAST_SERVING = 0.25
@@ -41,23 +42,16 @@ class Arm:
     """One model at several densities.
 
     Attributes:
-        n_features: At least 1.
-        n_hidden: Neurons, at least 1.
-        density: p of every cell, in (0, 1].
-        importance_base: ``I = base^i``, in (0, 1].
-        seeds: Independent initialisations and data streams, at least 1.
+        density: p of every cell.
+        importance_base: ``I = base^i``.
+        seeds: Independent initialisations and data streams.
     """
 
-    n_features: int = 3
-    n_hidden: int = 6
-    density: tuple[float, ...] = (0.3,)
-    importance_base: float = 1.0
-    seeds: int = 16
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "n_features", "n_hidden", "seeds")
-        require_in(self, "(0, 1]", "density", "importance_base")
-        require_arrays(self, "6 seeds density n_features n_hidden")
+    n_features: Positive = 3
+    n_hidden: Positive = 6
+    density: Annotated[tuple[float, ...], "(0, 1]"] = (0.3,)
+    importance_base: Annotated[float, "(0, 1]"] = 1.0
+    seeds: Positive = 16
 
 
 @dataclass(frozen=True)
@@ -68,38 +62,82 @@ class Spec:
         sanity: Two neurons for each feature, one density.
         sweep: Fewer neurons than features, over density.
         motif: The size of the asymmetric motif.
-        init_scale: Standard deviation of the initial weights over Kaiming's, positive.
-        batch_size: Fresh samples a step, at least 1.
-        samples: Inputs that trained networks are measured on, at least 1, common to all.
+        init_scale: Standard deviation of the initial weights over Kaiming's. At 1, networks of many
+            unimportant features end where neurons mix features that they mixed at the start.
+        batch_size: Fresh samples a step.
+        samples: Inputs that trained networks are measured on, common to all.
         optim: The paper does not state it.
-        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+        chunk: Steps between two returns to Python.
     """
 
     sanity: Arm = field(default_factory=Arm)
     sweep: Arm = field(default_factory=Arm)
     motif: Arm = field(default_factory=Arm)
-    init_scale: float = 0.2
-    batch_size: int = 256
-    samples: int = 16_384
+    init_scale: PositiveNumber = 0.2
+    batch_size: Positive = 256
+    samples: Positive = 16_384
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 100
+    chunk: Annotated[int, "divides optim.steps"] = 100
 
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "batch_size", "samples")
-        require_positive(self, "init_scale")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(
-            self,
-            "sanity.seeds sanity.density batch_size sanity.n_features",
-            "sweep.seeds sweep.density batch_size sweep.n_features",
-            "motif.seeds motif.density batch_size motif.n_features",
-            "samples sanity.n_features",
-            "samples sweep.n_features",
-            "samples motif.n_features",
+
+@dataclass(frozen=True)
+class AbsoluteToy:
+    """``y = ReLU(ReLU(x W_in) W_out + b_out)``, trained to give ``|x|``; sum loss.
+
+    There is no hidden bias: with one, a neuron could be shifted into its linear part. Features are
+    uniform on [-1, 1] with probability p, and 0 otherwise. Samples are columns, as in `toy`.
+
+    Source: toy-models paper, "Computation in superposition"; ARENA for the initialisation
+        (Kaiming, uniform).
+    """
+
+    n_features: int
+    n_hidden: int
+    batch_size: int = 1024
+    init_scale: float = 1.0
+
+    def init(self, key: Key[Array, ""], hyper: ToyHyper) -> MLPWeights:
+        """Uniform weights of variance ``2 init_scale^2 / d_in``, zero output biases."""
+        n, m, scale = self.n_features, self.n_hidden, self.init_scale
+        return MLPWeights(
+            W_in=scale * _kaiming(derive(key, "W_in"), n, m),
+            W_out=scale * _kaiming(derive(key, "W_out"), m, n),
+            b_out=jnp.zeros(n),
+        )
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Float[Array, "n_features batch"]:
+        """One uniform for each feature and sample."""
+        return uniforms(at_index(key, step), (self.n_features, self.batch_size))
+
+    def loss(
+        self, params: MLPWeights, batch: Float[Array, "n_features batch"], hyper: ToyHyper
+    ) -> Float[Array, ""]:
+        """Importance-weighted squared error of one batch."""
+        x = feature_columns(batch, hyper.density, signed=True)
+        return weighted_squared_error(
+            jnp.abs(x),
+            absolute_columns(params, x),
+            hyper.importance,
+            Convention.sum,
+            feature_axis=0,
         )
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def absolute_columns(
+    weights: MLPWeights, x: Float[Array, "n_features batch"]
+) -> Float[Array, "n_features batch"]:
+    """The outputs for samples in columns; there is no hidden bias."""
+    hidden = jax.nn.relu(weights.W_in.T @ x)
+    bias = 0 if weights.b_out is None else weights.b_out[:, None]
+    return jax.nn.relu(weights.W_out.T @ hidden + bias)
+
+
+def _kaiming(key: Key[Array, ""], d_in: int, d_out: int) -> Float[Array, "d_in d_out"]:
+    limit = math.sqrt(6 / d_in)
+    return jax.random.uniform(key, (d_in, d_out), float, -limit, limit)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train the three arms; look at their neurons."""
     parts, members = [], {}
     for name in ("sanity", "sweep", "motif"):
@@ -121,7 +159,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "least_purity": LEAST_PURITY,
         "task": "|x|; tasks of different density are different tasks, their losses do not compare",
     }
-    return Record(data=xr.merge(parts), notes=notes)
+    return xr.merge(parts).assign_attrs(notes)
 
 
 def _trained(
@@ -181,11 +219,9 @@ def _motifs(weights: MLPWeights) -> dict[str, Array]:
 
 
 def _listed(motif: dict[str, np.ndarray]) -> "xr.Dataset":
-    """The motifs: seed and neuron of each, and their inequality."""
-    density, seed, neuron, strong, weak = np.nonzero(motif["found"])
-    at = (density, seed, neuron, strong, weak)
-    arrays = {"cell": density, "seed": seed, "neuron": neuron, "strong": strong, "weak": weak}
-    arrays |= {k: motif[k][at] for k in ("in_ratio", "out_ratio", "inhibition")}
+    """The motifs: density and seed of each, and their inequality."""
+    at = np.nonzero(motif["found"])
+    arrays = {"cell": at[0], "seed": at[1]} | {k: motif[k][at] for k in ("in_ratio", "out_ratio")}
     return xr.Dataset({f"case_{k}": ("case", v) for k, v in arrays.items()})
 
 

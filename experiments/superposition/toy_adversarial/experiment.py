@@ -7,35 +7,35 @@ second ensemble is trained against such attacks of growing strength.
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, Key
 
+from circuitax.config.ranges import Positive
 from circuitax.kernel.features import feature_columns
-from circuitax.kernel.keys import derive, member_keys
+from circuitax.kernel.keys import at_index, derive, member_keys
+from circuitax.kernel.uniforms import uniforms
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
-from circuitax.kit.checks import require_at_least, require_divides, require_in
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
+from circuitax.models.toy import ToySpec, init_weights
 from circuitax.superposition.geometry.geometry import dimensions_per_feature, norms
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.optimum.optimum import find_optimum
 from circuitax.superposition.tasks.adversarial import (
     analytic_errors,
     attack_bound,
+    attack_directions,
     gradient_errors,
     input_errors,
 )
+from circuitax.training.losses import weighted_squared_error
 from circuitax.training.optim import OptimSpec
-from circuitax.training.toy import ToyHyper, ToyProblem
-from experiments.superposition.toy_adversarial.problem import AdversarialToy, AttackedHyper
+from circuitax.training.toy import ToyHyper, ToyProblem, tied_columns
 
 
 @dataclass(frozen=True)
@@ -43,63 +43,99 @@ class Spec:
     """The uniform sweep, attacked.
 
     Attributes:
-        n_features: At least 2; the paper has 400.
-        n_hidden: Below ``n_features``; the paper has 30.
-        sparsest: 1/p of the sparsest cell, above 1; densities are evenly spaced in log p from 1.
-        densities: Cells of the sweep, at least 2.
-        attack: Norm of the attack over the mean norm of an input, in (0, 1]; 0.1 in the paper.
-        ascent_steps: Of the attack by gradient, at least 1.
-        samples: Inputs that are attacked, at least 1; each seed has its own, from the same uniform
-            numbers at every density.
+        n_features: The paper has 400.
+        n_hidden: The paper has 30.
+        sparsest: 1/p of the sparsest cell; densities are evenly spaced in log p from 1.
+        densities: Cells of the sweep.
+        attack: Norm of the attack over the mean norm of an input; 0.1 in the paper.
+        ascent_steps: Of the attack by gradient.
+        samples: Inputs that are attacked; each seed has its own, from the same uniform numbers at
+            every density.
         defence: Strengths of the attacks trained against, over the mean norm; 0 is none.
-        defence_density: p of adversarial training, in (0, 1].
-        seeds: Independent initialisations and data streams, at least 1.
-        batch_size: Fresh samples a step, at least 1.
+        defence_density: p of adversarial training.
+        seeds: Independent initialisations and data streams.
+        batch_size: Fresh samples a step.
         optim: The paper does not state it.
-        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
-        exact_features: Features of the small model whose optimum is exact, at least 2.
-        exact_hidden: Its hidden dimensions, below ``exact_features``.
-        restarts: Random starts of its optimum at each density, at least 1.
+        chunk: Steps between two returns to Python.
+        exact_features: Features of the small model whose optimum is exact.
+        exact_hidden: Its hidden dimensions.
+        restarts: Random starts of its optimum at each density.
     """
 
-    n_features: int = 64
-    n_hidden: int = 8
-    sparsest: float = 40.0
-    densities: int = 10
-    attack: float = 0.1
-    ascent_steps: int = 5
-    samples: int = 512
-    defence: tuple[float, ...] = (0.0, 0.1, 0.2, 0.4, 0.8)
-    defence_density: float = 0.1
-    seeds: int = 8
-    batch_size: int = 256
+    n_features: Annotated[int, "[2, inf)"] = 64
+    n_hidden: Annotated[int, "[1, n_features)"] = 8
+    sparsest: Annotated[float, "(1, 1000]"] = 40.0
+    densities: Annotated[int, "[2, inf)"] = 10
+    attack: Annotated[float, "(0, 1]"] = 0.1
+    ascent_steps: Positive = 5
+    samples: Positive = 512
+    defence: Annotated[tuple[float, ...], "[0, 1]"] = (0.0, 0.1, 0.2, 0.4, 0.8)
+    defence_density: Annotated[float, "(0, 1]"] = 0.1
+    seeds: Positive = 8
+    batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 100
-    exact_features: int = 5
-    exact_hidden: int = 2
-    restarts: int = 8
+    chunk: Annotated[int, "divides optim.steps"] = 100
+    exact_features: Annotated[int, "[2, inf)"] = 5
+    exact_hidden: Annotated[int, "[1, exact_features)"] = 2
+    restarts: Positive = 8
 
-    def __post_init__(self) -> None:
-        require_at_least(self, 2, "n_features", "densities", "exact_features")
-        require_at_least(
-            self, 1, "n_hidden", "ascent_steps", "samples", "seeds", "batch_size", "restarts"
+
+class AttackedHyper(NamedTuple):
+    """Densities and importances of the features, and the L2 norm of the attack, of one member."""
+
+    density: Float[Array, "*member n_features"]
+    importance: Float[Array, "*member n_features"]
+    strength: Float[Array, "*member"]
+
+
+class AttackedBatch(NamedTuple):
+    """Uniforms of one step, the feature whose direction is used for each sample, and its sign."""
+
+    features: Float[Array, "n_features batch"]
+    target: Int[Array, " batch"]
+    sign: Float[Array, " batch"]
+
+
+@dataclass(frozen=True)
+class AdversarialToy:
+    """The tied model, trained to give back the input before the attack; sum loss.
+
+    The attack is along ``(W^T W)_i`` of the present weights, for a feature i that is drawn for each
+    sample; its gradient with respect to the weights is not followed.
+
+    Source: toy-models paper, "Relationship to adversarial robustness" (adversarial training).
+    """
+
+    model: ToySpec
+    batch_size: int = 1024
+
+    def init(self, key: Key[Array, ""], hyper: AttackedHyper) -> TiedWeights:
+        """Gaussian weights, zero biases."""
+        weights = init_weights(self.model, key)
+        return TiedWeights(*weights)
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> AttackedBatch:
+        """Uniforms of the features, and the attacked feature with its sign."""
+        key, n = at_index(key, step), self.model.n_features
+        shape = (self.batch_size,)
+        return AttackedBatch(
+            uniforms(derive(key, "features"), (n, *shape)),
+            jax.random.randint(derive(key, "target"), shape, 0, n),
+            jax.random.rademacher(derive(key, "sign"), shape, float),
         )
-        require_in(self, "[1, n_features)", "n_hidden")
-        require_in(self, "[1, exact_features)", "exact_hidden")
-        require_in(self, "(1, 1000]", "sparsest")
-        require_in(self, "(0, 1]", "attack", "defence_density")
-        require_in(self, "[0, 1]", "defence")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(
-            self,
-            "3 seeds densities n_features n_hidden",
-            "seeds densities batch_size n_features",
-            "samples n_features",
-            "4 restarts exact_features exact_hidden",
-        )
+
+    def loss(
+        self, params: TiedWeights, batch: AttackedBatch, hyper: AttackedHyper
+    ) -> Float[Array, ""]:
+        """Importance-weighted squared error of one attacked batch."""
+        x = feature_columns(batch.features, hyper.density, signed=False)
+        directions = attack_directions(jax.lax.stop_gradient(params.W))
+        attacked = x + hyper.strength * batch.sign[None] * directions[batch.target].T
+        output = tied_columns(params, attacked, self.model.output)
+        return weighted_squared_error(x, output, hyper.importance, Convention.sum, feature_axis=0)
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train over density, attack; train against attacks; attack the small model's exact optimum."""
     density = spec.sparsest ** -np.linspace(0, 1, spec.densities)
     trained, lost = _trained(derive(key, "sweep"), spec, density, lab)
@@ -131,7 +167,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "attack_strength": spec.attack,
         "exact": f"{spec.exact_features} in {spec.exact_hidden}",
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _trained(

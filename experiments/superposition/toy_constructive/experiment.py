@@ -5,37 +5,33 @@ particular, neighbours on a circle, or the members of a cluster (arXiv 2603.0997
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
-from circuitax.kernel.keys import derive, member_keys
+from circuitax.config.ranges import Positive
+from circuitax.kernel.activations import Activation
+from circuitax.kernel.features import copula_columns
+from circuitax.kernel.keys import at_index, derive, member_keys
+from circuitax.kernel.uniforms import uniforms
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
-from circuitax.kit.checks import (
-    require_at_least,
-    require_below,
-    require_divides,
-    require_equal,
-    require_in,
-    require_increasing,
-)
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
+from circuitax.models.toy import ToySpec, init_weights
+from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.tasks.dependence import (
     circular_correlation,
     clustered_correlation,
     feature_covariance,
     linear_optimum,
 )
+from circuitax.training.losses import weighted_squared_error
 from circuitax.training.optim import OptimSpec
-from experiments.superposition.toy_constructive.problem import DependentHyper, DependentToy
+from circuitax.training.toy import tied_columns
 
 KINDS = ("independent", "circular", "clustered")
 
@@ -45,55 +41,93 @@ class Spec:
     """Twelve features in two dimensions, by default.
 
     Attributes:
-        n_features: n, above ``n_hidden`` and a multiple of ``n_clusters``.
-        n_hidden: m, at least 2.
-        n_clusters: Clusters of the clustered arm, at least 2.
-        strength: Correlation of neighbours in the copula, in [0, 1).
-        density: p of every feature, in (0, 1).
-        decay: Weight decays of W and b, 0 or more, increasing, at least two.
-        seeds: Independent initialisations and data streams, at least 1; the same in all arms.
-        batch_size: Fresh samples in each step, at least 1.
+        n_features: n.
+        n_hidden: m.
+        n_clusters: Clusters of the clustered arm.
+        strength: Correlation of neighbours in the copula.
+        density: p of every feature.
+        decay: Weight decays of W and b.
+        seeds: Independent initialisations and data streams, the same in all arms.
+        batch_size: Fresh samples in each step.
         optim: Its ``weight_decay`` must be 0: the arms have their own.
-        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
-        exam_size: Fresh samples on which losses are measured, at least 1.
-        permutations: Random exchanges of directions between features, at least 1.
+        chunk: Steps between two checkpoints.
+        exam_size: Fresh samples on which losses are measured.
+        permutations: Random exchanges of directions between features.
     """
 
-    n_features: int = 12
-    n_hidden: int = 2
-    n_clusters: int = 3
-    strength: float = 0.9
-    density: float = 0.2
-    decay: Any = (0.0, 0.1)
-    seeds: int = 16
-    batch_size: int = 256
+    n_features: Annotated[int, "(n_hidden, inf)"] = 12
+    n_hidden: Annotated[int, "[2, inf)"] = 2
+    n_clusters: Annotated[int, "[2, inf)", "divides n_features"] = 3
+    strength: Annotated[float, "[0, 1)"] = 0.9
+    density: Annotated[float, "(0, 1)"] = 0.2
+    decay: Annotated[Any, "[0, inf)", "increasing"] = (0.0, 0.1)
+    seeds: Positive = 16
+    batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=lambda: OptimSpec(weight_decay=0.0))
-    chunk: int = 100
-    exam_size: int = 8192
-    permutations: int = 8
+    chunk: Annotated[int, "divides optim.steps"] = 100
+    exam_size: Positive = 8192
+    permutations: Positive = 8
 
     def __post_init__(self) -> None:
-        require_at_least(self, 2, "n_hidden", "n_clusters")
-        require_below(self, "n_features", "n_hidden")
-        require_divides(self, "n_clusters", "n_features")
-        require_in(self, "[0, 1)", "strength")
-        require_in(self, "(0, 1)", "density")
-        require_at_least(self, 0, "decay")
-        require_increasing(self, "decay", length=2)
-        require_at_least(self, 1, "seeds", "batch_size", "chunk", "exam_size", "permutations")
-        require_divides(self, "chunk", "optim.steps")
-        require_equal(self, 0, "optim.weight_decay", why="decay has that of arms")
-        require_arrays(
-            self,
-            "6 seeds decay n_features n_hidden",
-            "2 seeds decay batch_size n_features",
-            "n_features n_features",
-            "exam_size n_features",
-            "permutations n_features",
+        if self.optim.weight_decay:
+            raise ValueError(
+                f"optim.weight_decay={self.optim.weight_decay} must be 0: decay has that of arms"
+            )
+
+
+class DependentHyper(NamedTuple):
+    """Root of the copula's correlation matrix, p of every feature, and decay of one member."""
+
+    root: Float[Array, "*member n_features n_features"]
+    density: Float[Array, "*member n_features"]
+    decay: Float[Array, "*member"]
+
+
+class CopulaDraws(NamedTuple):
+    """Random numbers of one step, which members of any dependence share."""
+
+    normal: Float[Array, "n_features batch"]
+    value: Float[Array, "n_features batch"]
+
+
+@dataclass(frozen=True)
+class DependentToy:
+    """``relu(W^T W x + b)`` that gives back dependent features; sum loss.
+
+    Source: arXiv 2603.09972, correlated features arranged constructively.
+    Differs: dependence by a Gaussian copula, which leaves every feature by itself as it is.
+    """
+
+    model: ToySpec
+    batch_size: int = 1024
+
+    def init(self, key: Key[Array, ""], hyper: DependentHyper) -> TiedWeights:
+        """Gaussian weights, zero biases."""
+        return TiedWeights(*init_weights(self.model, key))
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> CopulaDraws:
+        """Normals that decide which features are on, and uniform values."""
+        key, shape = at_index(key, step), (self.model.n_features, self.batch_size)
+        return CopulaDraws(
+            jax.random.normal(derive(key, "normal"), shape, float),
+            uniforms(derive(key, "value"), shape),
         )
 
+    def loss(
+        self, params: TiedWeights, batch: CopulaDraws, hyper: DependentHyper
+    ) -> Float[Array, ""]:
+        """Squared error, summed over features."""
+        x = copula_columns(*batch, hyper.root, hyper.density)
+        output = tied_columns(params, x, Activation.relu)
+        importance = jnp.ones(self.model.n_features)
+        return weighted_squared_error(x, output, importance, Convention.sum, feature_axis=0)
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+    def decay(self, params: TiedWeights, hyper: DependentHyper) -> TiedWeights:
+        """Decoupled decay of all parameters, as AdamW has it."""
+        return jax.tree.map(lambda p: hyper.decay * p, params)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every kind of dependence at every decay; measure losses, also of other arrangements."""
     n, n_decays = spec.n_features, len(spec.decay)
     shape = (spec.seeds, len(KINDS), n_decays)
@@ -154,7 +188,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "init_std": ToySpec(n, spec.n_hidden).weight_std(n, spec.n_hidden),
         "selection": "none: all seeds are shown and count",
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _losses(

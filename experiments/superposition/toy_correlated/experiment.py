@@ -6,7 +6,7 @@ after the other as density rises; and two sets of ten in ten dimensions (local b
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +14,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Key
 
+from circuitax.config.ranges import NotNegative, Positive
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training
-from circuitax.kit.checks import require_at_least, require_divides, require_in
 from circuitax.kit.measured_training import Trained
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.optimum.set_loss import (
     SetPatterns,
@@ -49,45 +47,32 @@ class Spec:
     """Densities of sets, and sizes of the local bases.
 
     Attributes:
-        pair_density: P(pair is on) for two pairs, each in (0, 1]; the paper states none.
-        crowded_density: P(pair is on) for three pairs, each in (0, 1].
-        basis_density: P(set is on) for the local bases, each in (0, 1]; the paper states none.
+        pair_density: P(pair is on) for two pairs; the paper states none.
+        crowded_density: P(pair is on) for three pairs.
+        basis_density: P(set is on) for the local bases; the paper states none.
         basis_size: Features of each of the two sets of local bases, which is the number of hidden
-            dimensions too; at least 1; 10 in the paper.
-        seeds: Independent initialisations and data streams, at least 1; the same at all densities.
-        batch_size: Fresh samples a step, at least 1.
+            dimensions too; 10 in the paper.
+        seeds: Independent initialisations and data streams, the same at all densities.
+        batch_size: Fresh samples a step.
         optim: The paper does not state it.
-        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
-        restarts: Random starts of the optimum, beside the best trained networks; 0 or more.
-        log2_points: Logarithm of the number of quadrature points, from 1 to 16.
+        chunk: Steps between two checkpoints.
+        restarts: Random starts of the optimum, beside the best trained networks.
+        log2_points: Logarithm of the number of quadrature points.
     """
 
-    pair_density: Any = (0.02, 0.05)
-    crowded_density: Any = (0.03, 0.1, 0.17, 0.4)
-    basis_density: Any = (0.03,)
-    basis_size: int = 10
-    seeds: int = 8
-    batch_size: int = 256
+    pair_density: Annotated[Any, "(0, 1]"] = (0.02, 0.05)
+    crowded_density: Annotated[Any, "(0, 1]"] = (0.03, 0.1, 0.17, 0.4)
+    basis_density: Annotated[Any, "(0, 1]"] = (0.03,)
+    basis_size: Positive = 10
+    seeds: Positive = 8
+    batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 100
-    restarts: int = 12
-    log2_points: int = 9
-
-    def __post_init__(self) -> None:
-        require_in(self, "(0, 1]", "pair_density", "crowded_density", "basis_density")
-        require_at_least(self, 1, "basis_size", "seeds", "batch_size", "chunk")
-        require_at_least(self, 0, "restarts")
-        require_in(self, "[1, 16]", "log2_points")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(
-            self,
-            "6 seeds basis_density basis_size basis_size",
-            "seeds basis_density batch_size basis_size",
-            "4 restarts crowded_density",
-        )
+    chunk: Annotated[int, "divides optim.steps"] = 100
+    restarts: NotNegative = 12
+    log2_points: Annotated[int, "[1, 16]"] = 9
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every arm; evaluate and improve the networks in two dimensions on the exact loss."""
     arrays: dict[str, Any] = {}
     coords: dict[str, Any] = {"seed": np.arange(spec.seeds)}
@@ -123,7 +108,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "weight_decay": spec.optim.weight_decay,
         "points": 2**spec.log2_points,
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _train(

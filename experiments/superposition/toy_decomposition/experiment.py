@@ -9,7 +9,7 @@ as there are dimensions in the identity.
 import json
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,27 +17,27 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
-from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.memory import require_arrays
 from circuitax.kit.ragged import stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.models.subcomponents import DecomposedMaps
 from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.loss.exact_losses import exact_losses
 from circuitax.training import ensemble
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.superposition.toy_decomposition.problem import (
+    ALIVE,
+    MAGNITUDE,
     Decomposition,
     TargetHyper,
+    scores,
 )
-from experiments.superposition.toy_decomposition.scores import ALIVE, MAGNITUDE, scores
 
 PLACES = ("encoder", "identity", "decoder")
 
@@ -52,41 +52,26 @@ class Target:
         candidates: Models trained for each seed, of which the one with the lowest exact loss is
             taken.
         n_components: Subcomponents of each map; 20 and 200 in the paper.
-        penalty: Weight of the importances, positive; 3e-3 and 1e-4 in the paper.
+        penalty: Weight of the importances; 3e-3 and 1e-4 in the paper.
         power: Exponent of the importances; 1 and 2 in the paper.
-        seeds: Targets and decompositions, each with its own data; at least 2.
+        seeds: Targets and decompositions, each with its own data.
         batch_size: Fresh samples of a step of the decomposition; 4096 in the paper.
         d_gate: Hidden units of an importance function; 16 in the paper.
         optim: Of decompositions; Adam at 1e-3 with a cosine and 40,000 steps in the paper.
-        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+        chunk: Steps between two returns to Python.
     """
 
-    n_features: int = 5
-    n_hidden: int = 2
-    candidates: int = 4
-    n_components: int = 20
-    penalty: float = 3e-3
-    power: int = 1
-    seeds: int = 8
-    batch_size: int = 4096
-    d_gate: int = 16
+    n_features: Positive = 5
+    n_hidden: Positive = 2
+    candidates: Positive = 4
+    n_components: Positive = 20
+    penalty: PositiveNumber = 3e-3
+    power: Positive = 1
+    seeds: Annotated[int, "[2, inf)"] = 8
+    batch_size: Positive = 4096
+    d_gate: Positive = 16
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 100
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "n_features", "n_hidden", "candidates", "n_components", "power")
-        require_at_least(self, 1, "batch_size", "d_gate")
-        require_at_least(self, 2, "seeds")
-        require_positive(self, "penalty")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(
-            self,
-            "3 seeds candidates n_features n_hidden",
-            "6 seeds n_components n_features",
-            "6 seeds n_components d_gate",
-            "batch_size n_components",
-            "batch_size n_features",
-        )
+    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
 @dataclass(frozen=True)
@@ -97,35 +82,21 @@ class Spec:
         small: Five features in two dimensions.
         large: Forty features in ten dimensions.
         between: Whether there is an identity between the maps: false, true, or one after the other.
-        density: p of every feature, in (0, 1]; 0.05 in the papers.
-        samples: Samples that a decomposition is measured on, at least 1, common to all.
-        target_batch: Fresh samples of a step of a target, at least 1.
+        density: p of every feature; 0.05 in the papers.
+        samples: Samples that a decomposition is measured on, common to all.
+        target_batch: Fresh samples of a step of a target.
         target_optim: Of targets; AdamW at 5e-3 in the papers.
-        target_chunk: Likewise, a divisor of ``target_optim.steps``.
+        target_chunk: Steps of a target between two returns to Python.
     """
 
     small: Target = field(default_factory=Target)
     large: Target = field(default_factory=partial(Target, 40, 10, 1, 200, 1e-4, 2))
-    between: tuple[bool, ...] = (False, True)
-    density: float = 0.05
-    samples: int = 4096
-    target_batch: int = 1024
+    between: Annotated[tuple[bool, ...], "distinct"] = (False, True)
+    density: Annotated[float, "(0, 1]"] = 0.05
+    samples: Positive = 4096
+    target_batch: Positive = 1024
     target_optim: OptimSpec = field(default_factory=OptimSpec)
-    target_chunk: int = 100
-
-    def __post_init__(self) -> None:
-        require_in(self, "(0, 1]", "density")
-        require_at_least(self, 1, "samples", "target_batch")
-        if not self.between or len(set(self.between)) < len(self.between):
-            raise ValueError(f"between={self.between} must be one or both of false and true")
-        require_divides(self, "target_chunk", "target_optim.steps")
-        require_arrays(
-            self,
-            "samples small.n_components",
-            "samples large.n_components",
-            "small.seeds small.candidates target_batch small.n_features",
-            "large.seeds large.candidates target_batch large.n_features",
-        )
+    target_chunk: Annotated[int, "divides target_optim.steps"] = 100
 
 
 class Targets(NamedTuple):
@@ -135,7 +106,7 @@ class Targets(NamedTuple):
     loss: Float[np.ndarray, " seed"]  # exact, summed over features
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train and export the targets, decompose each with and without the identity, and score."""
     decomposed: dict[str, dict[str, np.ndarray]] = {}
     arrays: dict[str, Any] = {}
@@ -178,7 +149,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "density": spec.density,
         "weight_decay": {"targets": spec.target_optim.weight_decay, "method": 0.0},
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _targets(key: jax.Array, spec: Spec, target: Target, size: str, lab: Lab) -> Targets:

@@ -1,4 +1,4 @@
-"""Stochastic parameter decomposition of a toy model, as a training problem."""
+"""Stochastic parameter decomposition of a toy model: the training problem, and its scores."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.kernel.checks import check_range
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.uniforms import uniforms
 from circuitax.models.subcomponents import DecomposedMaps, lower_leaky, upper_leaky
+from circuitax.superposition.geometry.decomposition import one_to_one, rank_one_cosines, row_match
 
 Map = Callable[[Array], Array]
+
+# A subcomponent is alive if its importance is above this on any sample, and on for an input if it
+# is above this there.
+ALIVE = 0.1
+# Value of the one feature that is on, where importances are shown.
+MAGNITUDE = 0.75
 
 
 class TargetHyper(NamedTuple):
@@ -71,11 +77,8 @@ class Decomposition:
 
     Attributes:
         decomposed: The subcomponents; the maps of the target have its widths.
-        power: Exponent of the importances, at least 1; 1 and 2 in the paper.
-        batch_size: Fresh samples in each step, at least 1.
-
-    Raises:
-        ValueError: If a field is less than 1.
+        power: Exponent of the importances; 1 and 2 in the paper.
+        batch_size: Fresh samples in each step.
 
     Source: Bushnaq, Braun and Sharkey 2025 (SPD), arXiv 2506.20790, section 2.
     Differs: the two maps of a tied model are decomposed each by itself.
@@ -84,10 +87,6 @@ class Decomposition:
     decomposed: DecomposedMaps
     power: int = 1
     batch_size: int = 4096
-
-    def __post_init__(self) -> None:
-        for field in ("power", "batch_size"):
-            check_range(field, getattr(self, field), "[1, inf)")
 
     def init(self, key: Key[Array, ""], hyper: TargetHyper) -> PyTree:
         """Random directions."""
@@ -165,3 +164,55 @@ def _masks(raw: Sequence[Array], draws: Array) -> list[Array]:
     """``g + (1 - g) r`` for each map."""
     importances = [lower_leaky(g) for g in raw]
     return [g + (1 - g) * r for g, r in zip(importances, draws, strict=True)]
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def scores(
+    problem: Decomposition, key: jax.Array, samples: int, params: PyTree, hyper: TargetHyper
+) -> dict[str, Array]:
+    """The scores of every member on common samples."""
+    one = partial(_score, problem, key, samples)
+    return jax.lax.map(lambda member: one(*member), (params, hyper))
+
+
+def _score(
+    problem: Decomposition, key: jax.Array, samples: int, params: PyTree, hyper: TargetHyper
+) -> dict[str, Array]:
+    module, last = problem.decomposed, len(hyper.maps) - 1
+    uniforms = jax.random.uniform(key, (problem.decomposed.widths[0], samples), float)
+    x = feature_columns(uniforms, hyper.density, signed=False).T
+    inputs, output = through(whole_maps(hyper), hyper.b, x)
+    importance = _importances(module, params, inputs)
+    masked = through(masked_maps(module, params, importance), hyper.b, x)[1]
+    matrices: Any = module.apply({"params": params}, method="matrices")
+    pairs = list(zip(matrices, hyper.maps, strict=True))
+    errors = sum(jnp.sum((found - true) ** 2) for found, true in pairs)
+    alone = MAGNITUDE * jnp.eye(x.shape[1], dtype=x.dtype)
+    on_alone = _importances(module, params, through(whole_maps(hyper), hyper.b, alone)[0])
+    alive = [jnp.sum(jnp.max(g, axis=0) > ALIVE).astype(float) for g in importance]
+    first = params["maps_0"]
+    match = row_match(hyper.maps[0], first["V"], first["U"])
+    parts = rank_one_cosines(hyper.maps[0], first["V"], first["U"])
+    power = jnp.mean(output**2)
+    size = sum(jnp.sum(true**2) for _, true in pairs)
+    no_identity = [jnp.full_like(alive[0], jnp.nan)] if last == 1 else []
+    return {
+        "cosine": jnp.mean(match.cosine),
+        "norm_ratio": jnp.mean(match.norm_ratio),
+        "rank_one": jnp.mean(jnp.max(parts, axis=1)),
+        "one_to_one": one_to_one((on_alone[0] > ALIVE).astype(float)),
+        "alive": jnp.stack([alive[0], *no_identity, *alive[1:]]),
+        "faithfulness": jnp.asarray(errors / size),
+        "masked": jnp.mean((masked - output) ** 2) / power,
+        "first_alone": jnp.stack(on_alone),
+        "first_V": first["V"],
+        "first_U": first["U"],
+    }
+
+
+def _importances(
+    module: DecomposedMaps, params: PyTree, inputs: list[Array]
+) -> list[Float[Array, "batch n_components"]]:
+    """Causal importances, from 0 to 1."""
+    raw: Any = module.apply({"params": params}, inputs)
+    return [jnp.clip(g, 0, 1) for g in raw]

@@ -225,5 +225,4 @@ def _optimum(
             "W": np.asarray(found.weights.W),
             "b": np.asarray(found.weights.b),
             "loss": np.asarray(found.loss),
-            "error": np.asarray(found.error),
         }

@@ -1,7 +1,6 @@
 """Linear and ReLU models over sparsity: what is read from the record, and its figures."""
 
-from collections.abc import Mapping
-from typing import Any, SupportsFloat
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
 from circuitax.records.worlds import shuffle
 from circuitax.superposition.geometry.phases import Phase, phases
@@ -282,20 +281,6 @@ def counts(data: xr.Dataset) -> Figure:
     for ax in axes[0]:
         ax.minorticks_off()
     letter_panels(axes[0])
-    printed: list[tuple[Mapping[float, SupportsFloat], np.ndarray, np.ndarray]]
-    printed = [(COUNTS, p, kept)] if data.sizes["feature"] == 20 else []
-    printed += [(NOTEBOOK_COUNTS, q, rows.T)] if data.sizes["notebook_feature"] == 100 else []
-    inside = []
-    for counted, at, found in printed:
-        for density, count in counted.items():
-            ours = found[:, np.abs(at - density).argmin()]
-            inside.append(ours.min() <= float(count) <= ours.max())
-    if inside:
-        headline(
-            figure,
-            f"More features are represented the sparser they are; {sum(inside)} of {len(inside)} "
-            "published counts lie within the range of our seeds",
-        )
     return figure
 
 

@@ -6,7 +6,7 @@ from the first step to the last.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +14,16 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Key
 
+from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.features import feature_columns
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_members, in_every_seed
-from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
 from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
 from circuitax.superposition.geometry.geometry import dimensionality
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.optimum.set_loss import SetPatterns, set_loss, set_patterns
@@ -43,56 +41,38 @@ class Spec:
     """Sizes and densities of both trainings; the paper prints n = 6 and m = 3 of the second only.
 
     Attributes:
-        n_features: n of the equal features, at least 2.
-        n_hidden: m of the equal features, at least 1.
-        density: p of the equal features, in (0, 1]; at 1/3 digons are the best filling.
-        set_density: P(set is on) for the two sets, in (0, 1].
-        set_std: Initial standard deviation of W for the two sets, positive; a small one separates
-            the regimes.
-        seeds: Independent initialisations and data streams of each training, at least 1.
-        batch_size: Fresh samples a step, at least 1.
+        n_features: n of the equal features.
+        n_hidden: m of the equal features.
+        density: p of the equal features; at 1/3 digons are the best filling.
+        set_density: P(set is on) for the two sets.
+        set_std: Initial standard deviation of W for the two sets; a small one separates the
+            regimes.
+        seeds: Independent initialisations and data streams of each training.
+        batch_size: Fresh samples a step.
         optim: Of the equal features; the paper does not state it.
         set_steps: Steps for the two sets, at the same rate.
-        every: Steps between two measurements of the equal features, a divisor of ``optim.steps``.
-        set_every: The same for the two sets, a divisor of ``set_steps``.
-        exam_size: Fixed samples on which the equal features' loss is measured, at least 1.
-        log2_points: Logarithm of the number of quadrature points of the sets, from 1 to 16.
+        every: Steps between two measurements of the equal features.
+        set_every: The same for the two sets.
+        exam_size: Fixed samples on which the equal features' loss is measured.
+        log2_points: Logarithm of the number of quadrature points of the sets.
     """
 
-    n_features: int = 20
-    n_hidden: int = 6
-    density: float = 1 / 3
-    set_density: float = 0.05
-    set_std: float = 0.05
-    seeds: int = 16
-    batch_size: int = 256
+    n_features: Annotated[int, "[2, inf)"] = 20
+    n_hidden: Positive = 6
+    density: Annotated[float, "(0, 1]"] = 1 / 3
+    set_density: Annotated[float, "(0, 1]"] = 0.05
+    set_std: PositiveNumber = 0.05
+    seeds: Positive = 16
+    batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    set_steps: int = 6000
-    every: int = 100
-    set_every: int = 60
-    exam_size: int = 4096
-    log2_points: int = 8
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 2, "n_features")
-        require_at_least(
-            self, 1, "n_hidden", "seeds", "batch_size", "set_steps", "every", "set_every"
-        )
-        require_at_least(self, 1, "exam_size")
-        require_in(self, "(0, 1]", "density", "set_density")
-        require_positive(self, "set_std")
-        require_in(self, "[1, 16]", "log2_points")
-        require_divides(self, "every", "optim.steps")
-        require_divides(self, "set_every", "set_steps")
-        require_arrays(
-            self,
-            "3 seeds n_features n_hidden",
-            "seeds batch_size n_features",
-            "exam_size n_features",
-        )
+    set_steps: Positive = 6000
+    every: Annotated[int, "divides optim.steps"] = 100
+    set_every: Annotated[int, "divides set_steps"] = 60
+    exam_size: Positive = 4096
+    log2_points: Annotated[int, "[1, 16]"] = 8
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train both, measuring all seeds every few steps."""
     equal, sets = _equal(spec, derive(key, "equal"), lab), _sets(spec, derive(key, "sets"), lab)
     followed = ("step", "seed")
@@ -119,7 +99,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         ),
         "set_std": spec.set_std,
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _equal(spec: Spec, key: Key[Array, ""], lab: Lab) -> Trained:

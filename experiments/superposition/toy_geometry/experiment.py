@@ -6,20 +6,18 @@ theory of that limit: which polytope saves most loss for every hidden dimension.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.config.ranges import NumberFrom0, Positive
 from circuitax.kit.arms import crossed_training
-from circuitax.kit.checks import require_at_least, require_below, require_divides, require_in
 from circuitax.kit.members import each_member
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
 from circuitax.superposition.geometry.geometry import dimensionality, dimensions_per_feature, norms
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.optimum.tegum import TEGUM_FACTORS, tegum_gains
@@ -33,48 +31,33 @@ class Spec:
     """A sweep over density with equal importances.
 
     Attributes:
-        n_features: n, above ``n_hidden``; the paper has 400, its notebook 200.
-        n_hidden: m, at least 1; the paper has 30, its notebook 20.
-        inverse_density: 1/p, increasing, each at least 1.
-        theory_points: Densities between the first and last one for the exact theory, at least 2.
-        seeds: Independent initialisations and data streams, at least 1; the same at all densities.
-        batch_size: Fresh samples a step, at least 1.
+        n_features: n; the paper has 400, its notebook 200.
+        n_hidden: m; the paper has 30, its notebook 20.
+        inverse_density: 1/p.
+        theory_points: Densities between the first and last one for the exact theory.
+        seeds: Independent initialisations and data streams; the same at all densities.
+        batch_size: Fresh samples a step.
         optim: Of the official notebook except rate and schedule.
-        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
-        represented: Norm above which a feature counts as represented, positive.
-        edge: Least absolute cosine that joins two features in the feature graph, in (0, 1).
-        spread: Largest distance of a D_i from that of the named polytope, at least 0.
+        chunk: Steps between two checkpoints.
+        represented: Norm above which a feature counts as represented.
+        edge: Least absolute cosine that joins two features in the feature graph.
+        spread: Largest distance of a D_i from that of the named polytope.
     """
 
-    n_features: int = 80
-    n_hidden: int = 8
-    inverse_density: Any = (1.0, 2.0, 4.0)
-    theory_points: int = 81
-    seeds: int = 8
-    batch_size: int = 256
+    n_features: Annotated[int, "(n_hidden, inf)"] = 80
+    n_hidden: Positive = 8
+    inverse_density: Annotated[tuple[float, ...], "[1, inf)", "increasing"] = (1.0, 2.0, 4.0)
+    theory_points: Annotated[int, "[2, inf)"] = 81
+    seeds: Positive = 8
+    batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 100
-    represented: float = 0.5
-    edge: float = 0.2
-    spread: float = 0.05
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 1, "n_hidden", "inverse_density", "seeds", "batch_size", "chunk")
-        require_at_least(self, 2, "theory_points")
-        require_below(self, "n_features", "n_hidden")
-        require_in(self, "(0, 1)", "edge")
-        require_in(self, "(0, 2]", "represented")
-        require_at_least(self, 0, "spread")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(
-            self,
-            "3 seeds inverse_density n_features n_hidden",
-            "seeds inverse_density batch_size n_features",
-            "10 theory_points",
-        )
+    chunk: Annotated[int, "divides optim.steps"] = 100
+    represented: Annotated[float, "(0, 2]"] = 0.5
+    edge: Annotated[float, "(0, 1)"] = 0.2
+    spread: NumberFrom0 = 0.05
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every (seed, density) at once; measure geometry; compute the exact theory."""
     n, m = spec.n_features, spec.n_hidden
     density = 1 / np.asarray(spec.inverse_density, float)
@@ -134,7 +117,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "tolerances": tolerances,
         "selection": "none: all seeds are shown and count",
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _theory(density: np.ndarray) -> dict[str, np.ndarray]:

@@ -7,29 +7,22 @@ several initialisations of which the lowest training loss counts (Henighan et al
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
+from circuitax.config.ranges import Positive
 from circuitax.kernel.activations import Activation
 from circuitax.kernel.features import unit_columns
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.checks import (
-    require_at_least,
-    require_divides,
-    require_equal,
-    require_in,
-)
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
-from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
+from circuitax.models.toy import ToySpec, init_weights
 from circuitax.superposition.geometry.geometry import dimensionality
 from circuitax.superposition.tasks.memorization import (
     reconstruction_loss,
@@ -42,7 +35,6 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member
 from circuitax.training.selection import best_of, take
 from circuitax.training.toy import tied_columns
-from experiments.superposition.toy_memorization.problem import MemorizingToy, TrainingSet
 
 N_HIDDEN = 2
 # Sizes of training sets in which all hidden vectors are kept.
@@ -55,43 +47,35 @@ class Spec:
     """A sweep over the size of the training set.
 
     Attributes:
-        n_features: n, at least 5; the paper has 10,000.
-        density: p of every feature, in (0, 1]; the paper has 0.001.
-        points: T in groups, each increasing and from 3; a group is one compilation, at the cost of
-            its greatest T for all of its sizes.
-        decay: Weight decays, 0 or more; the first is the paper's.
-        datasets: Independent training sets, at least 1; a smaller one is the beginning of a larger.
-        restarts: Initialisations of each set, of which the lowest training loss counts; at least 1.
+        n_features: n; the paper has 10,000.
+        density: p of every feature; the paper has 0.001.
+        points: T in groups, in increasing order; a group is one compilation, at the cost of its
+            greatest T for all of its sizes.
+        decay: Weight decays; the first is the paper's.
+        datasets: Independent training sets; a smaller one is the beginning of a larger.
+        restarts: Initialisations of each set, of which the lowest training loss counts.
         optim: Its ``weight_decay`` must be 0: members have their own.
-        chunk: Steps between two checkpoints, a divisor of ``optim.steps``.
-        exam_size: Fresh samples for the test loss of a set, at least 1.
+        chunk: Steps between two checkpoints.
+        exam_size: Fresh samples for the test loss of a set.
     """
 
-    n_features: int = 150
-    density: float = 0.03
-    points: Any = ((3, 5, 8), (20, 50))
-    decay: Any = (0.01,)
-    datasets: int = 8
-    restarts: int = 4
+    n_features: Annotated[int, "[5, inf)"] = 150
+    density: Annotated[float, "(0, 1]"] = 0.03
+    points: Annotated[Any, "[3, inf)"] = ((3, 5, 8), (20, 50))
+    decay: Annotated[Any, "[0, inf)"] = (0.01,)
+    datasets: Positive = 8
+    restarts: Positive = 4
     optim: OptimSpec = field(default_factory=lambda: OptimSpec(weight_decay=0.0))
-    chunk: int = 100
-    exam_size: int = 4096
+    chunk: Annotated[int, "divides optim.steps"] = 100
+    exam_size: Positive = 4096
 
     def __post_init__(self) -> None:
-        require_at_least(self, 5, "n_features")
-        require_at_least(self, 1, "datasets", "restarts", "chunk", "exam_size")
-        require_at_least(self, 0, "decay")
-        require_in(self, "(0, 1]", "density")
-        require_divides(self, "chunk", "optim.steps")
-        require_equal(self, 0, "optim.weight_decay", why="decay has that of members")
-        sizes = self.sizes
-        if sorted(set(sizes)) != sizes or min(sizes, default=0) < 3:
-            raise ValueError(f"points={self.points} must increase from 3 or more")
-        require_arrays(
-            self,
-            "6 datasets restarts decay n_features",
-            "datasets exam_size n_features",
-        )
+        if self.optim.weight_decay:
+            raise ValueError(
+                f"optim.weight_decay={self.optim.weight_decay} must be 0: decay has that of members"
+            )
+        if not self.sizes or sorted(set(self.sizes)) != self.sizes:
+            raise ValueError(f"points={self.points} must increase")
 
     @property
     def sizes(self) -> list[int]:
@@ -99,7 +83,46 @@ class Spec:
         return [size for group in self.points for size in group]
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+class TrainingSet(NamedTuple):
+    """The samples of one member; sets of several sizes share one compilation.
+
+    Attributes:
+        x: Samples in columns.
+        n_points: T: the first T columns are the training set; the others are not seen.
+        decay: Decoupled weight decay of W and b.
+    """
+
+    x: Float[Array, "*member n_features n_points"]
+    n_points: Float[Array, "*member"]
+    decay: Float[Array, "*member"]
+
+
+@dataclass(frozen=True)
+class MemorizingToy:
+    """``relu(W^T W x + b)`` that gives back a fixed set of samples; sum loss, full batches."""
+
+    model: ToySpec
+
+    def init(self, key: Key[Array, ""], hyper: TrainingSet) -> TiedWeights:
+        """Gaussian weights (Xavier), zero biases."""
+        return TiedWeights(*init_weights(self.model, key))
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> tuple[()]:
+        """Nothing: the samples are in ``hyper``."""
+        return ()
+
+    def loss(self, params: TiedWeights, batch: tuple[()], hyper: TrainingSet) -> Float[Array, ""]:
+        """Squared error of the training set, summed over features, the mean over its samples."""
+        error = jnp.sum((hyper.x - tied_columns(params, hyper.x, Activation.relu)) ** 2, axis=0)
+        seen = jnp.arange(error.shape[0]) < hyper.n_points
+        return jnp.sum(jnp.where(seen, error, 0)) / hyper.n_points
+
+    def decay(self, params: TiedWeights, hyper: TrainingSet) -> TiedWeights:
+        """Decoupled decay of all parameters, as AdamW has it."""
+        return jax.tree.map(lambda p: hyper.decay * p, params)
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every size, decay, set and restart; measure the best restart of each."""
     n, largest = spec.n_features, spec.sizes[-1]
     model = ToySpec(n, N_HIDDEN)
@@ -145,7 +168,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "W": "of the first decay",
         "feature_dimension": "of the first decay",
     }
-    return Record(data=xr.Dataset(named, coords), notes=notes)
+    return xr.Dataset(named, coords, notes)
 
 
 def _samples(keys: Key[Array, " dataset"], spec: Spec, size: int) -> Float[Array, "dataset n _"]:

@@ -6,7 +6,7 @@ other features, or it has one of its own ("Toy Models of Superposition", phase c
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +14,11 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
 from circuitax.kit.arms import crossed_training, file_name_of, in_every_seed
-from circuitax.kit.checks import require_at_least, require_divides
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
 from circuitax.superposition.geometry.geometry import dimensionality, interference_sq, norms
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.loss.exact_losses import exact_losses
@@ -32,7 +30,7 @@ from circuitax.training.toy import ToyHyper, ToyProblem
 
 MODELS = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
-# (importance of the last feature, density) of the optima that claims name, beside the grid.
+# (importance of the last feature, density) of the optima that rows name, beside the grid.
 SPOTS = {
     "n=2, m=1": [
         *((1.0, p) for p in (1.0, 0.5, 0.3, 0.1)),
@@ -49,39 +47,27 @@ class Spec:
     """Grids over density (0.01 to 1) and importance of the last feature (0.1 to 10), logarithmic.
 
     Attributes:
-        theory_grid: Points a side for the closed forms, at least 2.
-        exact_grid: Points a side for the exact optimum, at least 2.
-        trained_grid: Points a side for the trained networks, at least 2.
-        restarts: Random starts of the optimum in each cell, at least 1.
+        theory_grid: Points a side for the closed forms.
+        exact_grid: Points a side for the exact optimum.
+        trained_grid: Points a side for the trained networks.
+        restarts: Random starts of the optimum in each cell.
         seeds: Trained networks in each cell, of which the best counts (the paper has ten).
-        batch_size: Fresh samples a step, at least 1.
+        batch_size: Fresh samples a step.
         optim: The paper does not state it.
-        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+        chunk: Steps between two returns to Python.
     """
 
-    theory_grid: int = 128
-    exact_grid: int = 32
-    trained_grid: int = 16
-    restarts: int = 10
-    seeds: int = 10
-    batch_size: int = 256
+    theory_grid: Annotated[int, "[2, inf)"] = 128
+    exact_grid: Annotated[int, "[2, inf)"] = 32
+    trained_grid: Annotated[int, "[2, inf)"] = 16
+    restarts: Positive = 10
+    seeds: Positive = 10
+    batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 100
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 2, "theory_grid", "exact_grid", "trained_grid")
-        require_at_least(self, 1, "restarts", "seeds", "batch_size", "chunk")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(
-            self,
-            "8 theory_grid theory_grid",
-            "100 restarts exact_grid exact_grid",
-            "6 seeds trained_grid trained_grid",
-            "2 seeds trained_grid trained_grid batch_size",
-        )
+    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Three pictures of the last feature for each of the two published models."""
     grids = {"theory": spec.theory_grid, "optimum": spec.exact_grid, "trained": spec.trained_grid}
     parts, members = [], {}
@@ -112,7 +98,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "init_std": {k: ToySpec(n, m).weight_std(n, m) for k, (n, m) in MODELS.items()},
     }
     data = xr.concat(parts, dim="model", join="outer").assign_coords(coords)
-    return Record(data=data, notes=notes)
+    return data.assign_attrs(notes)
 
 
 def _axis(name: str, size: int) -> np.ndarray:
@@ -142,7 +128,7 @@ def _theory(spec: Spec, name: str) -> dict[str, np.ndarray]:
 def _optimum(
     key: jax.Array, spec: Spec, name: str
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The exact optimum on the grid, and at the points that claims name."""
+    """The exact optimum on the grid, and at the points that rows name."""
     n, m = MODELS[name]
     density, importance = _cells(spec.exact_grid, n)
     first_spot = len(density)
@@ -165,8 +151,8 @@ def _optimum(
         )
 
 
-def _labelled(spots: dict[str, np.ndarray], name: str) -> "xr.Dataset":
-    """Results at the points named by claims; models differ in their number and sizes."""
+def _labelled(spots: dict[str, np.ndarray], name: str) -> xr.Dataset:
+    """Results at the points named by rows; models differ in their number and sizes."""
     axes = ("spot", "spot_hidden", "spot_feature")
     importance, density = np.array(SPOTS[name]).T
     return xr.Dataset(

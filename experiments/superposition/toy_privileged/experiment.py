@@ -6,20 +6,18 @@ superposition in a privileged basis).
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
 from circuitax.kit.arms import crossed_training, in_every_seed
-from circuitax.kit.checks import require_at_least, require_divides, require_in
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
-from circuitax.records.record import Record
 from circuitax.superposition.geometry.geometry import norms
 from circuitax.superposition.geometry.neuron_classes import (
     NeuronClass,
@@ -38,44 +36,31 @@ class Spec:
     """Restarts at every density.
 
     Attributes:
-        n_features: 10 in the paper, at least 2.
-        n_hidden: 5 in the paper, at least 1.
-        density: p of every cell, in (0, 1].
-        importance_base: ``I = base^i``, in (0, 1]; 0.75 in the paper.
-        restarts: Of every density, at least 2; 1,000 in the paper.
-        batch_size: Fresh samples a step, at least 1.
-        exam_batches: Batches that the loss of a trained network is measured on, at least 1; the
-            same for all.
-        represented: A feature with a norm above it counts as represented, positive.
+        n_features: 10 in the paper.
+        n_hidden: 5 in the paper.
+        density: p of every cell.
+        importance_base: ``I = base^i``; 0.75 in the paper.
+        restarts: Of every density; 1,000 in the paper.
+        batch_size: Fresh samples a step.
+        exam_batches: Batches that the loss of a trained network is measured on, the same for all.
+        represented: A feature with a norm above it counts as represented.
         optim: The paper does not state it.
-        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+        chunk: Steps between two returns to Python.
     """
 
-    n_features: int = 10
-    n_hidden: int = 5
-    density: tuple[float, ...] = (0.75, 0.35, 0.15, 0.12, 0.06, 0.03)
-    importance_base: float = 0.75
-    restarts: int = 96
-    batch_size: int = 128
-    exam_batches: int = 512
-    represented: float = 0.5
+    n_features: Annotated[int, "[2, inf)"] = 10
+    n_hidden: Positive = 5
+    density: Annotated[tuple[float, ...], "(0, 1]"] = (0.75, 0.35, 0.15, 0.12, 0.06, 0.03)
+    importance_base: Annotated[float, "(0, 1]"] = 0.75
+    restarts: Annotated[int, "[2, inf)"] = 96
+    batch_size: Positive = 128
+    exam_batches: Positive = 512
+    represented: Annotated[float, "(0, 10)"] = 0.5
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 100
-
-    def __post_init__(self) -> None:
-        require_at_least(self, 2, "n_features", "restarts")
-        require_at_least(self, 1, "n_hidden", "batch_size", "exam_batches")
-        require_in(self, "(0, 1]", "density", "importance_base")
-        require_in(self, "(0, 10)", "represented")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(
-            self,
-            "3 restarts density n_features n_hidden",
-            "restarts density batch_size n_features",
-        )
+    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every restart at every density at once, and classify the neurons of each."""
     n, m = spec.n_features, spec.n_hidden
     density = np.asarray(spec.density)
@@ -124,7 +109,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "best_monosemantic": (("density", "neuron"), kinds[chosen] == NeuronClass.monosemantic),
         "best_polysemantic": (("density", "neuron"), kinds[chosen] == NeuronClass.polysemantic),
         "best_represented": (("density", "feature"), represented[chosen]),
-        "best_neurons": (("density", "feature"), neurons[chosen]),
     }
     coords = {
         "density": density,
@@ -142,4 +126,4 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "init_std": model.weight_std(n, m),
         "represented": spec.represented,
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)

@@ -9,7 +9,7 @@ together. The true dictionary reconstructs each without error, so that every err
 import json
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +17,13 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, PyTree
 
+from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
-from circuitax.kit.checks import require_at_least, require_divides, require_in, require_positive
-from circuitax.kit.memory import require_arrays
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToySpec
-from circuitax.records.record import Record
 from circuitax.superposition.geometry.dictionary import cross_cosines, hedging, mean_max_cosine
 from circuitax.superposition.loss.convention import Convention
 from circuitax.superposition.loss.exact_losses import exact_losses
@@ -51,62 +49,43 @@ class Spec:
     Attributes:
         small: Features and dimensions of the model at its exact optimum; 5 and 2 in the papers.
         large: Features and dimensions of the trained model; 40 and 10 in the papers.
-        pairs: Pairs of the orthogonal targets, at least 1.
-        density: p of every feature, in (0, 0.5]; 0.05 in the papers.
-        penalties: Weights of the penalty, positive; each seed is trained with each.
-        active: Values of k for TopK, as many as penalties, at least 1.
-        seeds: Autoencoders of every cell, at least 2.
-        batch_size: Fresh samples a step, at least 1.
-        samples: Hidden vectors that autoencoders are measured on, at least 1, common to all.
+        pairs: Pairs of the orthogonal targets.
+        density: p of every feature; 0.05 in the papers.
+        penalties: Weights of the penalty; each seed is trained with each.
+        active: Values of k for TopK, as many as penalties.
+        seeds: Autoencoders of every cell.
+        batch_size: Fresh samples a step.
+        samples: Hidden vectors that autoencoders are measured on, common to all.
         optim: Of autoencoders.
-        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+        chunk: Steps between two returns to Python.
         target_optim: Of the large target.
-        target_chunk: Likewise, a divisor of ``target_optim.steps``.
+        target_chunk: Steps between two returns to Python, of the large target.
         target_seeds: Of the large target, of which the one with the lowest exact loss is taken.
-        restarts: Random starts of the small target's exact optimum, at least 1.
+        restarts: Random starts of the small target's exact optimum.
     """
 
-    small: tuple[int, int] = (5, 2)
-    large: tuple[int, int] = (40, 10)
-    pairs: int = 5
-    density: float = 0.05
-    penalties: tuple[float, ...] = (0.01, 0.03, 0.1)
-    active: tuple[int, ...] = (1, 2, 4)
-    seeds: int = 16
-    batch_size: int = 256
-    samples: int = 8192
+    small: Annotated[tuple[int, int], "[1, inf)"] = (5, 2)
+    large: Annotated[tuple[int, int], "[1, inf)"] = (40, 10)
+    pairs: Positive = 5
+    density: Annotated[float, "(0, 0.5]"] = 0.05
+    penalties: Annotated[tuple[float, ...], "(0, inf)"] = (0.01, 0.03, 0.1)
+    active: Annotated[tuple[int, ...], "[1, inf)"] = (1, 2, 4)
+    seeds: Annotated[int, "[2, inf)"] = 16
+    batch_size: Positive = 256
+    samples: Positive = 8192
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 100
+    chunk: Annotated[int, "divides optim.steps"] = 100
     target_optim: OptimSpec = field(default_factory=OptimSpec)
-    target_chunk: int = 100
-    target_seeds: int = 8
-    restarts: int = 24
+    target_chunk: Annotated[int, "divides target_optim.steps"] = 100
+    target_seeds: Positive = 8
+    restarts: Positive = 24
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "small", "large", "pairs", "active", "batch_size", "samples")
-        require_at_least(self, 1, "target_seeds", "restarts")
-        require_at_least(self, 2, "seeds")
-        require_in(self, "(0, 0.5]", "density")
-        require_positive(self, "penalties")
-        require_divides(self, "chunk", "optim.steps")
-        require_divides(self, "target_chunk", "target_optim.steps")
         if len(self.active) != len(self.penalties):
             raise ValueError(f"active={self.active} must be as long as penalties={self.penalties}")
-        require_arrays(
-            self,
-            "24 seeds active small",
-            "24 seeds active large",
-            "4 seeds active batch_size large",
-            "4 pairs pairs",
-            "24 seeds active pairs",
-            "samples large",
-            "3 target_seeds large",
-            "target_seeds batch_size large",
-            "4 restarts small",
-        )
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Make the targets, export them, train all methods on each, and score the dictionaries."""
     small = lab.stage("small", _small, derive(key, "small"), spec)
     large, large_loss = _large(derive(key, "large"), spec, lab)
@@ -146,7 +125,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "density": spec.density,
         "weight_decay": spec.optim.weight_decay,
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _small(key: jax.Array, spec: Spec) -> dict[str, Any]:

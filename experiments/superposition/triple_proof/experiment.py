@@ -7,17 +7,16 @@ class is left. A sample of the bounds is held against losses in exact rationals.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
-from circuitax.kit.checks import require_at_least, require_in
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from circuitax.superposition.optimum.optimum import find_optimum
 from circuitax.superposition.proofs.triple_audit import audit
 from circuitax.superposition.proofs.triple_boxes import TripleClass
@@ -38,27 +37,21 @@ class Spec:
     """Points, and how much work is spent on each.
 
     Attributes:
-        density: p of all features, in [0.01, 1].
-        importance: r of the last feature, in [0.01, 100]; the other two have 1.
-        levels: Halvings of the boxes, from 1 to 32; couplings and norms in turns.
-        max_boxes: Boxes of a level beyond which the search is given up, at least 1.
+        density: p of all features.
+        importance: r of the last feature; the other two have 1.
+        levels: Halvings of the boxes; couplings and norms in turns.
+        max_boxes: Boxes of a level beyond which the search is given up.
         restarts: Random starts of the optimiser, whose best loss is the upper bound.
     """
 
-    density: tuple[float, ...] = (0.3,)
-    importance: tuple[float, ...] = (0.5, 2.0)
-    levels: int = 10
-    max_boxes: int = 800_000
-    restarts: int = 8
-
-    def __post_init__(self) -> None:
-        require_in(self, DENSITIES, "density")
-        require_in(self, IMPORTANCES, "importance")
-        require_in(self, LEVELS, "levels")
-        require_at_least(self, 1, "max_boxes", "restarts")
+    density: Annotated[tuple[float, ...], DENSITIES] = (0.3,)
+    importance: Annotated[tuple[float, ...], IMPORTANCES] = (0.5, 2.0)
+    levels: Annotated[int, LEVELS] = 10
+    max_boxes: Positive = 800_000
+    restarts: Positive = 8
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Find a good solution at every point, and bound the loss of all others from below."""
     points = [(p, r) for p in spec.density for r in spec.importance]
     W, b, loss = lab.stage("optimiser", _optima, derive(key, "starts"), spec, points)
@@ -90,7 +83,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         "candidate": f"the optimiser's solution, two features turned by {TURN:g}",
         "max_boxes": spec.max_boxes,
     }
-    return Record(data=xr.Dataset(arrays, coords), notes=notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _optima(

@@ -1,0 +1,242 @@
+"""Nearly orthogonal directions: growth, gains, coherence, decoding, and the figures."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.marks import interval_bars, legend_above, seed_dots
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.projection.crosstalk import sphere_success
+from circuitax.records.estimate import Estimate
+from circuitax.records.sample import Sample, exactly, mean_of, mean_of_those_finite, resampled
+from circuitax.records.slope import slope_estimate
+
+KIND_STYLE = {
+    "random": (GREY, "random"),
+    "learned": (BLUE, "learned (toy model)"),
+    "optimised": (GREEN, "optimised"),
+}
+RATES = {"random": ORANGE, "greedy": BLUE, "optimised": GREEN}
+MEASURES = {
+    "absolute": r"largest $|\cos|$",
+    "signed": r"largest $\cos$",
+    "mean_square": r"mean $\cos^2$",
+}
+
+
+def untaught(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """Random sets of directions, drawn anew, in the place of trained ones."""
+    coherence = data.coherence.copy()
+    order = rng.integers(data.sizes["seed"], size=data.sizes["seed"])
+    coherence.loc[{"kind": "learned"}] = coherence.sel(kind="random").isel(seed=order).values
+    return data.assign(coherence=coherence)
+
+
+WORLDS = {"random directions": untaught}
+
+
+def growth_rate(data: xr.Dataset, name: str) -> Estimate:
+    """Slope of ln N against d: of ``random``, ``greedy`` or ``optimised`` directions."""
+    counts = data[name]
+    dims = counts[counts.dims[0]]
+    return slope_estimate(np.repeat(dims.values, counts.shape[1]), np.log(counts.values))
+
+
+def over_birthday_law(data: xr.Dataset) -> Sample:
+    """Median number of random directions before a pair fails, over the law's, mean over d."""
+
+    def against_law(*trials: np.ndarray) -> float:
+        drawn = zip(data.random.values, trials, data.random_law.values, strict=True)
+        return float(np.mean([np.median(counts[i]) / law for counts, i, law in drawn]))
+
+    return resampled(against_law, *[data.sizes["trial"]] * data.sizes["random_dim"])
+
+
+def gain_of_optimising(data: xr.Dataset) -> Sample:
+    """Best optimised packing over best greedy one, least ratio over the dimensions of both."""
+    greedy = data.greedy.rename(greedy_dim="dim")
+    optimised = data.optimised.rename(optimised_dim="dim")
+
+    def least_gain(of_greedy: np.ndarray, of_optimised: np.ndarray) -> float:
+        chosen = optimised.isel(seed=of_optimised).max("seed")
+        return float((chosen / greedy.isel(seed=of_greedy).max("seed")).min())
+
+    n_seeds = data.sizes["seed"]
+    return resampled(least_gain, n_seeds, n_seeds, n=n_seeds)
+
+
+def share_of_bound(data: xr.Dataset) -> Sample:
+    """Largest share of a bound that a packing found reaches."""
+    return exactly((data.optimised.max("seed") / data.bound).max())
+
+
+def way_to_optimum(data: xr.Dataset) -> Sample:
+    """Share of the way from random to optimised sets that training goes in the largest cosine."""
+    signed = data.coherence.sel(measure="signed")
+    start = signed.sel(kind="random").mean("seed")
+    goal = signed.sel(kind="optimised").min("seed")
+    return mean_of((start - signed.sel(kind="learned")) / (start - goal))
+
+
+def over_welch(data: xr.Dataset) -> Sample:
+    """Mean squared overlap of trained features over Welch's bound for as many."""
+    n, m = data.n_represented, data.width
+    welch = (n - m) / (m * (n - 1))
+    frame = data.coherence.sel(kind="learned", measure="mean_square") / welch.where(n > m)
+    return mean_of_those_finite(frame)
+
+
+def gap_to_law(data: xr.Dataset, law: str) -> Sample:
+    """Largest gap of decoding rates from a law of crosstalk, over k."""
+    decoded = data.decoded.values
+    rates = decoding_law(data) if law == "sphere" else data.decoding_law.values
+    return resampled(lambda i: float(np.abs(decoded[i].mean(axis=0) - rates).max()), len(decoded))
+
+
+def reach(data: xr.Dataset) -> Sample:
+    """Largest k decoded half of the time over the k that coherence guarantees."""
+    decoded, n_active = data.decoded.values, data.n_active.values
+    most = np.where(decoded >= 0.5, n_active, 0).max(axis=1)
+    return mean_of(most / np.maximum(data.guaranteed.values, 1))
+
+
+def decoding_law(data: xr.Dataset) -> np.ndarray:
+    """Share of trials decoded without an error, by the law with a shared length of the state."""
+    sizes = data.attrs["decode_features"], data.attrs["decode_dim"]
+    return np.array([sphere_success(*sizes, int(k)) for k in data.n_active.values])
+
+
+def capacity(data: xr.Dataset) -> Figure:
+    """Number of directions against dimension, far out and close in, and the rates of growth."""
+    eps = data.attrs["epsilon"]
+    figure, axes = new_figure(1, 3, height=2.6, width_ratios=[1, 1, 0.8])
+    left, middle, right = axes[0]
+    _spread(left, data.random_dim, data.random, ORANGE, "random, until a pair fails")
+    left.plot(data.random_dim, data.random_law, color=ORANGE, linewidth=1, label="birthday law")
+    _spread(left, data.greedy_dim, data.greedy, BLUE, "greedy")
+    left.set(
+        yscale="log",
+        ylim=(3, 2e4),
+        xlabel="dimension $d$",
+        ylabel=rf"directions with $|\cos| \leq {eps:g}$",
+    )
+    left.legend(loc="upper left")
+    dims = data.optimised_dim.values
+    middle.plot(dims, data.bound, "--", color=BLACK, linewidth=1, label="Welch, Levenshtein")
+    _spread(middle, data.optimised_dim, data.optimised, GREEN, "optimised")
+    near = data.greedy.where(data.greedy_dim <= dims[-1], drop=True)
+    _spread(middle, near.greedy_dim, near, BLUE, "greedy")
+    middle.plot(dims, dims, ":", color=GREY, linewidth=1, label="orthogonal: $d$")
+    ticks = [3, 10, 30, 100]
+    middle.set(yscale="log", xlabel="dimension $d$", xticks=dims, ylim=(3, 600))
+    middle.set_yticks(ticks, ticks)
+    middle.minorticks_off()
+    middle.legend(loc="upper left")
+    _exponents(right, data)
+    letter_panels(axes[0])
+    sample_note(
+        figure,
+        f"a, b: median and middle half of {data.sizes['trial']} random and {data.sizes['seed']} "
+        "other sets; c: slopes, 95 % intervals",
+    )
+    return figure
+
+
+def _exponents(ax: Axes, data: xr.Dataset) -> None:
+    """Slopes of ln N against d, each over the dimensions of its own dots."""
+    bound = np.polyfit(data.optimised_dim, np.log(data.bound), 1)[0]
+    for x, (name, colour) in enumerate(RATES.items()):
+        interval_bars(ax, [x], [growth_rate(data, name)], colour=colour, fmt="o", markersize=3.5)
+    ax.plot([3], [bound], "_", color=BLACK, markersize=10)
+    # Rates of large d stand in the column of their kind: at d up to 14 a set grows faster than the
+    # bound of large d allows, and is to be held against the bound at its own d.
+    limits = {0: "random_exponent", 1: "greedy_exponent", 3: "kabatiansky_levenshtein"}
+    for x, attribute in limits.items():
+        ax.plot([x], [data.attrs[attribute]], "D", color=GREY, markerfacecolor="white")
+    ax.plot([], [], "D", color=GREY, markerfacecolor="white", label=r"limit $d\to\infty$")
+    ax.legend(loc="upper left")
+    ax.set_xticks(range(4), ["random", "greedy", "optim.", "bound"], rotation=30)
+    ax.set(
+        yscale="log", ylabel=r"growth rate of $\ln N$ with $d$", xlim=(-0.5, 3.5), ylim=(0.015, 0.6)
+    )
+    ticks = [0.02, 0.05, 0.1, 0.2, 0.5]
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+
+
+def learned(data: xr.Dataset) -> Figure:
+    """Coherence of random, learned and optimised directions at equal sizes."""
+    figure, axes = new_figure(1, 3, height=2.3)
+    widths = data.width.values
+    x = np.arange(len(widths))
+    for ax, (measure, label) in zip(axes[0], MEASURES.items(), strict=True):
+        for shift, (kind, (colour, name)) in zip((-0.25, 0, 0.25), KIND_STYLE.items(), strict=True):
+            value = data.coherence.sel(kind=kind, measure=measure)
+            ax.bar(x + shift, value.mean("seed"), 0.23, color=colour, label=name, alpha=0.8)
+            for k in range(len(widths)):
+                dots = value.isel(width=k).values
+                seed_dots(ax, x[k] + shift, dots, BLACK, half_width=0, size=2, opacity=1)
+        bound = {"absolute": data.coherence_bound, "mean_square": data.welch**2}.get(measure)
+        if bound is not None:
+            for k, value in enumerate(bound.values):
+                ax.plot(
+                    [x[k] - 0.4, x[k] + 0.4],
+                    [value, value],
+                    color=BLACK,
+                    linewidth=1,
+                    label="lower bound" if k == 0 else None,
+                )
+        ax.set_xticks(x, [f"{4 * m} in {m}" for m in widths])
+        ax.set(title=label, xlabel="features in neurons")
+    axes[0, 0].set_ylabel("overlap of directions")
+    legend_above(figure, axes[0, 0], columns=4)
+    letter_panels(axes[0])
+    sample_note(figure, f"bars: means, dots: each of {data.sizes['seed']} seeds")
+    return figure
+
+
+def decoding(data: xr.Dataset) -> Figure:
+    """Share of trials decoded without an error against the number of active features."""
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
+    ax = axes[0, 0]
+    k = data.n_active.values
+    ax.axvspan(
+        0.5,
+        float(data.guaranteed.min()) + 0.5,
+        color=GREY,
+        alpha=0.25,
+        linewidth=0,
+        label="guaranteed by coherence",
+    )
+    for each in data.decoded.values:
+        ax.plot(k, each, ".", color=BLUE, markersize=2, alpha=0.4)
+    mean = data.decoded.mean("dictionary")
+    n = data.sizes["dictionary"]
+    ax.plot(k, mean, "o", color=BLUE, markersize=3.5, label=f"threshold decoding, mean of {n}")
+    ax.plot(k, decoding_law(data), color=BLACK, linewidth=1, label="sphere, one length")
+    ax.plot(k, data.decoding_law, "--", color=GREY, linewidth=1, label="independent Gaussian")
+    size = f"{data.attrs['decode_features']} features in {data.attrs['decode_dim']} dimensions"
+    ax.set(xlabel="active features $k$", ylabel="trials without an error", title=size)
+    ax.set(ylim=(0, 1.05), xlim=(0.5, k[-1] + 0.5))
+    ax.legend(loc="upper right")
+    return figure
+
+
+def _spread(ax: Axes, dims: xr.DataArray, counts: xr.DataArray, colour: str, label: str) -> None:
+    """Median with the middle half of the repetitions."""
+    values = counts.values
+    middle = np.median(values, axis=1)
+    low, high = np.quantile(values, [0.25, 0.75], axis=1)
+    ax.errorbar(
+        dims.values,
+        middle,
+        yerr=np.stack([middle - low, high - middle]),
+        fmt="o",
+        color=colour,
+        markersize=3.5,
+        capsize=2,
+        linewidth=0.8,
+        label=label,
+    )

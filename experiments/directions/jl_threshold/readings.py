@@ -1,0 +1,152 @@
+"""The smallest sufficient dimension: slopes, constants, sharpness, and the figures."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.estimate import Estimate
+from circuitax.records.sample import NotRun
+
+COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
+
+
+def numbers(data: xr.Dataset) -> dict[str, Estimate]:
+    """Every number with the percentile interval of a bootstrap over the maps of each N."""
+    value = _numbers(data.threshold.sel(end="dim").values, data)
+    if not np.isfinite(list(value.values())).all():
+        raise NotRun(f"max_dim={int(data.dim_out[-1])} is too small")
+    draws = [_numbers(found, data) for found in data["resampled"].values]
+    n = data.attrs["n_maps"] * data.sizes["n_points"]
+    found = {}
+    for name, number in value.items():
+        low, high = np.nanpercentile([draw[name] for draw in draws], [2.5, 97.5])
+        found[name] = Estimate(number, float(low), float(high), n, "bootstrap over maps 95%")
+    return found
+
+
+def _numbers(thresholds: np.ndarray, data: xr.Dataset) -> dict[str, float]:
+    """Of one set of thresholds ``[δ, ε, N]``, δ = 1/2, 0.1 and 0.9."""
+    median, safe, first = thresholds
+    log_n, eps = np.log(data.n_points.values), data.epsilon.values
+    predicted = data.predicted.values
+    width = (safe - first) / median
+
+    def slope(m: np.ndarray) -> float:
+        return float(np.polyfit(log_n, m[0], 1)[0])
+
+    return {
+        "jl-log-n": slope(median) / slope(predicted),
+        "jl-epsilon": float(np.polyfit(np.log(eps), np.log(median[:, -1]), 1)[0]),
+        "jl-constant": float((median / predicted).mean()),
+        "jl-dasgupta-gupta": float((data.dasgupta_gupta.values / safe).mean()),
+        "jl-proof-slack": float((data.proof.values / median).min()),
+        "jl-sharpness": float((width[:, -1] / np.maximum(width[:, 0], 1e-9)).mean()),
+    }
+
+
+def threshold(data: xr.Dataset) -> Figure:
+    """Smallest m against N at every ε, and against ε at the largest N with the bounds."""
+    figure, axes = new_figure(1, 2, height=2.6)
+    left, right = axes[0]
+    n, eps = data.n_points.values, data.epsilon.values
+    median = data.threshold.isel(delta=0)
+    for colour, e in zip(COLOURS, eps, strict=False):
+        cell = median.sel(epsilon=e)
+        left.errorbar(
+            n,
+            cell.sel(end="dim"),
+            yerr=_arms(cell),
+            fmt="o",
+            color=colour,
+            markersize=3.5,
+            capsize=2,
+            linewidth=0.8,
+        )
+        left.plot(n, data.predicted.sel(epsilon=e), color=colour, linewidth=1)
+        left.annotate(
+            rf"$\varepsilon={e:g}$",
+            (n[-1], data.predicted.sel(epsilon=e)[-1]),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontsize=7,
+        )
+    left.plot([], [], "o", color=GREY, markersize=3.5, label="measured, half of the maps succeed")
+    left.plot([], [], color=GREY, linewidth=1, label="exact law, pairs independent")
+    left.set(xscale="log", xlabel="points $N$", ylabel="smallest sufficient $m$")
+    left.set_ylim(0, 1.25 * float(data.predicted.max()))
+    left.set_xlim(n[0] / 1.3, n[-1] * 2.4)
+    left.legend(loc="upper left")
+    cell = median.isel(n_points=-1)
+    scale = eps**2 / np.log(n[-1])
+    right.errorbar(
+        eps,
+        cell.sel(end="dim") * scale,
+        yerr=_arms(cell) * scale,
+        fmt="o",
+        color=BLUE,
+        markersize=3.5,
+        capsize=2,
+        label="measured, 50 % succeed",
+    )
+    for name, line, colour, label in (
+        ("predicted", "-", BLUE, "exact law, pairs independent"),
+        ("union", "-.", GREEN, "exact law, union bound, 90 %"),
+        ("dasgupta_gupta", "--", ORANGE, "Dasgupta–Gupta, scikit-learn"),
+        ("proof", ":", BLACK, "proof of Theorem 27"),
+    ):
+        right.plot(eps, data[name].isel(n_points=-1) * scale, line, color=colour, label=label)
+    right.set(
+        xlabel=r"$\varepsilon$",
+        ylabel=r"constant $C = m\,\varepsilon^2/\ln N$",
+        title=f"$N = {n[-1]}$",
+        yscale="log",
+        ylim=(5, 400),
+    )
+    right.set_yticks([5, 10, 20, 50], [5, 10, 20, 50])
+    right.minorticks_off()
+    right.legend(loc="upper left")
+    letter_panels(axes[0])
+    sample_note(figure, f"medians of {data.attrs['n_maps']} maps with 95 % intervals")
+    return figure
+
+
+def transition(data: xr.Dataset) -> Figure:
+    """Share of maps that keep all pairs against m over the median, and its width against N."""
+    eps, points = data.epsilon.values, data.n_points.values
+    figure, axes = new_figure(1, 2, height=2.4)
+    steps, widths = axes[0]
+    e = eps[-1]
+    for colour, n in ((BLUE, points[0]), (ORANGE, points[-1])):
+        middle = float(data.threshold.sel(delta=0.5, end="dim", epsilon=e, n_points=n))
+        share = data.success.sel(epsilon=e, n_points=n)
+        steps.step(data.dim_out / middle, share, color=colour, where="post", label=f"$N = {n}$")
+    steps.set(xlim=(0.4, 1.8), xlabel=r"$m$ / median", ylabel="maps keeping all pairs")
+    steps.set_title(rf"$\varepsilon = {e:g}$, {data.attrs['n_maps']} maps")
+    steps.legend(loc="lower right")
+    shown = zip((0.94, 1, 1.06), COLOURS, eps[[0, len(eps) // 2, -1]], strict=False)
+    for shift, colour, e in shown:
+        kept = data.resampled.sel(epsilon=e)
+        drawn = ((kept.sel(delta=0.1) - kept.sel(delta=0.9)) / kept.sel(delta=0.5)).values
+        low, high = np.nanquantile(drawn, [0.025, 0.975], axis=0)
+        dim = data.threshold.sel(end="dim", epsilon=e)
+        found = ((dim.sel(delta=0.1) - dim.sel(delta=0.9)) / dim.sel(delta=0.5)).values
+        arms = np.clip([found - low, high - found], 0, None)
+        label = rf"$\varepsilon = {e:g}$"
+        widths.errorbar(points * shift, found, arms, fmt="o", color=colour, capsize=2, label=label)
+    widths.set(xscale="log", xlabel="points $N$", ylim=(0, None))
+    widths.set_ylabel("width of the transition:\n$(m_{90} - m_{10})$ / median")
+    widths.set_xticks(points, points)
+    widths.minorticks_off()
+    widths.legend(title="95 % intervals", title_fontsize=7)
+    letter_panels(axes[0])
+    return figure
+
+
+def _arms(cell: xr.DataArray) -> np.ndarray:
+    """Lengths below and above the dot; an end that the table does not reach is drawn as nothing."""
+    dim, low, high = (cell.sel(end=name).values for name in ("dim", "low", "high"))
+    return np.nan_to_num(np.stack([dim - low, high - dim]))

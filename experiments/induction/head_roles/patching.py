@@ -1,0 +1,128 @@
+"""Path patching between texts that differ in the token that follows."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from circuitax.circuits.interventions.patching import ablate, each_component, patch_each
+from circuitax.circuits.interventions.path_patching import Edges, patch_paths
+from circuitax.circuits.paths.attribution import attribute, attribute_sources
+from circuitax.circuits.paths.components import components_of, stacked
+from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.paths.read_out import token_directions
+from circuitax.kernel.forward import forward
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.model import Model
+from circuitax.kernel.run import Run, run
+
+# Readers of a first-layer head taken together: all queries, keys, values; the logits; everything.
+ROUTES = ("Q", "K", "V", "direct", "all")
+
+
+class Pairs(NamedTuple):
+    """``… a b … z d … a`` and ``… z b … a d … a``: induction continues with b, and with d.
+
+    Attributes:
+        answer: b.
+        wrong: d.
+    """
+
+    clean: Int[Array, "pair n_ctx"]
+    corrupted: Int[Array, "pair n_ctx"]
+    answer: Int[Array, " pair"]
+    wrong: Int[Array, " pair"]
+
+
+def swapped_places(period: int) -> tuple[int, int]:
+    """Positions of a and z in the first copy; b and d follow, and stand apart from period 6 on."""
+    return period // 3, 2 * period // 3
+
+
+def swapped_pairs(key: Key[Array, ""], n_pairs: int, d_vocab: int, period: int) -> Pairs:
+    """Random distinct tokens, repeated until a comes again; corrupted by a swap of a and z.
+
+    The swap keeps the set of tokens, and the second copy: it changes what a was followed by.
+    """
+    a, z = swapped_places(period)
+    block = jnp.argsort(jax.random.uniform(key, (n_pairs, d_vocab)), axis=1)[:, :period]
+    clean = jnp.concatenate([block, block[:, : a + 1]], axis=1)
+    corrupted = clean.at[:, a].set(block[:, z]).at[:, z].set(block[:, a])
+    return Pairs(clean, corrupted, block[:, a + 1], block[:, z + 1])
+
+
+def of_pairs(model: Model, pairs: Pairs) -> dict[str, Array]:
+    """All that is measured on pairs, of a model of two layers; the metric is b's lead over d.
+
+    Patches put parts of the clean run into the corrupted one, ``resampled`` does the reverse; both
+    are means over pairs on the scale where the corrupted run is 0 and the clean one 1. ``direct``
+    and ``sources`` are logits of the clean run.
+    """
+    cells = each_component(model)
+
+    def one(pair: Pairs) -> dict[str, Array]:
+        def lead(logits: Array) -> Array:
+            return logits[-1, pair.answer] - logits[-1, pair.wrong]
+
+        clean = run(model, pair.clean, outputs=True)
+        corrupted = run(model, pair.corrupted, outputs=True)
+        other = components_of(corrupted)
+        resampled = ablate(model, pair.clean, cells, lead, replacement=other)
+        single, routes = path_leads(clean, corrupted, pair)
+        return {
+            "clean": lead(clean.logits),
+            "corrupted": lead(corrupted.logits),
+            "stream": patch_each(model, pair.corrupted, clean.trace, lead),
+            "edges": single,
+            "routes": routes,
+            "resampled": resampled.reshape(cells.heads.shape[1:]),
+            **_direct(clean, pair),
+        }
+
+    found = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, pairs))
+    top, floor = found.pop("clean"), found.pop("corrupted")
+    for name in ("stream", "edges", "routes", "resampled"):
+        whole = jnp.broadcast_to(top - floor, found[name].shape)
+        found[name] = safe_divide(found[name] - floor, whole)
+    return found
+
+
+def edge_cells(n_heads: int) -> Edges:
+    """Readers of the first layer of two: each Q, K and V of each head alone, then `ROUTES`."""
+    kinds, heads = jnp.eye(3), jnp.eye(n_heads)
+    single = jnp.einsum("ck,rh->crkh", kinds, heads).reshape(-1, 3, n_heads)
+    each_kind = jnp.repeat(kinds[:, :, None], n_heads, axis=2)
+    none = jnp.zeros((1, 3, n_heads))
+    second = jnp.concatenate([single, each_kind, none, none + 1])
+    masks = jnp.stack([jnp.zeros_like(second), second], axis=2)
+    logits = jnp.zeros(second.shape[0]).at[-2:].set(1)
+    return Edges(masks[:, 0], masks[:, 1], masks[:, 2], logits)
+
+
+def path_leads(
+    clean: Run, corrupted: Run, pair: Pairs
+) -> tuple[Float[Array, "writer kind reader"], Float[Array, "writer route"]]:
+    """b's lead when one reader, or one `ROUTES` of them, sees a layer-0 head as it was clean."""
+    good, bad = clean.trace.head_outputs, corrupted.trace.head_outputs
+    assert good is not None and bad is not None  # both runs were made with outputs
+    n_heads = good.shape[1]
+
+    def lead(change: Array, edges: Edges) -> Array:
+        logits = forward(corrupted.model, pair.corrupted, patch_paths(corrupted, change, edges))[0]
+        return logits[-1, pair.answer] - logits[-1, pair.wrong]
+
+    change = good[0] - bad[0]
+    found = jax.vmap(jax.vmap(lead, (None, 0)), (0, None))(change, edge_cells(n_heads))
+    single, routes = found[:, : 3 * n_heads], found[:, 3 * n_heads :]
+    return single.reshape(n_heads, 3, n_heads), routes
+
+
+def _direct(clean: Run, pair: Pairs) -> dict[str, Array]:
+    """Direct effects on the lead, past no other head: by component, and by head and source."""
+    n_ctx = pair.clean.shape[0]
+    chosen, against = jnp.full(n_ctx, pair.answer), jnp.full(n_ctx, pair.wrong)
+    split = attribute(clean, chosen, against)
+    directions = token_directions(frozen_model(clean).read_out, chosen, against)
+    sources = attribute_sources(clean, directions)
+    return {"direct": stacked(split.parts)[:, -1], "sources": sources[:, :, -1]}

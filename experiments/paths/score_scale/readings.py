@@ -1,0 +1,101 @@
+"""The scale of scores: slopes over the width of a head, losses, and the figures."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from circuitax.figures.marks import legend_above, mean_curve
+from circuitax.figures.palette import BLACK, BLUE, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.members import members_where
+from circuitax.records.sample import Sample, difference_of, mean_of
+
+SCALED, RAW = "1/sqrt(d_k)", "1"
+LINES = {"1/sqrt(d_k)": ("-", "o", r"scaled by $1/\sqrt{d_k}$"), "1": ("--", "s", "not scaled")}
+TIMES = {"initial": (BLUE, "at initialisation"), "trained": (ORANGE, "after training")}
+PANELS = {
+    "variance": "variance of scores, layer 1",
+    "entropy": "attention entropy, nats",
+    "jacobian": "softmax Jacobian, norm",
+}
+
+
+def growth(data: xr.Dataset, scale: str) -> Sample:
+    """Slope of the log variance of scores over log d_k before training, mean of models."""
+    return mean_of(_slopes(data.sel(scale=scale), "variance"))
+
+
+def saturation(data: xr.Dataset) -> Sample:
+    """The same slope of the softmax's Jacobian without the scale, less that with it."""
+    return difference_of(*(_slopes(data.sel(scale=s), "jacobian") for s in (RAW, SCALED)))
+
+
+def loss_without(data: xr.Dataset) -> Sample:
+    """Loss of the widest heads after training without the scale, less that with it, nats."""
+    widest = (data.sel(scale=s).isel(width=-1) for s in (RAW, SCALED))
+    return difference_of(*(members_where(part).loss.sel(time="trained") for part in widest))
+
+
+def _slopes(part: xr.Dataset, name: str) -> np.ndarray:
+    logs = np.log(part[name].sel(time="initial").transpose("width", "member").values)
+    return np.asarray(np.polyfit(np.log(part.width.values), logs, 1)[0])
+
+
+def widths(data: xr.Dataset) -> Figure:
+    """Three measures of saturation over the width of a head."""
+    figure, axes = new_figure(1, 3, height=2.5)
+    for ax, (name, quantity) in zip(axes[0], PANELS.items(), strict=True):
+        for time, (colour, when) in TIMES.items():
+            for scale, (line, mark, how) in LINES.items():
+                part = data[name].sel(time=time, scale=scale).transpose("width", "member")
+                label = f"{how}, {when}"
+                mean_curve(ax, part.width, part, colour, label=label, linestyle=line, marker=mark)
+        _width_axis(ax, data)
+        ax.set_ylabel(quantity)
+    x = data.width.values
+    # Unscaled scores have d_k times the variance of scaled ones.
+    initial = data["variance"].sel(time="initial", scale="1/sqrt(d_k)")
+    scaled = float(initial.mean(("width", "member")))
+    label = r"$d_k$ × scaled"
+    axes[0, 0].plot(x, scaled * x, color=BLACK, linewidth=0.8, linestyle=":", label=label)
+    axes[0, 0].set_yscale("log")
+    for ax in axes[0, 1:]:
+        ax.set_ylim(bottom=0)
+    legend_above(figure, axes[0, 0], columns=3)
+    letter_panels(axes[0])
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
+    return figure
+
+
+def losses(data: xr.Dataset) -> Figure:
+    """Training curves at every width, and the loss at the end."""
+    n = data.sizes["width"]
+    figure, axes = new_figure(1, n + 1, height=2.0, sharey=True)
+    for ax, width in zip(axes[0], data.width.values, strict=False):
+        for scale, (line, _, how) in LINES.items():
+            curve = data.training_loss.sel(width=width, scale=scale)
+            values = curve.transpose("step", "member").values
+            colour = BLUE if line == "-" else ORANGE
+            ax.plot(data.step, values, color=colour, linewidth=0.3, alpha=0.3)
+            ax.plot(data.step, np.nanmean(values, axis=1), color=colour, linestyle=line, label=how)
+        ax.set(title=f"$d_k$ = {width}", xlabel="step")
+    for scale, (line, mark, how) in LINES.items():
+        part = data.loss.sel(time="trained", scale=scale).transpose("width", "member")
+        colour = BLUE if line == "-" else ORANGE
+        last = axes[0, -1]
+        mean_curve(last, part.width, part, colour, label=how, linestyle=line, marker=mark)
+    _width_axis(axes[0, -1], data)
+    axes[0, -1].set_title("at the end")
+    axes[0, 0].set_ylabel("loss, nats per token")
+    legend_above(figure, axes[0, 0], columns=2)
+    letter_panels(axes[0])
+    sample_note(figure, f"means of {data.sizes['member']} seeds; thin: each; e: with 95 % interval")
+    return figure
+
+
+def _width_axis(ax: Axes, data: xr.Dataset) -> None:
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(data.width.values, [str(w) for w in data.width.values])
+    ax.minorticks_off()
+    ax.set_xlabel(r"width of a head, $d_k$")

@@ -1,0 +1,245 @@
+"""Proofs of the phase diagram of two features, and of pentagon and digons; no JAX."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from circuitax.figures.marks import reference_line, zero_line
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, PINK, SKY
+from circuitax.figures.style import COLUMN, headline, letter_panels, new_figure
+from circuitax.records.estimate import Estimate
+from circuitax.records.sample import NotRun, Sample, exactly, sample
+from circuitax.superposition.geometry.phases import phases
+from circuitax.superposition.proofs.stability import ignoring_limit
+
+TRIPLE_OF_CLOSED_FORMS = 4 / 7
+# A proven class as one of the phases; both kinds of superposition are one.
+PHASE_OF = {"ignored": "ignored", "dedicated": "dedicated", "antipodal": "superposed"}
+SLACK = 1e-12  # rounding of an exact loss
+RARE = 0.3  # greatest density of boundaries that a row is about
+COLOURS = {"ignored": "white", "dedicated": BLUE, "superposed": ORANGE, "": "#D9D9D9"}
+LEAST_BAR = 0.03  # shorter ranges of a norm are drawn as a square
+CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
+
+
+def grid(data: xr.Dataset) -> dict[str, Sample]:
+    """What is proven of every point of the grid, and whether optimiser and balls agree."""
+    data = _proven(data)
+    named = proven_phases(data)
+    proven, n = named != "", named.size
+    lower, upper, loss = (data[k].values for k in ("lower", "upper", "optimiser_loss"))
+    inside = (loss >= lower - SLACK) & (loss <= upper + SLACK)
+    same = (optimiser_phases(data) == named)[proven].mean()
+    closed = data.configuration_loss.min("configuration").values
+    return {
+        "proof-classes": exactly(proven.mean(), n),
+        "proof-losses": exactly((upper - lower <= 1e-6).mean(), n),
+        "proof-optimiser-class": exactly(same, proven.sum()),
+        "proof-optimiser-loss": exactly(inside[proven].mean(), proven.sum()),
+        "proof-closed-form-loss": exactly((lower / closed).max(), n),
+        "proof-balls": exactly(data.n_wrong.sum(), int(data.n_repeated.sum())),
+        "proof-formula": exactly(np.nanmax(np.abs(data.formula_loss.values - loss))),
+    }
+
+
+def triple_point(data: xr.Dataset) -> Sample:
+    """How much denser than 4/7 the minimisers at importance 1 cease to be symmetric pairs."""
+    return _enclosure(_proven(data).triple.values - TRIPLE_OF_CLOSED_FORMS)
+
+
+def crossing(data: xr.Dataset) -> dict[str, Sample]:
+    """The density at which the best pentagon overtakes two digons."""
+    data = _proven(data)
+    return {
+        "proof-crossing-place": _enclosure(data.crossing.values),
+        "proof-crossing-once": exactly(_ordered(data).mean(), data.sizes["family_density"]),
+    }
+
+
+def least_jump(data: xr.Dataset) -> Sample:
+    """Least jump of the last feature's norm that the proofs leave at rare boundaries."""
+    data = _proven(data)
+    rare = data.line.values <= RARE
+    if not rare.any():
+        raise NotRun(f"no density of {RARE} or less was looked at")
+    low, high = (float(end) for end in norm_jumps(data)[:, rare].min(axis=1))
+    low = max(low, 0.0)
+    return sample(Estimate(low, low, high, int(rare.sum()), "proven range"))
+
+
+def _proven(data: xr.Dataset) -> xr.Dataset:
+    """A run that had the library of balls."""
+    if data.attrs["missing"]:
+        raise NotRun(f"no balls: {data.attrs['missing']}")
+    return data
+
+
+def proven_phases(data: xr.Dataset) -> np.ndarray:
+    """The phase that is proven at each point of the grid, empty where none is."""
+    possible = data.possible.transpose("density", "importance", "class")
+    names = np.array([PHASE_OF.get(str(name), "") for name in data["class"].values])
+    number = possible.values.argmax(axis=-1)
+    return np.where(possible.values.sum(axis=-1) == 1, names[number], "")
+
+
+def optimiser_phases(data: xr.Dataset) -> np.ndarray:
+    """The phase of the optimiser's best solution."""
+    W = data.optimiser_W.values
+    return phases(np.abs(W[..., 1]), np.where(W[..., 1] != 0, W[..., 0] ** 2, 0.0)).astype(str)
+
+
+def norm_jumps(data: xr.Dataset) -> np.ndarray:
+    """Least and greatest jump of the last feature's norm that the proofs leave, ``[2, line]``.
+
+    Where a boundary is not enclosed, any jump is left.
+    """
+    norm = np.sqrt(data.boundary_second.transpose("side", "end", "line").values)
+    (below_low, below_high), (above_low, above_high) = norm
+    left = np.stack([above_low - below_high, above_high - below_low])
+    return np.where(np.isnan(left), np.array([[-np.inf], [np.inf]]), left)
+
+
+def _ordered(data: xr.Dataset) -> np.ndarray:
+    """Whether the pentagon is proven better below the crossing, and two digons above it."""
+    pentagon, digons = data.pentagon, data.digons
+    pentagon_better = (pentagon.sel(end="high") < digons.sel(end="low")).values
+    digons_better = (digons.sel(end="high") < pentagon.sel(end="low")).values
+    below, above = data.crossing.values
+    p = data.family_density.values
+    return np.where(p <= below, pentagon_better, np.where(p >= above, digons_better, False))
+
+
+def _enclosure(ends: np.ndarray) -> Sample:
+    low, high = (float(end) for end in ends)
+    return sample(Estimate((low + high) / 2, low, high, 1, "proven enclosure"))
+
+
+def proof(data: xr.Dataset) -> Figure:
+    """The proven diagram, and the last feature's norm at the boundary."""
+    figure, axes = new_figure(1, 2, height=3.3, width_ratios=[1.5, 1])
+    diagram(axes[0, 0], data)
+    jumps(axes[0, 1], data)
+    named = proven_phases(data)
+    headline(
+        figure,
+        f"Proven at {np.count_nonzero(named)} of {named.size} points: what is optimal; the triple "
+        f"point is at density {data.triple.values.mean():.3f}, not 4/7",
+    )
+    letter_panels(axes[0])
+    return figure
+
+
+def diagram(ax: Axes, data: xr.Dataset) -> None:
+    """Proven classes by colour, with enclosed boundaries and the closed forms' lines."""
+    named = proven_phases(data)
+    p, r = data.density.values, data.importance.values
+    colours = np.array([[to_rgb(COLOURS[name]) for name in row] for row in named])
+    ax.pcolormesh(p, r, colours.transpose(1, 0, 2), **CELLS)
+    open_ = np.nonzero(named == "")
+    ax.plot(p[open_[0]], r[open_[1]], "x", color=BLACK, markersize=3, linestyle="none")
+    _closed_forms(ax)
+    _ignoring_limit(ax)
+    _enclosed(ax, data)
+    _scales(ax)
+    ax.set(xlabel=r"density $p = 1 - S$", ylabel="importance of the last feature")
+    for x, y, text, colour, ha in (
+        (0.93, 0.125, "ignored", BLACK, "left"),
+        (0.93, 8.0, "dedicated", "white", "left"),
+        (0.012, 3.0, "superposed", "white", "right"),
+    ):
+        ax.text(x, y, text, color=colour, ha=ha, va="center", fontsize=7)
+    ax.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.17),
+        ncols=2,
+        fontsize=6.5,
+        handlelength=1.8,
+        columnspacing=1.2,
+    )
+
+
+def _closed_forms(ax: Axes) -> None:
+    """Boundary of equal loss of two closed forms, as in the figure of `toy_phase`."""
+    p = np.geomspace(0.01, TRIPLE_OF_CLOSED_FORMS, 200)
+    low = 2 * p / (4 - 5 * p)
+    line: dict[str, Any] = {"color": GREY, "linewidth": 0.9}
+    ax.plot(p, low, label="closed forms", **line)
+    ax.plot(p, 1 / low, **line)
+    ax.plot([TRIPLE_OF_CLOSED_FORMS, 1], [1, 1], **line)
+    ax.plot([TRIPLE_OF_CLOSED_FORMS], [1], "o", color=GREY, markersize=4, fillstyle="none")
+
+
+def _ignoring_limit(ax: Axes) -> None:
+    """Stability limit of ignoring the last, or the first, feature."""
+    p = np.geomspace(0.01, 1, 200)
+    line: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "linestyle": "--"}
+    ax.plot(p, ignoring_limit(p), label="ignoring a feature is unstable inside", **line)
+    ax.plot(p, 1 / ignoring_limit(p), **line)
+
+
+def _enclosed(ax: Axes, data: xr.Dataset) -> None:
+    """Enclosed boundaries below importance 1, and their mirror images; the triple point."""
+    middle = np.sqrt(data.boundary.prod("side", skipna=False).values)
+    mark: dict[str, Any] = {"color": BLACK, "linestyle": "none"}
+    ax.plot(
+        data.line.values, middle, ".", markersize=5, label="boundary, between two proofs", **mark
+    )
+    ax.plot(data.line.values, 1 / middle, ".", markersize=5, **mark)
+    place = data.triple.values.mean()
+    ax.plot([place], [1], "*", markersize=7, label=f"triple point, $p = {place:.4f}$", **mark)
+
+
+def jumps(ax: Axes, data: xr.Dataset) -> None:
+    """Ranges of the last feature's norm on both sides of each enclosed boundary."""
+    p = data.line.values
+    for side, colour, label in (
+        ("below", SKY, "importance just below the boundary"),
+        ("above", ORANGE, "just above it"),
+    ):
+        low, high = (
+            np.sqrt(data.boundary_second.sel(side=side, end=end).values) for end in ("low", "high")
+        )
+        ax.vlines(p, low, high, color=colour, linewidth=5, label=label)
+        ax.plot(p, np.where(high - low < LEAST_BAR, (low + high) / 2, np.nan), "s", color=colour)
+    reference_line(ax, y=0.5, label="counts as ignored below", style="dotted")
+    ax.set(xlabel=r"density $p = 1 - S$", ylabel=r"norm $|W_2|$ of all minimisers", ylim=(0, 1.1))
+    ax.set_xlim(left=0)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), fontsize=6.5)
+
+
+def families(data: xr.Dataset) -> Figure:
+    """The pentagon's loss less that of two digons, over density."""
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.4)
+    ax = axes[0, 0]
+    p, place = data.family_density.values, data.crossing.values
+    low = data.pentagon.sel(end="low") - data.digons.sel(end="high")
+    high = data.pentagon.sel(end="high") - data.digons.sel(end="low")
+    ax.plot(p, 100 * (low + high).values / 2, "-o", color=PINK, markersize=3)
+    zero_line(ax)
+    reference_line(ax, x=place.mean(), style="dotted")
+    ax.annotate(
+        f"$p = {place.mean():.5f}$",
+        (place.mean(), 0),
+        xytext=(6, -12),
+        textcoords="offset points",
+        fontsize=7,
+    )
+    ax.set(
+        xlabel=r"density $p = 1 - S$ of five features",
+        ylabel="pentagon less two digons\n(sum loss × 100)",
+        xlim=(0, None),
+    )
+    headline(figure, f"The pentagon is best below density {place.mean():.4f}")
+    return figure
+
+
+def _scales(ax: Axes) -> None:
+    ax.set(xscale="log", yscale="log", xlim=(1, 0.01), ylim=(0.1, 10))
+    ax.set_xticks([1, 0.1, 0.01], ["1", "0.1", "0.01"])
+    ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    ax.minorticks_off()
+    ax.spines[:].set_visible(True)

@@ -1,0 +1,277 @@
+"""Can a layer compute absolute values of more features than it has neurons for?"""
+
+import matplotlib
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from circuitax.figures.marks import mean_curve, reference_line
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
+from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure
+from circuitax.records.sample import (
+    Absent,
+    NotRun,
+    Sample,
+    best_of,
+    difference_of,
+    geometric_mean_of,
+    mean_of_those_finite,
+    share_of,
+)
+
+# What one side of one neuron does for a feature counts from here; 1 is all of it.
+SERVES = 0.5
+# Features over which the squared input weights of a highly polysemantic neuron spread.
+SPREAD = 3
+# A feature is computed when less than this share of its variance is unexplained.
+UNEXPLAINED = 0.5
+# Share of one feature in a neuron's squared weights from which it is pure.
+LEAST_PURITY = 0.9
+
+
+def shuffled_weights(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The small networks with the entries of each matrix shuffled."""
+    changed = {}
+    for name in ("sanity_W_in", "sanity_W_out"):
+        W = data[name]
+        rows = rng.permuted(W.values.reshape(*W.shape[:2], -1), axis=-1)
+        changed[name] = (W.dims, rows.reshape(W.shape))
+    return data.assign(changed)
+
+
+def random_neurons(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The sweep with normal input weights of as many features, and every neuron in use."""
+    features = data.sizes["sweep_feature"]
+    squares = rng.standard_normal((*data.sweep_pure.shape, features)) ** 2
+    pure = squares.max(axis=-1) >= LEAST_PURITY * squares.sum(axis=-1)
+    return data.assign(
+        sweep_pure=(data.sweep_pure.dims, pure),
+        sweep_live=(data.sweep_live.dims, np.ones_like(pure)),
+    )
+
+
+WORLDS = {"shuffled_weights": shuffled_weights, "random_neurons": random_neurons}
+
+
+def two_each(data: xr.Dataset) -> dict[str, Sample]:
+    """Features of the small networks that have a pure neuron for each side."""
+    if (data.sizes["sanity_feature"], data.sizes["sanity_neuron"]) != (3, 6):
+        raise NotRun("this run has other sizes")
+    dims = ("sanity_seed", "sanity_feature", "sanity_neuron")
+    W_in = data.sanity_W_in[0].transpose(*dims).values
+    W_out = data.sanity_W_out[0].transpose("sanity_seed", *dims[:0:-1]).values
+    sides = np.array([both_sides(*ends).sum() for ends in zip(W_in, W_out, strict=True)])
+    return {
+        "T10-neurons": best_of(data.sanity_loss.values[0], sides),
+        "T10-networks": share_of(sides == 3),
+    }
+
+
+def all_monosemantic(data: xr.Dataset, density: float) -> Sample:
+    """Share of the networks with a neuron in use in which every neuron in use is monosemantic."""
+    share = _at(data, density, monosemantic(data))
+    return share_of(share == 1)
+
+
+def monosemantic_share(data: xr.Dataset, density: float) -> Sample:
+    """Share of the neurons in use that are monosemantic, mean of networks."""
+    return mean_of_those_finite(_at(data, density, monosemantic(data)), bounds=(0, 1))
+
+
+def polysemantic_growth(data: xr.Dataset) -> Sample:
+    """Polysemantic neurons at p = 0.01 less those at 0.03, over all neurons of the network."""
+    mixed = (data.sweep_live & ~data.sweep_pure).mean("sweep_neuron")
+    share = mixed.where(np.isfinite(data.sweep_loss)).transpose("sweep_density", "sweep_seed")
+    sparser, denser = (_where(data.sweep_density.values, p) for p in (0.01, 0.03))
+    return mean_of_those_finite(share.values[sparser] - share.values[denser])
+
+
+def highly_polysemantic(data: xr.Dataset, density: float) -> Sample:
+    """Share of the neurons in use of the best network that spread over three features or more."""
+    return share_of(_neurons(data, density)[1])
+
+
+def unimportant(data: xr.Dataset) -> Sample:
+    """Place in importance of highly polysemantic neurons' main features, less that of others."""
+    main, spread = _neurons(data, 0.03)
+    if not 1 < spread.sum() < spread.size - 1:
+        raise Absent("fewer than two neurons are highly polysemantic, or all are")
+    return difference_of(main[spread], main[~spread])
+
+
+def features_per_pair(data: xr.Dataset) -> Sample:
+    """Features computed at density 0.03 over pairs of neurons."""
+    return mean_of_those_finite(_at(data, 0.03, computed(data)))
+
+
+def has_motif(data: xr.Dataset, density: float) -> Sample:
+    """Share of networks that have an asymmetric motif."""
+    cell = _where(data.motif_density.values, density)
+    there = data.case_seed.values[data.case_cell.values == cell]
+    return share_of(np.isin(data.motif_seed.values, there))
+
+
+def motif_ratio(data: xr.Dataset, end: str) -> Sample:
+    """Ratio of the two weights of a motif, geometric mean over motifs and networks."""
+    seeds = np.unique(data.case_seed.values)
+    if len(seeds) < 2:
+        raise Absent("fewer than two networks have the motif")
+    logs = np.log(data[f"case_{end}_ratio"].values)
+    # Motifs of one network are averaged first: the interval counts networks.
+    return geometric_mean_of([logs[data.case_seed.values == seed].mean() for seed in seeds])
+
+
+def monosemantic(data: xr.Dataset) -> np.ndarray:
+    """Share of a model's neurons in use that serve one feature, ``[density, seed]``."""
+    live = data.sweep_live.sum("sweep_neuron")
+    return (data.sweep_pure.sum("sweep_neuron") / live.where(live > 0)).values
+
+
+def computed(data: xr.Dataset) -> np.ndarray:
+    """Features that a model computes, over pairs of neurons, ``[density, seed]``."""
+    count = (data.sweep_unexplained < UNEXPLAINED).sum("sweep_feature")
+    return (2 * count / data.sizes["sweep_neuron"]).values
+
+
+def both_sides(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
+    """Whether each feature has one neuron for its positive side and one for its negative side.
+
+    Neurons count that read one feature, and write one.
+    """
+    squares = np.stack([W_in.T, W_out]) ** 2
+    pure = (squares.max(axis=-1) >= LEAST_PURITY * squares.sum(axis=-1)).all(axis=0)
+    does = (np.abs(W_in).T * W_out > SERVES) & pure[:, None]
+    up, down = ((does & (sign * W_in.T > 0)).sum(axis=0) for sign in (1, -1))
+    return (up == 1) & (down == 1)
+
+
+def _where(density: np.ndarray, p: float) -> int:
+    """The place of a density."""
+    found = np.flatnonzero(np.isclose(density, p))
+    if not found.size:
+        raise NotRun(f"this run has no density {p:g}")
+    return int(found[0])
+
+
+def _at(data: xr.Dataset, density: float, values: np.ndarray) -> np.ndarray:
+    """The finite numbers of the networks of a density, of ``[density, seed]``."""
+    row = values[_where(data.sweep_density.values, density)]
+    if not np.isfinite(row).any():
+        raise Absent("no network has a neuron in use")
+    finite: np.ndarray = row[np.isfinite(row)]
+    return finite
+
+
+def _neurons(data: xr.Dataset, p: float) -> tuple[np.ndarray, np.ndarray]:
+    """Main feature of each neuron in use, and whether it spreads over `SPREAD` features or more.
+
+    Of the network of lowest loss; a neuron spreads over the participation ratio of its squared
+    input weights, ``(sum w^2)^2 / sum w^4``.
+    """
+    cell = data.isel(sweep_density=_where(data.sweep_density.values, p))
+    live = cell.sweep_live.isel(sweep_seed=int(cell.sweep_best)).values.astype(bool)
+    if not live.any():
+        raise Absent("the best network has no neuron in use")
+    squares = cell.sweep_W_in.transpose("sweep_neuron", "sweep_feature").values[live] ** 2
+    spread = squares.sum(axis=1) ** 2 / (squares**2).sum(axis=1)
+    return squares.argmax(axis=1), spread >= SPREAD
+
+
+def neurons(data: xr.Dataset) -> Figure:
+    """Input weights of the best seed: a stacked bar for each neuron, a colour for each feature."""
+    n_density, n = data.sizes["sweep_density"], data.sizes["sweep_feature"]
+    columns = min(4, n_density)
+    rows = -(-n_density // columns)
+    figure, axes = new_figure(rows, columns, width=PAGE, height=0.7 + 1.35 * rows)
+    colours = matplotlib.colormaps["viridis_r"](np.linspace(0, 1, n))
+    for ax in axes.flat[n_density:]:
+        ax.set_axis_off()
+    for i, ax in zip(range(n_density), axes.flat, strict=False):
+        W = np.abs(data.sweep_W_in.values[i]).T
+        W = W / np.maximum(W.max(axis=1, keepdims=True), 1e-12)
+        live = data.sweep_live.values[i, int(data.sweep_best[i])]
+        order = np.lexsort((W.argmax(axis=1), ~live))
+        _stacks(ax, W[order], np.where(live[order][:, None, None], colours, to_rgba(GREY)))
+        ax.set_title(f"$p$ = {float(data.sweep_density[i]):g}", fontsize=8)
+        ax.set_xticks([])
+        reference_line(ax, y=1)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(r"$\Sigma_i |W_{in}|$ / largest")
+    for ax in axes[-1]:
+        ax.set_xlabel("neuron")
+    figure.suptitle(f"best of {data.sizes['sweep_seed']} seeds; grey: neuron not used", fontsize=8)
+    scale = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, n - 1), "viridis_r")
+    figure.colorbar(scale, ax=axes, label="feature, most important first", shrink=0.8)
+    return figure
+
+
+def _stacks(ax: Axes, heights: np.ndarray, shades: np.ndarray) -> None:
+    """Row i of heights as a stack of bars at i, in the colours of ``shades[i]``.
+
+    All are one collection: thousands of single bars take Matplotlib half a minute.
+    """
+    tops = np.cumsum(heights, axis=1)
+    left = np.arange(len(heights))[:, None] - 0.425 + 0 * tops
+    x = np.stack([left, left + 0.85, left + 0.85, left], axis=-1)
+    y = np.stack([tops - heights, tops - heights, tops, tops], axis=-1)
+    corners = np.stack([x, y], axis=-1).reshape(-1, 4, 2)
+    colours = shades.reshape(-1, shades.shape[-1])
+    ax.add_collection(
+        PolyCollection(list(corners), facecolors=colours, linewidths=0, rasterized=True)
+    )
+    ax.autoscale_view()
+    ax.set_ylim(bottom=0)
+
+
+def sweep(data: xr.Dataset) -> Figure:
+    """Neurons of one feature, and computed features, over density."""
+    figure, axes = new_figure(1, 2, width=PAGE, height=2.3)
+    sparsity = 1 / data.sweep_density.values
+    shown = (
+        (monosemantic(data), BLUE, "monosemantic share\nof used neurons", "neurons become shared"),
+        (computed(data), GREEN, "computed features\nper pair of neurons", "what is computed"),
+    )
+    for ax, (rows, colour, label, title) in zip(axes[0], shown, strict=True):
+        known = np.isfinite(rows).any(axis=1)  # a density may have no network with a neuron in use
+        if not known.any():  # an empty panel has no limits of which a logarithm could be taken
+            ax.set_xlim(sparsity.min(), sparsity.max())
+        mean_curve(ax, sparsity[known], rows[known], colour, each=True, marker="o", markersize=3)
+        ax.set(xscale="log", xlabel="1 / density $p$", ylabel=label, title=title)
+        reference_line(ax, y=1)
+        ax.set_ylim(bottom=0)
+    n, m = data.sizes["sweep_feature"], data.sizes["sweep_neuron"]
+    seeds = data.sizes["sweep_seed"]
+    figure.suptitle(f"{n} features, {m} neurons; {seeds} seeds, t interval 95 %", fontsize=8)
+    letter_panels(axes[0])
+    return figure
+
+
+def motif(data: xr.Dataset) -> Figure:
+    """Ratios of the input and output weights of every asymmetric motif."""
+    figure, axes = new_figure(1, 1, width=COLUMN, height=3.3)
+    ax = axes[0, 0]
+    x, y = data.case_in_ratio.values, data.case_out_ratio.values
+    ends = np.array([1, max([20, *x, *y])])
+    ax.plot(ends, ends, color=GREY, linewidth=0.7, linestyle=":")
+    marks = []
+    for i, (p, colour) in enumerate(zip(data.motif_density.values, (PINK, BLUE), strict=False)):
+        here = data.case_cell.values == i
+        ax.scatter(x[here], y[here], s=9, color=colour, alpha=0.6, linewidths=0)
+        count = len(np.unique(data.case_seed.values[here]))
+        text = f"$p$ = {p:g}: in {count} of {data.sizes['motif_seed']} networks"
+        marks.append(
+            Line2D([], [], marker="o", linestyle="", markersize=3, color=colour, label=text)
+        )
+    ax.plot([4], [4], "D", color=ORANGE, markersize=5)
+    ax.set(xscale="log", yscale="log", xlabel="input weights: strong / weak feature")
+    ax.set_ylabel("output weights: weak / strong feature")
+    marks += [
+        Line2D([], [], marker="D", linestyle="", color=ORANGE, label="published example"),
+        Line2D([], [], color=GREY, linestyle=":", label="equal service of both"),
+    ]
+    figure.legend(handles=marks, loc="outside lower center", ncols=1)
+    return figure

@@ -1,0 +1,156 @@
+"""Does superposition make a toy model easy to attack?"""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.stats import rankdata
+
+from circuitax.figures.marks import mean_curve, reference_line, seed_dots
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
+from circuitax.figures.style import PAGE, letter_panels, new_figure
+from circuitax.records.members import members_where
+from circuitax.records.sample import Absent, NotRun, Sample, exactly, geometric_mean_of, mean_of
+
+# Share of inputs without a gradient from which gradients count as masked.
+MASKED = 0.5
+ATTACKS = (
+    ("analytic", "analytic, worst feature of each input", BLUE, "o"),
+    ("feature", "analytic, one feature for all inputs", GREEN, "s"),
+    ("gradient", "gradient ascent", ORANGE, "^"),
+)
+VULNERABILITY = "added loss / added loss\nwithout superposition"
+FEATURES = "features per dimension\n" + r"$\|W\|_F^2/m$"
+
+
+def rise(data: xr.Dataset) -> Sample:
+    """Vulnerability of the sparsest features over that of the densest."""
+    swept = _swept(data)
+    sparse, dense = swept.isel(density=-1), swept.isel(density=0)
+    return geometric_mean_of(np.log((sparse.analytic / dense.analytic).values))
+
+
+def by_gradient(data: xr.Dataset) -> Sample:
+    """Loss added by gradient ascent over that added by the analytic attack, sparsest features."""
+    sparse = _swept(data).isel(density=-1)
+    masked = float(sparse.masked.mean())
+    if masked < MASKED:
+        raise Absent(f"gradients are not masked: {masked:.0%} of inputs have none, not half")
+    return mean_of((sparse.gradient / sparse.analytic).values)
+
+
+def tracks(data: xr.Dataset) -> Sample:
+    """Rank correlation of vulnerability with kept features over seeds, mean of densities.
+
+    A rank correlation is a mean over seeds, of the product of the standardised ranks of each. A
+    density whose seeds all keep as many counts as one without a correlation.
+    """
+    swept, standard = _swept(data), []
+    for name in ("analytic", "kept_per_dimension"):
+        ranks = rankdata(swept[name].transpose("density", "seed").values, axis=1)
+        ranks -= ranks.mean(axis=1, keepdims=True)
+        spread = ranks.std(axis=1, keepdims=True)
+        standard.append(ranks / np.where(spread > 0, spread, 1))
+    return mean_of(np.prod(standard, axis=0).mean(axis=0))
+
+
+def kept(data: xr.Dataset, strength: float = 0.8) -> Sample:
+    """Features of at least half the greatest norm per dimension, after training against attacks."""
+    return mean_of(_kept(data, strength).values)
+
+
+def kept_ratio(data: xr.Dataset) -> Sample:
+    """Kept features after training against the strongest attacks over those against none."""
+    return mean_of((_kept(data, 0.8) / _kept(data, 0.0)).values)
+
+
+def over_bound(data: xr.Dataset) -> Sample:
+    """Greatest loss under attack over ``(sqrt(error) + strength |W^T W|)^2``."""
+    bounds = ("over_bound", "defended_over_bound", "optimum_over_bound")
+    return exactly(max(float(data[name].max()) for name in bounds))
+
+
+def _swept(data: xr.Dataset) -> xr.Dataset:
+    """The seeds that stayed finite at all densities, from dense to sparse."""
+    finite = members_where(data, np.isfinite(data.loss).all("density"))
+    return finite.sortby("density", ascending=False)
+
+
+def _kept(data: xr.Dataset, strength: float) -> xr.DataArray:
+    """Kept features per dimension of the seeds that stayed finite at all strengths."""
+    at = np.flatnonzero(np.isclose(data.defence.values, strength))
+    if not at.size:
+        raise NotRun(f"this run has no attacks of strength {strength:g} in training")
+    finite = members_where(data, np.isfinite(data.defended_loss).all("defence"))
+    return finite.defended_kept_per_dimension.isel(defence=int(at[0]))
+
+
+def vulnerability(data: xr.Dataset) -> Figure:
+    """Added loss over sparsity, features per dimension likewise, and one against the other."""
+    figure, axes = new_figure(1, 3, width=PAGE, height=2.95)
+    over, shape, against = axes[0]
+    sparsity = 1 / data.density.values
+    for name, label, colour, mark in ATTACKS:
+        rows = data[name].transpose("density", "seed").values
+        mean_curve(over, sparsity, rows, colour, label=label, marker=mark, markersize=3)
+    small: dict[str, Any] = {"color": PINK, "linestyle": "--"}
+    small["label"] = f"exact optimum, {data.attrs['exact']}"
+    over.plot(sparsity, data.optimum_analytic, **small)
+    rows = data.features_per_dimension.transpose("density", "seed").values
+    mean_curve(shape, sparsity, rows, BLACK, marker="o", markersize=3, label="trained")
+    shape.plot(sparsity, data.optimum_features_per_dimension, **small)
+    x, y = data.features_per_dimension.values.ravel(), data.analytic.values.ravel()
+    against.scatter(x, y, s=7, color=BLUE, alpha=0.5, linewidths=0)
+    line = np.linspace(1, max(float(np.nanmax(x)), 1.1), 50)
+    against.plot(line, line**2, color=GREY, linestyle=":", label="square")
+    against.plot(
+        data.optimum_features_per_dimension, data.optimum_analytic, "D", color=PINK, markersize=3
+    )
+    _sparse(over, VULNERABILITY, "vulnerability rises with sparsity")
+    _sparse(shape, FEATURES, "and so does superposition")
+    against.set(xlabel="features per dimension", title="one follows the other")
+    against.legend(loc="upper left")
+    for ax in (over, against):
+        reference_line(ax, y=1)
+    n, m = int(data.sizes["seed"]), data.attrs["attack_strength"]
+    handles, labels = over.get_legend_handles_labels()
+    title = f"attack {m:g} of the mean input norm; mean of {n} seeds and t interval 95 %"
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, title=title)
+    letter_panels(axes[0])
+    return figure
+
+
+def defence(data: xr.Dataset) -> Figure:
+    """Superposition left after adversarial training, and the cost of this training."""
+    figure, axes = new_figure(1, 4, width=PAGE, height=2.2)
+    shown = (
+        ("defended_features_per_dimension", FEATURES, "superposition goes"),
+        ("defended_kept_per_dimension", "kept features\nper dimension", "fewer are kept"),
+        ("defended_analytic", VULNERABILITY, "vulnerability falls"),
+        ("defended_loss", "loss without attack", "at a price"),
+    )
+    for ax, (name, label, title) in zip(axes[0], shown, strict=True):
+        rows = data[name].transpose("defence", "seed").values
+        mean_curve(ax, data.defence.values, rows, BLUE, marker="o", markersize=3)
+        for strength, row in zip(data.defence.values, rows, strict=True):
+            seed_dots(ax, strength, row, GREY, half_width=0.012, size=5)
+        ax.set(ylabel=label, title=title)
+        if name != "defended_loss":
+            reference_line(ax, y=1)
+        ax.set_ylim(0, 1.08 * float(rows.max()))
+    letter_panels(axes[0])
+    figure.supxlabel("strength of the attack in training / mean input norm", fontsize=8)
+    figure.suptitle(
+        f"training against attacks, dots {data.sizes['seed']} seeds, band t interval 95 %",
+        fontsize=8,
+    )
+    return figure
+
+
+def _sparse(ax: Axes, label: str, title: str) -> None:
+    ax.set(xscale="log", xlabel="1 / density $p$", ylabel=label, title=title)
+    ticks = [1, 2, 5, 10, 20, 40]
+    ax.set_xticks(ticks, [str(t) for t in ticks])
+    ax.minorticks_off()

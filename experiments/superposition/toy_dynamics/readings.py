@@ -1,0 +1,381 @@
+"""Learning dynamics: levels of dimensionality, an octahedron, and kinks of the loss; no JAX."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from circuitax.figures.marks import mean_curve, reference_line, seed_column
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
+from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
+from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
+
+STEPS = (6000, 6000)  # of both trainings at the scale that rows are about
+DENSITY = 1 / 3  # of equal features, for which the next losses are
+# Least exact loss of a digon, and of a feature without a direction.
+DIGON, DROPPED = 0.035977, 1 / 12
+ABOVE = 1.03  # final loss over that of digons
+LEVELS = (0.0, 0.5)
+LEVEL_WIDTH, DIGON_WIDTH = 0.1, 0.05
+FIRST = 0.1  # share of training that is left out, in which everything moves
+SIZE = 3  # features of a set
+ANTIPODE, UPRIGHT = -0.9, 0.3  # cosines of an octahedron
+SEPARATED, OPENED = 0.8, 0.5  # mean cosine inside a set
+FINE = 0.005  # allowed error of the straight pieces over the range of log loss
+PLANE = 0.25  # a singular value over the first, below which W lacks its direction
+APART = 15  # degrees by which two sets may miss a right angle
+PHASE = 0.05  # share of training that is a phase
+SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
+ROWS = 16  # seeds of the panel with a row for each: the first ones
+COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW, BLACK)
+
+
+def drift(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """Every dimensionality goes evenly from its first value to its last."""
+    ends = data.dimensionality.isel(step=[0, -1])
+    even = xr.zeros_like(data.dimensionality) + ends.interp(step=data.step)
+    return data.assign(dimensionality=even)
+
+
+WORLDS = {"drift": drift}
+
+
+class Regimes(NamedTuple):
+    """First step of each regime in each seed, in this order; NaN where it never occurs."""
+
+    separated: np.ndarray
+    opened: np.ndarray
+    octahedron: np.ndarray
+
+
+def digons(data: xr.Dataset) -> Sample:
+    """Share of seeds that end on `LEVELS` with the loss of as many digons as dimensions."""
+    data, m = _wanted(data), data.attrs["n_hidden"]
+    ends = on_level(data.dimensionality.values[-1], DIGON_WIDTH).all(axis=-1)
+    best = m * DIGON + (data.sizes["feature"] - 2 * m) * DROPPED
+    return share_of(ends & (data.loss.values[-1] <= ABOVE * best))
+
+
+def on_levels(data: xr.Dataset) -> Sample:
+    """Share on a level from `FIRST` to the last crossing of 1/4, of seeds with one after it."""
+    d = _wanted(data).dimensionality.values
+    steps = np.arange(len(d))[:, None]
+    crossed = np.diff(d > np.mean(LEVELS), axis=0).any(axis=-1)
+    last = np.where(crossed.any(axis=0), len(crossed) - crossed[::-1].argmax(axis=0), 0)
+    first = FIRST * (len(d) - 1)
+    window = ((steps >= first) & (steps <= last))[:, last > first]
+    if not window.size:
+        raise Absent("no feature changes level")
+    shares = np.average(on_level(d).mean(axis=-1)[:, last > first], axis=0, weights=window)
+    return mean_of(shares, bounds=(0, 1))
+
+
+def on_levels_early(data: xr.Dataset) -> Sample:
+    """Share on a level from `FIRST` to half of training."""
+    d = _wanted(data).dimensionality.values
+    share = data.step.values / data.step.values[-1]
+    return mean_of(on_level(d[(share >= FIRST) & (share < 0.5)]).mean(axis=(0, 2)))
+
+
+def drops(data: xr.Dataset) -> Sample:
+    """Correlation of changes of level with falls of the loss, mean of seeds."""
+    return mean_of(drop_correlation(_wanted(data)))
+
+
+def octahedra(data: xr.Dataset) -> Sample:
+    """Share of networks that end as an octahedron with antipodes in different sets."""
+    return share_of(is_octahedron(_wanted(data).set_W.values[-1]))
+
+
+def antipodes_across(data: xr.Dataset) -> Sample:
+    """Share of the networks in antipodal pairs that have them across the sets."""
+    W = _wanted(data).set_W.values[-1]
+    paired = in_antipodal_pairs(W)
+    if not paired.any():
+        raise Absent("no network ends as an octahedron")
+    return share_of(is_octahedron(W)[paired])
+
+
+def in_order(data: xr.Dataset) -> Sample:
+    """Share of seeds in which the regimes follow one another."""
+    when = regimes(_wanted(data))
+    return share_of((when.separated < when.opened) & (when.opened < when.octahedron))
+
+
+def in_a_plane(data: xr.Dataset) -> Sample:
+    """Share of seeds in which W is two separated sets in a plane for `PHASE` of training.
+
+    Antipodal sets on a line are no plane: a linear model's two components are at right angles.
+    """
+    W = _wanted(data).set_W.values
+    first, second, third = np.moveaxis(np.linalg.svd(W, compute_uv=False), -1, 0)
+    there = (third <= PLANE * first) & (PLANE * first < second) & (inside(W) >= SEPARATED)
+    there &= np.abs(across(W).mean(axis=(-1, -2))) <= np.sin(np.radians(APART))
+    long = round(PHASE * (len(there) - 1))
+    runs = np.lib.stride_tricks.sliding_window_view(there, long, axis=0).all(axis=-1)
+    return share_of(runs.any(axis=0))
+
+
+def kink_at_opening(data: xr.Dataset, shift: int = 0) -> Sample:
+    """Distance of a seed's opening to its own kinks over that to others', geometric mean.
+
+    Times as they are, or since log loss has half fallen: the greater mean of the two. With a
+    ``shift`` each seed has the opening of one some places on.
+    """
+    data = _wanted(data)
+    found, opens = loss_kinks(data), np.roll(onset(data), -shift)
+    zeros = (np.zeros(len(opens)), half_fallen(data.set_step.values, data.set_loss.values))
+    rows = [_near_opening(data, found, zero, opens) for zero in zeros]
+    if min(map(len, rows)) < 2:
+        raise Absent("no two losses have a kink")
+    return max((geometric_mean_of(row) for row in rows), key=lambda sample: sample.value)
+
+
+def _wanted(data: xr.Dataset) -> xr.Dataset:
+    """A run of the length and density that rows are about, without a network that diverged."""
+    last = (int(data.step.values[-1]), int(data.set_step.values[-1]))
+    if not np.isclose(data.attrs["density"], DENSITY) or last != STEPS:
+        raise NotRun("this run has another length or density")
+    if not (data.alive.all() and data.set_alive.all()):
+        raise NotRun("this run has networks that diverged")
+    return data
+
+
+def on_level(dimensionality: np.ndarray, width: float = LEVEL_WIDTH) -> np.ndarray:
+    """Whether each D_i is within ``width`` of 0 or of that of a digon."""
+    return np.min([np.abs(dimensionality - level) for level in LEVELS], axis=0) <= width
+
+
+def twice_on(dimensionality: np.ndarray) -> np.ndarray:
+    """Whether each D_i is on each of `LEVELS` at a measurement and at the next one."""
+    near = np.abs(dimensionality[..., None] - np.array(LEVELS)) <= LEVEL_WIDTH
+    both: np.ndarray = near[1:] & near[:-1]
+    return both
+
+
+def drop_correlation(data: xr.Dataset, staying: bool = False) -> list[float]:
+    """Correlation over time of motion of D_i with the fall of log loss after `FIRST`, each seed.
+
+    Both less their mean over seeds; the motion is that of features that stay on a level, or of all
+    others.
+    """
+    late = data.isel(step=data.step.values >= FIRST * data.step.values[-1])
+    d = late.dimensionality.values
+    stays = twice_on(d).any(axis=-1)
+    moved = np.abs(np.diff(d, axis=0)).sum(axis=-1, where=stays == staying)
+    fell = -np.diff(np.log(late.loss.values), axis=0)
+    moved, fell = (each - each.mean(axis=1, keepdims=True) for each in (moved, fell))
+    return [float(np.corrcoef(a, b)[0, 1]) for a, b in zip(moved.T, fell.T, strict=True)]
+
+
+def feature_cosines(W: np.ndarray) -> np.ndarray:
+    """Cosines between all features, ``[..., feature, feature]``."""
+    unit = W / np.maximum(np.linalg.norm(W, axis=-2, keepdims=True), 1e-12)
+    return np.swapaxes(unit, -1, -2) @ unit
+
+
+def across(W: np.ndarray) -> np.ndarray:
+    """Cosines of the features of one set with those of the other, ``[..., SIZE, SIZE]``."""
+    return feature_cosines(W)[..., :SIZE, SIZE:]
+
+
+def inside(W: np.ndarray) -> np.ndarray:
+    """Mean cosine between two features of one set, ``[...]``: 1 as one direction, 0 at the end."""
+    cosine = feature_cosines(W)
+    pairs = ~np.eye(SIZE, dtype=bool)
+    blocks = (cosine[..., :SIZE, :SIZE], cosine[..., SIZE:, SIZE:])
+    return np.mean([block[..., pairs].mean(axis=-1) for block in blocks], axis=0)
+
+
+def farthest(W: np.ndarray) -> np.ndarray:
+    """Cosine to the farthest feature of the other set, mean of features, ``[...]``."""
+    cosine = across(W)
+    return 0.5 * (cosine.min(axis=-1).mean(axis=-1) + cosine.min(axis=-2).mean(axis=-1))
+
+
+def in_antipodal_pairs(W: np.ndarray) -> np.ndarray:
+    """Whether each feature has an antipode in either set and is upright on the rest, ``[...]``.
+
+    Two antipodes of one feature would not be upright on each other.
+    """
+    cosine = feature_cosines(W)
+    rest = np.where((cosine <= ANTIPODE) | np.eye(2 * SIZE, dtype=bool), 0, np.abs(cosine))
+    found: np.ndarray = (cosine.min(axis=-1) <= ANTIPODE).all(-1)
+    return found & (rest.max(axis=(-1, -2)) <= UPRIGHT)
+
+
+def is_octahedron(W: np.ndarray) -> np.ndarray:
+    """Whether each feature has an antipode in the other set and is upright on the rest, ``[...]``.
+
+    Antipodes of a set's three features, all in the other set, are all of that set.
+    """
+    return in_antipodal_pairs(W) & (across(W).min(axis=-1) <= ANTIPODE).all(-1)
+
+
+def regimes(data: xr.Dataset) -> Regimes:
+    """First steps of the regimes of sets: one direction each, then open, then an octahedron."""
+    W, steps = data.set_W.values, data.set_step.values
+    mean = inside(W)
+    separated = _first(steps, (mean >= SEPARATED) & (across(W).mean(axis=(-1, -2)) <= OPENED))
+    after = steps[:, None] > separated
+    opened = _first(steps, (mean <= OPENED) & after)
+    return Regimes(separated, opened, _first(steps, is_octahedron(W)))
+
+
+def onset(data: xr.Dataset) -> np.ndarray:
+    """Step at which sets begin to open: a tenth of the way from closest to last, ``[seed]``."""
+    mean, steps = inside(data.set_W.values), data.set_step.values
+    closest = mean.max(axis=0)
+    after = np.arange(len(steps))[:, None] > mean.argmax(axis=0)
+    return _first(steps, (mean <= closest - 0.1 * (closest - mean[-1])) & after)
+
+
+def _first(steps: np.ndarray, true: np.ndarray) -> np.ndarray:
+    return np.where(true.any(axis=0), steps[true.argmax(axis=0)].astype(float), np.nan)
+
+
+def _near_opening(
+    data: xr.Dataset, found: list[np.ndarray], zeros: np.ndarray, opens: np.ndarray
+) -> np.ndarray:
+    """Log of the distance from an opening to a kink of the seed over those to others' kinks.
+
+    Times of a seed are counted from its own of ``zeros``.
+    """
+    steps, opens = data.set_step.values, opens - zeros
+    # A distance below half a measurement is not known.
+    least = 0.5 * (steps[1] - steps[0])
+    rows = (row - zero for row, zero in zip(found, zeros, strict=True))
+    nearest = [np.abs(opens[:, None] - row).min(axis=1, initial=np.inf) for row in rows]
+    log = np.log(np.maximum(nearest, least)).T  # of each opening, to each seed's kinks
+    own = np.eye(len(log), dtype=bool)
+    others = np.isfinite(log) & ~own
+    with np.errstate(invalid="ignore"):  # no other seed has a kink
+        near = log[own] - np.where(others, log, 0).sum(axis=1) / others.sum(axis=1)
+    return near[np.isfinite(near)]
+
+
+def loss_kinks(data: xr.Dataset) -> list[np.ndarray]:
+    """Kinks of the logarithm of every seed's loss."""
+    return [kinks(data.set_step.values, row) for row in np.log(data.set_loss.values.T)]
+
+
+def half_fallen(x: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """Where the logarithms of losses ``[x, ...]`` have half fallen, as numbers of ``x``."""
+    log = np.log(loss)
+    found: np.ndarray = x[(log <= (log[0] + log[-1]) / 2).argmax(axis=0)]
+    return found
+
+
+def kinks(x: np.ndarray, y: np.ndarray, *, tolerance: float = FINE, most: int = 12) -> np.ndarray:
+    """Kinks of a curve: the inner ends of its best fit by pieces of straight lines.
+
+    The smallest number of pieces, at most ``most``, whose root mean square error is at most
+    ``tolerance * (max y - min y)``; segmented least squares by dynamic programming. The paper marks
+    kinks by eye.
+    """
+    error = _errors(x.astype(np.float64), y.astype(np.float64))
+    last = x.size - 1
+    allowed = x.size * (tolerance * np.ptp(y)) ** 2
+    came_from: list[np.ndarray] = []
+    lowest = error[0]
+    while lowest[last] > allowed and len(came_from) < most - 1:
+        through = lowest[:, None] + error
+        came_from.append(through.argmin(axis=0))
+        lowest = through.min(axis=0)
+    at, found = last, []
+    for before in came_from[::-1]:
+        at = before[at]
+        found.append(at)
+    return x[sorted({int(i) for i in found} - {0, last})].astype(float)
+
+
+def _errors(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Squared error of the line through points i to j, ``[i, j]``; infinite below two points."""
+    x, y = (x - x.mean()) / max(np.ptp(x), 1e-300), y - y.mean()
+    powers = (np.ones(x.size), x, y, x * x, x * y, y * y)
+    sums = [np.concatenate([[0.0], np.cumsum(v)]) for v in powers]
+    count, sx, sy, sxx, sxy, syy = (s[None, 1:] - s[:-1, None] for s in sums)
+    usable = count >= 2
+    count = np.where(usable, count, 2)
+    spread = np.where(usable, sxx - sx**2 / count, 1)
+    error = syy - sy**2 / count - (sxy - sx * sy / count) ** 2 / spread
+    return np.where(usable, np.maximum(error, 0), np.inf)
+
+
+def octahedron(data: xr.Dataset) -> Figure:
+    """Loss and kinks of one network, cosines of all, and when each seed changes regime."""
+    steps, W = data.set_step.values, data.set_W.values
+    seeds = data.sizes["seed"]
+    figure, axes = new_figure(1, 3, width=PAGE, height=2.6, width_ratios=[1, 1, 1.3])
+    left, middle, right = axes[0]
+    found, when = loss_kinks(data), regimes(data)
+    kink = {"color": BLACK, "fillstyle": "none", "markersize": 3.5, "markeredgewidth": 0.6}
+    row = data.set_loss.values[:, SHOWN]
+    left.plot(steps, data.set_loss.values, color=GREY, linewidth=0.5, alpha=0.5, rasterized=True)
+    left.plot(steps, row, color=BLUE, label=f"seed {SHOWN}")
+    at = row[np.searchsorted(steps, found[SHOWN])]
+    left.plot(found[SHOWN], at, "D", label="its kinks, by the code", **kink)
+    left.plot([], [], color=GREY, linewidth=0.5, label=f"each of {seeds} seeds")
+    left.set(xlabel="step", ylabel="exact loss, sum of features", yscale="log")
+    left.legend(fontsize=6)
+    mean_curve(middle, steps, inside(W), ORANGE, label="inside a set, mean", each=True)
+    mean_curve(middle, steps, farthest(W), BLUE, label="farthest of the other set", each=True)
+    for height in (0, -1):
+        reference_line(middle, y=height)
+    middle.set(xlabel="step", ylabel=f"cosine, {seeds} seeds: mean, 95 %", ylim=(-1.05, 1.45))
+    middle.legend(fontsize=6, loc="upper right")
+    rows = min(seeds, ROWS)
+    for seed, row in enumerate(found[:rows]):
+        label = None if seed else "kink of the loss"
+        right.plot(row, [seed] * len(row), "D", label=label, **kink)
+    marks = {
+        "one direction each": (when.separated, "s", GREEN),
+        "begins to open": (onset(data), "^", ORANGE),
+        "open": (when.opened, "v", SKY),
+        "octahedron": (when.octahedron, "o", BLUE),
+    }
+    for name, (at, marker, colour) in marks.items():
+        right.plot(at[:rows], np.arange(rows), marker, color=colour, markersize=3, label=name)
+    right.set(xlabel="step", ylabel="seed", ylim=(-1, 1.45 * rows), xlim=(0, steps[-1] * 1.02))
+    right.set_yticks(range(0, rows, 5))
+    right.legend(fontsize=6, loc="upper center", ncols=2)
+    letter_panels(axes[0])
+    formed = int(is_octahedron(W[-1]).sum())
+    begun = int(is_octahedron(W[0]).sum())
+    count = f"{formed} of {seeds} networks end in an octahedron, {begun or 'none'} at the start"
+    headline(figure, count)
+    return figure
+
+
+def levels(data: xr.Dataset) -> Figure:
+    """D_i and loss of one network; levels, and motion beside falls of the loss, of all."""
+    steps, d = data.step.values, data.dimensionality.values
+    n, m, seeds = data.sizes["feature"], data.attrs["n_hidden"], data.sizes["seed"]
+    figure, axes = new_figure(2, 2, width=PAGE, height=3.5, width_ratios=[1.5, 1])
+    (top, right), (bottom, below) = axes
+    for i in range(n):
+        top.plot(steps, d[:, SHOWN, i], color=COLOURS[i % len(COLOURS)], linewidth=0.8)
+    for level in LEVELS:
+        reference_line(top, y=level)
+    top.set(ylabel="dimensionality $D_i$", ylim=(-0.03, 0.75))
+    density = f"$p$ = {data.attrs['density']:.2g}"
+    top.set_title(f"seed {SHOWN}: {n} equal features in {m}, {density}", fontsize=7)
+    bottom.plot(steps, data.loss.values, color=GREY, linewidth=0.5, alpha=0.5, rasterized=True)
+    bottom.plot(steps, data.loss.values[:, SHOWN], color=BLUE, label=f"seed {SHOWN}")
+    bottom.plot([], [], color=GREY, linewidth=0.5, label=f"each of {seeds} seeds")
+    end = data.loss.values[-1].mean()
+    bottom.set(xlabel="step", ylabel="loss, sum of features", ylim=(0.97 * end, 1.5 * end))
+    bottom.legend(fontsize=6)
+    share = on_level(d).mean(axis=-1)
+    mean_curve(right, steps, share, BLUE, label=f"{seeds} seeds: mean, 95 %")
+    right.set(xlabel="step", ylabel="share of features", ylim=(0, 1.05))
+    right.set_title(f"$D_i$ within {LEVEL_WIDTH:g} of 0 or 1/2", fontsize=7)
+    right.legend(fontsize=6, loc="lower right")
+    for place, (staying, colour) in enumerate(((False, ORANGE), (True, GREEN))):
+        seed_column(below, place, drop_correlation(data, staying), colour, form=".2f")
+    reference_line(below, y=0)
+    below.set(xlim=(-0.5, 1.5), ylim=(-0.5, 1.1), ylabel="correlation with fall of loss")
+    below.set_xticks([0, 1], ["motion from level\nto level", "motion inside\na level"])
+    letter_panels(axes.ravel())
+    return figure

@@ -1,0 +1,230 @@
+"""The phase diagram of superposition: what is read from the record, and its figures; no JAX."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from scipy.interpolate import RegularGridInterpolator
+
+from circuitax.figures.palette import BLACK, BLUE, ORANGE, SEQUENTIAL
+from circuitax.figures.style import letter_panels, new_figure
+from circuitax.records.sample import Sample, best_of, exactly, resampled
+from circuitax.superposition.geometry.phases import phases
+from experiments.superposition.shared.crossing import crossing
+
+TEN = 10  # networks of a cell, over which the paper averages
+PAIRED, ALONE = "n=2, m=1", "n=3, m=2"
+AXES = ("importance", "density")
+SOURCES = {"theory": "simple formulas", "optimum": "exact optimum", "trained": "trained, best of"}
+# Where the regions meet: by the formulas, and as `phase_proof` encloses it for two features.
+TRIPLE_OF_FORMULAS, TRIPLE_PROVEN = 4 / 7, 0.7064
+FINE = 256  # points a side at which a coarse diagram is drawn
+CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
+
+
+def triple_point(data: xr.Dataset) -> Sample:
+    """Density at which ignoring and sharing tie in closed form, ``p²/3 = p/3 - p²/4``."""
+    p = np.linspace(0.5, 0.65, 4001)
+    shared, ignored = p**2 / 3, p / 3 - p**2 / 4
+    return exactly(crossing(p, shared - ignored))
+
+
+def optimum_over_formulas(data: xr.Dataset) -> Sample:
+    """Greatest ratio of the optimal loss to that of the best closed form."""
+    return exactly(float((data.optimum_loss / data.optimum_closed_form).max()))
+
+
+def regions_of_optimum(data: xr.Dataset) -> Sample:
+    """Share of cells in which the exact optimum is in the region of the closed forms."""
+    return exactly((_regions(data, "optimum") == _regions_in_theory(data, "optimum")).mean())
+
+
+def regions_of_tens(data: xr.Dataset) -> Sample:
+    """Share of cells whose region is that of ten networks without the worst, mean of all tens."""
+    theory = _regions_in_theory(data, "trained")
+    return resampled(
+        lambda seeds: float((_regions_of_tens(data, seeds) == theory).mean()), data.sizes["seed"]
+    )
+
+
+def regions_of_best(data: xr.Dataset) -> Sample:
+    """Share of cells in which the best of all networks is in the region of the closed forms."""
+    seeds = data[["seeds_loss", "seeds_norm", "seeds_interference"]].transpose("seed", ...)
+    same = _regions(seeds, "seeds") == _regions_in_theory(data, "trained")
+    return best_of(seeds.seeds_loss.values, same)
+
+
+def shared_when_dense(data: xr.Dataset) -> Sample:
+    """Interference of the last of two equal features at density 0.65, denser than 4/7."""
+    return exactly(float(_spot(data, PAIRED, 1.0, 0.65)["spot_interference"]))
+
+
+def dropped_direction(data: xr.Dataset) -> Sample:
+    """Cosine with (1, 1, 1) of what three equal features in two dimensions drop at density 0.7."""
+    dropped = np.linalg.svd(_spot(data, ALONE, 1.0, 0.7)["spot_W"])[2][-1]
+    return exactly(abs(dropped.sum()) / np.sqrt(3))
+
+
+def _regions_of_tens(data: xr.Dataset, seeds: np.ndarray) -> np.ndarray:
+    """Phase of the last feature by the mean norm and interference of each ten, ``[ten, *cells]``.
+
+    The network with the highest loss is left out of a ten, in every cell by itself.
+    """
+    loss, norm, interference = (
+        data[f"seeds_{name}"].transpose("seed", ...).values
+        for name in ("loss", "norm", "interference")
+    )
+    means = []
+    for ten in np.array_split(seeds, max(1, len(seeds) // TEN)):
+        kept = np.argsort(loss[ten], axis=0)[: max(1, len(ten) - 1)]
+        both = norm[ten], interference[ten]
+        means.append([np.take_along_axis(of, kept, axis=0).mean(axis=0) for of in both])
+    return phases(*np.stack(means, axis=1))
+
+
+def _regions(data: xr.Dataset, source: str) -> np.ndarray:
+    """Phase of the last feature in every cell of one picture."""
+    return phases(data[f"{source}_norm"], data[f"{source}_interference"])
+
+
+def _regions_in_theory(data: xr.Dataset, source: str) -> np.ndarray:
+    """The same by the closed forms, at the nearest points of their own, finer grid."""
+    nearest = data[["theory_norm", "theory_interference"]].sel(
+        {f"{axis}_theory": data[f"{axis}_{source}"] for axis in AXES}, method="nearest"
+    )
+    return _regions(nearest.transpose("model", *(f"{axis}_{source}" for axis in AXES)), "theory")
+
+
+def _spot(data: xr.Dataset, model: str, importance: float, density: float) -> xr.Dataset:
+    """Results at one of the points that rows name."""
+    cell = data.sel(model=model)
+    here = np.isclose(cell["spot_importance"], importance) & np.isclose(
+        cell["spot_density"], density
+    )
+    return cell.isel(spot=int(np.flatnonzero(here)[0]))
+
+
+def phase(data: xr.Dataset) -> Figure:
+    """Two models by three sources, coloured by the phase of the last feature."""
+    figure, axes = new_figure(2, 4, height=4.3, width_ratios=[1, 1, 1, 0.6])
+    for row, model in enumerate(data.model.values):
+        for column, (source, title) in enumerate(SOURCES.items()):
+            ax = axes[row, column]
+            ax.pcolormesh(*_picture(data.sel(model=model), source), **CELLS)
+            _boundaries(ax, str(model))
+            _triple_point(ax, source, str(model))
+            _axes(ax)
+            if row == 0:
+                ax.set_title(title + (f" {data.sizes['seed']}" if source == "trained" else ""))
+            if row == 1:
+                ax.set_xlabel(r"density $p = 1 - S$")
+            if column == 0:
+                ax.set_ylabel(f"{model}\nimportance of the last feature")
+    _colour_map(axes[0, 3])
+    _legend(axes[1, 3])
+    letter_panels([axes[0, 0], axes[1, 0]])
+    return figure
+
+
+def difference(data: xr.Dataset) -> Figure:
+    """By how many per cent the exact optimum is below the best closed form."""
+    figure, axes = new_figure(1, 2, height=2.5)
+    for ax, model in zip(axes[0], data.model.values, strict=True):
+        cell = data.sel(model=model)
+        gain = 100 * (1 - cell.optimum_loss / cell.optimum_closed_form)
+        density, importance = cell.density_optimum.values, cell.importance_optimum.values
+        image = ax.pcolormesh(density, importance, gain.values, cmap=SEQUENTIAL, vmin=0, **CELLS)
+        _boundaries(ax, str(model), "white")
+        _axes(ax)
+        ax.set(title=str(model), xlabel=r"density $p = 1 - S$")
+        figure.colorbar(image, ax=ax, label="gain over the best closed form (%)")
+    axes[0, 0].set_ylabel("importance of the last feature")
+    letter_panels(axes[0])
+    return figure
+
+
+def region_colour(norm: np.ndarray, interference: np.ndarray) -> np.ndarray:
+    """White where the feature is ignored, blue where dedicated, orange where superposed."""
+    presence = np.clip(norm, 0, 1)[..., None]
+    shared = np.clip(interference, 0, 1)[..., None]
+    hue = (1 - shared) * np.array(to_rgb(BLUE)) + shared * np.array(to_rgb(ORANGE))
+    return 1 - presence + presence * hue
+
+
+def _picture(data: xr.Dataset, source: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Densities, importances and colours of a panel; linear between the logarithms of a grid."""
+    grid = [data[f"{axis}_{source}"].values for axis in AXES]
+    parts = [data[f"{source}_{name}"].values for name in ("norm", "interference")]
+    if source == "theory":
+        return grid[1], grid[0], region_colour(*parts)
+    fine = [np.geomspace(axis[0], axis[-1], FINE) for axis in grid]
+    # Powers of ends may miss them by a rounding.
+    logs = [np.clip(np.log(f), *np.log(axis[[0, -1]])) for f, axis in zip(fine, grid, strict=True)]
+    points = np.stack(np.meshgrid(*logs, indexing="ij"), axis=-1)
+    between = [RegularGridInterpolator([np.log(a) for a in grid], part)(points) for part in parts]
+    return fine[1], fine[0], region_colour(*between)
+
+
+def _boundaries(ax: Axes, model: str, colour: str = BLACK) -> None:
+    """Boundary of equal loss of two closed forms (toy-models paper, phase section; derived)."""
+    p = np.geomspace(0.01, TRIPLE_OF_FORMULAS, 200)
+    low = 2 * p / (4 - 5 * p)
+    line: dict[str, Any] = {"color": colour, "linewidth": 0.9}
+    ax.plot(p, low, **line)
+    if model == PAIRED:
+        ax.plot(p, 1 / low, **line)
+        ax.plot([TRIPLE_OF_FORMULAS, 1], [1, 1], **line)
+    else:
+        ax.plot([0.01, 1], [1, 1], **line)
+
+
+def _triple_point(ax: Axes, source: str, model: str) -> None:
+    """The formulas' point on their own panels; the proven one of two features on the others."""
+    if source == "theory":
+        ax.plot([TRIPLE_OF_FORMULAS], [1], "o", color=BLACK, markersize=3.5)
+    elif model == PAIRED:
+        edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.6}
+        ax.plot([TRIPLE_PROVEN], [1], "*", color=BLACK, markersize=8, **edge)
+
+
+def _axes(ax: Axes) -> None:
+    ax.set(xscale="log", yscale="log", xlim=(1, 0.01), ylim=(0.1, 10))
+    ax.set_xticks([1, 0.1, 0.01], ["1", "0.1", "0.01"])
+    ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    ax.minorticks_off()
+    ax.spines[:].set_visible(True)
+
+
+def _legend(ax: Axes) -> None:
+    """Swatches of the regions, and what lines and points are."""
+    ax.set_axis_off()
+    swatch: dict[str, Any] = {"edgecolor": BLACK, "linewidth": 0.5}
+    point: dict[str, Any] = {"color": BLACK, "linestyle": "none"}
+    proven, formulas = f"{TRIPLE_PROVEN:.3f}", f"{TRIPLE_OF_FORMULAS:.3f}"
+    handles = [
+        Patch(facecolor="white", label="ignored:\nnot stored", **swatch),
+        Patch(facecolor=BLUE, label="dedicated: has a\ndimension of its own", **swatch),
+        Patch(facecolor=ORANGE, label="superposed:\nshares one", **swatch),
+        Line2D([], [], color=BLACK, linewidth=0.9, label="borders by the\nformulas"),
+        Line2D([], [], marker="o", markersize=3.5, label=f"they meet at {formulas}", **point),
+        Line2D([], [], marker="*", markersize=7, label=f"proven: {proven}", **point),
+    ]
+    place: dict[str, Any] = {"loc": "center", "bbox_to_anchor": (0.42, 0.5), "borderaxespad": 0}
+    ax.legend(handles=handles, fontsize=6.5, handlelength=1.1, **place)
+
+
+def _colour_map(ax: Axes) -> None:
+    """The colour map itself in steps of an eighth: presence upwards, sharing to the right."""
+    steps = np.linspace(0, 1, 9)  # a picture has too few colours for smooth ones in two directions
+    presence, shared = np.meshgrid(steps, steps, indexing="ij")
+    ax.pcolormesh(shared[0], presence[:, 0], region_colour(presence, shared), rasterized=True)
+    ax.set_xticks([0, 1], ["0\nalone", "1\nshared"])
+    ax.set_yticks([0, 1], ["0\nignored", "1\nkept"])
+    ax.set(xlabel="interference", ylabel=r"norm $\|W_n\|$")
+    ax.set_box_aspect(1.2)
+    ax.spines[:].set_visible(True)
