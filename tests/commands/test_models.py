@@ -22,7 +22,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import keep_model, notes_of_kept
 from circuitax.lab import runs
 from circuitax.lab.lab import Lab
-from circuitax.models.transformer import init_model
+from circuitax.models.transformer import init
 from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
 
@@ -38,7 +38,7 @@ def run(results: Path) -> Path:
     lab = Lab(folder)
     for name, spec in specs.items():
         keys = member_keys(derive(jax.random.key(0), name), 2)
-        keep_model(lab, name, 20, jax.vmap(lambda key, spec=spec: init_model(key, spec))(keys))
+        keep_model(lab, name, 20, jax.vmap(lambda key, spec=spec: init(key, spec))(keys))
     lab.save_text("tokenizer.json", train_tokenizer(build_corpus("ab", documents), 257).to_str())
     alive = xr.DataArray([[True, True], [True, False]], {"model": list(specs)}, ("model", "member"))
     Record(xr.Dataset({"alive": alive}), notes=notes_of_kept(specs, (20,))).save(folder)
