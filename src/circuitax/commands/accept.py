@@ -84,8 +84,8 @@ def main(options: dict[str, Any]) -> int:
         if not settle:
             _refuse_strange(name, run, dirty=options["dirty"] == "yes", twin=with_twins)
     # What may be refused comes first, so that nothing is half done.
-    for name, run in {**kept, **chosen}.items():
-        settle_run(whole(run), entries[name])
+    for name, there in {**kept, **chosen}.items():
+        settle_run(whole(there), entries[name])
     pictures = {
         name: page_pictures(run, entries[name])
         for name, run in chosen.items()

@@ -188,7 +188,8 @@ def reject_unknown(known: Mapping[str, Any], config: DictConfig, prefix: str = "
             siblings = [name for name in sorted(known) if name.rpartition(".")[0] == prefix[:-1]]
             near = nearest(path, sorted(known))
             raise ConfigError(f"{path} is not a field{near}; there are {', '.join(siblings)}")
-        given = OmegaConf.is_missing(config, key) or OmegaConf.is_interpolation(config, key)
+        name = str(key)
+        given = OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, name)
         if not given and isinstance(config[key], DictConfig):
             reject_unknown(known, config[key], f"{path}.")
 

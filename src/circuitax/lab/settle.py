@@ -154,7 +154,8 @@ class _Readings:
             x = _estimate(known[0])
             return Control(x.low, x.value, x.high, 1)
         ends = (0.05, 0.5, 0.95) if len(known) >= FEWEST_DRAWS else (0.0, 0.5, 1.0)
-        return Control(*map(float, np.quantile([x.value for x in known], ends)), len(known))
+        low, median, high = (float(np.quantile([x.value for x in known], q)) for q in ends)
+        return Control(low, median, high, len(known))
 
     def _or_none(self, *of: Any) -> Sample | Estimate | None:
         try:
@@ -168,12 +169,11 @@ class _Readings:
         key = json.dumps([text.world, text.arguments, text.draws], sort_keys=True)
         if key not in self.altered:
             fixed = text.world in FIXED
-            if text.world in GENERIC:
-                world: World = GENERIC[text.world](**text.arguments)
-            else:
-                world = getattr(self.module, "WORLDS", {}).get(text.world)
-                if world is None:
-                    raise ValueError(f"world={text.world!r} must be in WORLDS of readings.py")
+            own: Mapping[str, World] = getattr(self.module, "WORLDS", {})
+            if text.world not in GENERIC and text.world not in own:
+                raise ValueError(f"world={text.world!r} must be in WORLDS of readings.py")
+            generic = GENERIC.get(text.world)
+            world = own[text.world] if generic is None else generic(**text.arguments)
             rngs = (np.random.default_rng(draw) for draw in range(1 if fixed else text.draws))
             self.altered[key] = [world(self.data, rng) for rng in rngs]
         return key

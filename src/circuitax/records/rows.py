@@ -1,5 +1,6 @@
 """Settled rows: what was measured, what the control gave, and the word; as plain values too."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -76,7 +77,8 @@ def _quantity(item: Mapping[str, Any]) -> SettledQuantity:
     if fields["control"] is not None:
         fields["control"] = ControlText(**fields["control"])
     if gives is not None:
-        ends = {"low": float("-inf"), "high": float("inf"), "median": float("nan")}
-        gives = Control(**{name: ends.get(name) if x is None else x for name, x in gives.items()})
+        low, high = (gives[end] for end in ("low", "high"))
+        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
+        gives = Control(low, gives["median"], high, gives["n"])
     estimate = None if measured is None else estimate_from_json(measured)
     return SettledQuantity(Quantity(**fields), estimate, gives, word, why)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,14 +49,16 @@ def sample(estimate: Estimate) -> Sample:
     return Sample(estimate.value, lambda: estimate)
 
 
-def exactly(value: float, n: int = 1) -> Sample:
+def exactly(value: SupportsFloat, n: int = 1) -> Sample:
     """A computed number without sampling noise."""
     return Sample(float(value), partial(exact, value, n))
 
 
 def mean_of(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> Sample:
     """The mean of independent units; see `circuitax.records.estimate.mean_estimate`."""
-    return Sample(float(np.mean(values)), partial(mean_estimate, values, bounds=bounds))
+    return Sample(
+        float(np.mean(np.asarray(values, float))), partial(mean_estimate, values, bounds=bounds)
+    )
 
 
 def mean_of_those_finite(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> Sample:
@@ -69,7 +72,9 @@ def mean_of_those_finite(values: ArrayLike, *, bounds: tuple[float, float] | Non
 
 def geometric_mean_of(logs: ArrayLike) -> Sample:
     """``exp(mean(log x))``; takes the logarithms."""
-    return Sample(float(np.exp(np.mean(logs))), partial(geometric_estimate, logs))
+    return Sample(
+        float(np.exp(np.mean(np.asarray(logs, float)))), partial(geometric_estimate, logs)
+    )
 
 
 def share_of(yes: ArrayLike) -> Sample:
@@ -79,7 +84,7 @@ def share_of(yes: ArrayLike) -> Sample:
 
 def difference_of(first: ArrayLike, second: ArrayLike) -> Sample:
     """Mean of the first units less that of the second, which are independent of them."""
-    value = float(np.mean(first) - np.mean(second))
+    value = float(np.mean(np.asarray(first, float)) - np.mean(np.asarray(second, float)))
     return Sample(value, partial(difference_estimate, first, second))
 
 
