@@ -149,9 +149,9 @@ def _stack(found: list[dict[str, np.ndarray]], name: str) -> np.ndarray:
 
 def _as_is_and_centred(rows: Rows, key: Key[Array, ""], spec: Spec) -> dict[str, np.ndarray]:
     """A set as it is, and centred; pairs are the mean of several choices of rows if it has many."""
-    each, n, choices = [], len(rows.rows), [slice(None)]
+    each, n, keys = [], len(rows.rows), member_keys(key, spec.draws)
+    choices: list[Any] = [slice(None)]
     if n > spec.most:
-        keys = member_keys(key, spec.draws)
         choices = [jax.random.choice(k, n, (spec.most,), False) for k in keys]
     for x in (rows.rows, rows.rows - rows.rows.mean(axis=0, keepdims=True)):
         above = np.stack([_above(x[chosen], rows.dim) for chosen in choices]).mean(axis=0)

@@ -117,9 +117,7 @@ def features(
     k = jnp.asarray(spec.active, float)
     score = jax.jit(partial(jax.lax.map, partial(_scores, module, jnp.asarray(held), k)))
     error, live = score(trained.models)
-    rows = jax.vmap(lambda params: module.apply({"params": params}, method="directions"))(
-        trained.models
-    )
+    rows = jax.vmap(partial(_directions, module))(trained.models)
     random = jax.random.normal(derive(key, "random"), rows.shape, float)
     null = _measured(random, live)
     del null["above"]  # the law says it
@@ -173,6 +171,10 @@ def _final_streams(
     model: Model, texts: Int[Array, "window n_ctx"]
 ) -> Float[Array, "window n_ctx d_model"]:
     return jax.lax.map(lambda text: final_stream(model, text)[0], texts, batch_size=_AT_ONCE)
+
+
+def _directions(module: Autoencoder, params: PyTree) -> Float[Array, "width d_in"]:
+    return jnp.asarray(module.apply({"params": params}, method="directions"))
 
 
 def _scores(

@@ -45,8 +45,8 @@ def common_direction(data: xr.Dataset) -> dict[str, Sample]:
     """What the tokens of SmolLM2 have in common, and what it costs."""
     tokens, centred = (_sets(data, "smollm2", "tokens", c).isel(set=0) for c in (False, True))
     return {
-        "smollm2-common": exactly(tokens["mean"]),
-        "smollm2-centring": exactly(tokens.mean_square / centred.mean_square),
+        "smollm2-common": exactly(tokens["mean"].item()),
+        "smollm2-centring": exactly((tokens.mean_square / centred.mean_square).item()),
         "smollm2-tokens-dims": mean_of(tokens.dimensionality_sum / tokens.null_dimensionality_sum),
     }
 
