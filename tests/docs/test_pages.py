@@ -84,7 +84,9 @@ def test_make_has_the_targets_that_are_printed() -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *RESULTS], ids=lambda page: page.name)
 def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=16)):
+    for link in re.findall(
+        r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=16)
+    ):
         parts = urlsplit(link)
         if parts.scheme:
             assert parts.scheme == "https" and re.fullmatch(r"[\w.-]+\.\w+", parts.netloc), link

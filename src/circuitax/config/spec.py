@@ -188,8 +188,9 @@ def reject_unknown(known: Mapping[str, Any], config: DictConfig, prefix: str = "
             siblings = [name for name in sorted(known) if name.rpartition(".")[0] == prefix[:-1]]
             near = nearest(path, sorted(known))
             raise ConfigError(f"{path} is not a field{near}; there are {', '.join(siblings)}")
-        given = OmegaConf.is_missing(config, key) or OmegaConf.is_interpolation(config, key)
-        if not given and isinstance(config[key], DictConfig):
+        name = str(key)
+        absent = OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, name)
+        if not absent and isinstance(config[key], DictConfig):
             reject_unknown(known, config[key], f"{path}.")
 
 
