@@ -13,8 +13,6 @@ from circuitax.projection.pair_law import pair_ratios
 from circuitax.projection.stream import empty_stream
 from circuitax.projection.tails import Tail
 from circuitax.projection.threshold import first_dim
-from experiments.directions.shared.by_dimension import orthonormal_features
-from experiments.directions.shared.clouds import clustered_cloud
 
 KEY = jax.random.key(0)
 POINTS = jnp.eye(4)
@@ -74,11 +72,6 @@ REFUSED = {
         r"n_vectors\[1\]=0 must be at least 1",
     ),
     "bound": (lambda: capacity_bound(0, 0.5), "dim=0 must be at least 1"),
-    "cluster spread": (lambda: clustered_cloud(KEY, 4, 2, 2, np.nan), "spread=nan must be finite"),
-    "no features": (
-        lambda: orthonormal_features(KEY, entries.EntryLaw.gaussian, 0, 3),
-        "n_points=0 must be at least 1",
-    ),
     "column": (
         lambda: entries.draw_column(KEY, entries.EntryLaw.li, 0),
         "dim_in=0 must be at least 1",

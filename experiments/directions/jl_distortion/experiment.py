@@ -17,7 +17,6 @@ from circuitax.projection.maps import MapFamily, MapSpec, gain, nested_features,
 from circuitax.projection.stream import quantile, summarise
 from circuitax.projection.tails import Tail, jl_epsilon
 from experiments.directions.shared.by_dimension import extremes_by_dimension
-from experiments.directions.shared.clouds import clustered_cloud, gaussian_cloud, sparse_cloud
 
 FAMILIES = (
     MapFamily.gaussian,
@@ -119,9 +118,9 @@ def _families(spec: Spec, key: jax.Array, tokens: np.ndarray) -> jax.Array:
     n, d = spec.n_points, spec.dim_in
     clouds = jnp.stack(
         [
-            gaussian_cloud(derive(key, "gaussian"), n, d),
-            clustered_cloud(derive(key, "clustered"), n, d, 8, 0.3),
-            sparse_cloud(derive(key, "one_hot"), n, d),
+            jax.random.normal(derive(key, "gaussian"), (n, d)),
+            _clusters(derive(key, "clustered"), n, d),
+            jnp.eye(d)[jax.random.permutation(derive(key, "one_hot"), d)[:n]],
             jnp.asarray(tokens),
         ]
     )
@@ -134,6 +133,13 @@ def _families(spec: Spec, key: jax.Array, tokens: np.ndarray) -> jax.Array:
         draw = jax.jit(jax.vmap(partial(_draw, spec, family), (0, None)))
         worst.append(extremes(draw(keys, clouds), clouds))
     return jnp.stack(worst, 1)
+
+
+def _clusters(key: jax.Array, n_points: int, dim: int) -> jax.Array:
+    """Eight clusters of N(0, 0.3² I) around centres of N(0, I), as many points in each."""
+    centres = jax.random.normal(derive(key, "centres"), (8, dim))
+    offsets = jax.random.normal(derive(key, "offsets"), (n_points, dim))
+    return centres[jnp.arange(n_points) % 8] + 0.3 * offsets
 
 
 def _draw(spec: Spec, family: MapFamily, key: jax.Array, cloud: jax.Array) -> jax.Array:
@@ -152,7 +158,7 @@ def _initialiser(spec: Spec, family: MapFamily) -> MapSpec:
 
 def _gains(spec: Spec, key: jax.Array) -> jax.Array:
     """Mean gain over all pairs, [initialiser, map], of kernels as they are initialised."""
-    cloud = gaussian_cloud(derive(key, "cloud"), spec.n_points, spec.dim_in)
+    cloud = jax.random.normal(derive(key, "cloud"), (spec.n_points, spec.dim_in))
     # The squared distances of all pairs sum to N times the squares of the centred points.
     centred = cloud - cloud.mean(0)[None, :]
     keys = member_keys(derive(key, "maps"), spec.n_maps)
@@ -178,14 +184,14 @@ def _points(spec: Spec, key: jax.Array, n_points: list[int]) -> jax.Array:
 
     worst = []
     for n in n_points:
-        cloud = gaussian_cloud(derive(key, f"cloud {n}"), n, spec.dim_in)
+        cloud = jax.random.normal(derive(key, f"cloud {n}"), (n, spec.dim_in))
         worst.append(every_map(member_keys(derive(key, f"maps {n}"), spec.n_maps), cloud))
     return jnp.stack(worst)
 
 
 def _bands(spec: Spec, key: jax.Array, dims: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Quantiles [level, m] over all pairs and maps together, and their resolution."""
-    cloud = gaussian_cloud(derive(key, "cloud"), spec.n_points, spec.dim_in)
+    cloud = jax.random.normal(derive(key, "cloud"), (spec.n_points, spec.dim_in))
     keys = member_keys(derive(key, "maps"), spec.n_maps)
     none = jnp.zeros((0, 2))
 

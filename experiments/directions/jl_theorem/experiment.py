@@ -30,7 +30,6 @@ from circuitax.projection.theorem import (
     statement_bounds,
 )
 from circuitax.projection.verification import corollary_28, failing_maps
-from experiments.directions.shared.clouds import gaussian_cloud
 
 PAIR_IN, PAIR_DIM, PAIR_EPSILON, LAW_DIM = 64, 200, 0.3, 32
 GRID = np.linspace(0.4, 2.0, 641)
@@ -60,7 +59,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     eps = spec.epsilon
     scale = np.log(spec.n_points) / eps**2
     dims = [int(np.ceil(c(eps) * scale)) for c in (statement_constant, proof_constant)]
-    cloud = gaussian_cloud(derive(key, "cloud"), spec.n_points, spec.dim_in)
+    cloud = jax.random.normal(derive(key, "cloud"), (spec.n_points, spec.dim_in))
     cloud = cloud * jnp.linspace(1, 4, spec.n_points)[:, None]
     signs = MapSpec(MapFamily.rademacher, spec.dim_in, dims[0])
     proof = MapSpec(MapFamily.proof, spec.dim_in, dims[1], eps)

@@ -43,7 +43,7 @@ def covered(data: xr.Dataset) -> Estimate:
 
 def beyond(data: xr.Dataset, of: str) -> Sample:
     """Number of pairs that break the corollary's bound under its corrected hypothesis."""
-    return exactly(data[f"{of}_beyond"].sum(), data.sizes["map"])
+    return exactly(data[f"{of}_beyond"].sum().item(), data.sizes["map"])
 
 
 def example(data: xr.Dataset, name: str) -> Sample:

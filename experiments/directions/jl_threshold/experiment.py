@@ -11,7 +11,7 @@ import xarray as xr
 
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
-from circuitax.projection.entries import EntryLaw
+from circuitax.projection.entries import EntryLaw, draw_columns
 from circuitax.projection.laws import median_threshold
 from circuitax.projection.tails import (
     Tail,
@@ -21,7 +21,7 @@ from circuitax.projection.tails import (
     statement_constant,
 )
 from circuitax.projection.threshold import first_dim, smallest_dim, succeeds
-from experiments.directions.shared.by_dimension import extremes_by_dimension, orthonormal_features
+from experiments.directions.shared.by_dimension import extremes_by_dimension
 
 MEDIAN, SAFE = 0.5, 0.1
 DELTAS = (MEDIAN, SAFE, 1 - SAFE)  # δ: the share of maps that may fail
@@ -92,7 +92,9 @@ def _extremes(spec: Spec, n_points: int, key: jax.Array) -> jax.Array:
     @jax.jit
     def every_map(keys: jax.Array) -> jax.Array:
         def one(key: jax.Array) -> jax.Array:
-            features = orthonormal_features(key, EntryLaw.gaussian, n_points, spec.max_dim)
+            # Of one-hot points the features are the entries of the map itself.
+            rows = member_keys(key, spec.max_dim)
+            features = draw_columns(rows, EntryLaw.gaussian, n_points)
             found = extremes_by_dimension(features, step=spec.step)
             return jnp.stack([found.low, found.high])
 

@@ -8,11 +8,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.checks import check_range
-from circuitax.kernel.keys import member_keys
-from circuitax.projection.entries import EntryLaw, draw_columns
 from circuitax.projection.tiles import block_of, gram, pad_rows, tile_mask, upper_tiles
 
 
@@ -39,22 +36,12 @@ def extremes_by_dimension(
     all m together cost no more than the largest m. For many maps, use ``jax.vmap`` over
     ``features``.
 
-    Args:
-        features: Of at least two points under n_rows unscaled rows.
-        points: The points; None for orthonormal points (one-hot features), whose squared distances
-            are all 2 and whose features are the rows of the matrix itself.
-        step: Rows added at a time, dividing ``n_rows``.
-        block: Side of a tile, at least 1.
-
-    Raises:
-        ValueError: If ``step`` does not divide the number of rows, ``block`` is below 1, or there
-            are fewer than two points.
+    ``points`` is None for orthonormal points (one-hot features): their squared distances are all 2,
+    and their features are the rows of the matrix itself. ``block`` is the side of a tile.
 
     Source: S0 Theorem 27, proof, which writes ``‖u‖² = Σ_k X_k``.
     """
     n_points, n_rows = features.shape
-    if step < 1 or n_rows % step:
-        raise ValueError(f"step={step} must divide the number of rows, {n_rows}")
     block = min(block, n_points)
     tiles = upper_tiles(n_points, block)
     # [segment, point, step]: one slice of rows is added at a time.
@@ -89,22 +76,6 @@ def extremes_by_dimension(
     start = Extremes(infinite, -infinite, jnp.zeros((), int))
     order = jnp.stack([jnp.asarray(tiles.rows), jnp.asarray(tiles.columns)], 1)
     return jax.lax.scan(one_tile, start, order)[0]
-
-
-def orthonormal_features(
-    key: Key[Array, ""], law: EntryLaw, n_points: int, n_rows: int
-) -> Float[Array, "n_points n_rows"]:
-    """Features of one-hot points, which are the entries of the random matrix itself.
-
-    Column k holds the N independent unit-variance entries of row k of the map, drawn from their own
-    key as in `maps.row_features`.
-
-    Raises:
-        ValueError: If ``n_points`` or ``n_rows`` is below 1.
-    """
-    check_range("n_points", n_points, "[1, inf)")
-    check_range("n_rows", n_rows, "[1, inf)")
-    return draw_columns(member_keys(key, n_rows), law, n_points)
 
 
 def _distances(

@@ -1,46 +1,44 @@
 """Features of a model: directions that sparse autoencoders find in its stream.
 
 Nobody knows the true features of a model, so several autoencoders are trained on the same vectors,
-each from its own start and with its own batches, and what they agree on is measured too.
+each from its own start and with its own batches, and all are measured.
 """
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from circuitax.config.ranges import Positive
 from circuitax.data.vectors import VectorSource
-from circuitax.kernel.keys import derive
+from circuitax.kernel.forward import final_stream
+from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.model import Model
-from circuitax.kit.checks import require_at_least, require_divides
-from circuitax.kit.measured_training import Trained, measured_training
-from circuitax.kit.memory import require_arrays
+from circuitax.kernel.tokens import behind_start
+from circuitax.kit.measured_training import measured_training
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
+from circuitax.projection.coherence import unit_rows
 from circuitax.projection.packing_bounds import welch_bound
-from circuitax.superposition.geometry.dictionary import mean_max_cosine
+from circuitax.superposition.geometry.many_features import dimensionality_of_rows
 from circuitax.training import ensemble
+from circuitax.training.dictionary import reconstruction_loss
 from circuitax.training.ensemble import Mapping, Plan
 from circuitax.training.optim import OptimSpec
-from experiments.directions.text_superposition.levels import LEVELS, MULTIPLES, TAIL
-from experiments.directions.text_superposition.live_directions import (
-    centred_live,
-    live_dimensionality,
-    live_overlaps,
-)
-from experiments.directions.text_superposition.stream_vectors import (
-    random_windows,
-    stream_vectors,
-    text_windows,
-)
-from experiments.directions.text_superposition.vector_dictionary import VectorDictionary
+from experiments.directions.text_superposition.models import APART
 
-# Cosines between dictionaries that are in memory at once.
-_COSINES = 1 << 27
+# Thresholds of |cos| as multiples of 1/√d, the root mean square of random overlaps.
+MULTIPLES = np.linspace(0, 8, 33)
+_AT_ONCE = 64  # windows
+# Heads of SmolLM2 that find nothing attend to the first token of a text, where the stream is more
+# than a hundred times as long as elsewhere and has one direction, whatever the token is. So it is
+# at boundary tokens. It would be most of what an autoencoder learns: vectors beyond this many times
+# the median length are left out. Our text model has none.
+_TOO_LONG = 10.0
 
 
 @dataclass(frozen=True)
@@ -48,76 +46,88 @@ class FeatureSpec:
     """TopK autoencoders on the stream halfway through a model.
 
     Attributes:
-        vectors: Of the stream on held-out text, fewer where there is less text. At least 64; a
-            quarter is kept to measure on.
-        expansion: Latents of an autoencoder, as a multiple of the dimensions; at least 1.
-        active: Latents that are on at a time, k; at least 1.
-        seeds: Autoencoders, each with its own start and batches; at least 2.
-        batch: Vectors a step, at least 1.
+        vectors: Of the stream on held-out text, fewer where there is less text; a quarter is kept
+            to measure on.
+        expansion: Latents of an autoencoder, as a multiple of the dimensions.
+        active: Latents that are on at a time, k.
+        seeds: Autoencoders, each with its own start and batches.
+        batch: Vectors a step.
         optim: Optimizer.
-        chunk: Steps between two returns to Python, a divisor of ``optim.steps``.
+        chunk: Steps between two returns to Python.
     """
 
-    vectors: int = 131_072
-    expansion: int = 4
-    active: int = 8
-    seeds: int = 8
-    batch: int = 256
+    vectors: Annotated[int, "[64, inf)"] = 131_072
+    expansion: Positive = 4
+    active: Positive = 8
+    seeds: Annotated[int, "[2, inf)"] = 8
+    batch: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: int = 250
+    chunk: Annotated[int, "divides optim.steps"] = 250
 
-    def __post_init__(self) -> None:
-        require_at_least(self, 64, "vectors")
-        require_at_least(self, 1, "expansion", "active", "batch")
-        require_at_least(self, 2, "seeds")
-        require_divides(self, "chunk", "optim.steps")
-        require_arrays(self, "16 batch expansion", "256 seeds expansion")  # at least 16 dimensions
+
+@dataclass(frozen=True)
+class VectorDictionary:
+    """The autoencoder gives back vectors; ``hyper`` is k of its TopK.
+
+    Source: Bricken et al. 2023, "Towards Monosemanticity"; Gao et al. 2024.
+    """
+
+    autoencoder: Autoencoder
+    source: VectorSource
+
+    def init(self, key: Key[Array, ""], hyper: Float[Array, ""]) -> PyTree:
+        """Random directions; the encoder is their transpose."""
+        h = jnp.zeros((1, self.autoencoder.d_in))
+        return self.autoencoder.init(key, h, jnp.ones(()))["params"]
+
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Float[Array, "batch d_in"]:
+        """The vectors of one step."""
+        return self.source(at_index(key, step))
+
+    def loss(
+        self, params: PyTree, batch: Float[Array, "batch d_in"], hyper: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """Squared error and the cost of sparsity."""
+        return reconstruction_loss(self.autoencoder, params, batch, hyper)
 
 
 def features(
-    lab: Lab, spec: FeatureSpec, name: str, model: Model, key: Key[Array, ""], random_text: bool
+    lab: Lab,
+    spec: FeatureSpec,
+    name: str,
+    model: Model,
+    windows: Int[np.ndarray, "window n_ctx"],
+    key: Key[Array, ""],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Train autoencoders on the stream halfway through a model, and measure their directions.
 
-    Args:
-        lab: Of the experiment.
-        spec: How they are trained.
-        name: Of the model, "ours" or "smollm2".
-        model: Of that name.
-        key: Of this part.
-        random_text: Whether texts are random tokens, for a model that reads no text.
-
-    Returns:
-        Arrays with an axis ``seed``, by name; and notes.
+    Returns arrays with an axis ``seed``, not a number for those that diverged; and notes.
     """
     layer, d_model = model.n_layers // 2, model.d_model
-    if random_text:
-        windows = random_windows(model, spec.vectors, derive(key, "windows"))
-    else:
-        windows = text_windows(name, model, spec.vectors)
-    seen, held, left_out = stream_vectors(lab, f"streams-{name}", model, windows, layer)
+    seen, held, left_out = _vectors(lab, f"streams-{name}", model, windows, layer)
     module = Autoencoder(Sparsity.topk, spec.expansion * d_model, d_model)
-    trained = _train(lab, f"features-{name}", spec, module, seen, derive(key, "train"))
+    problem = VectorDictionary(module, VectorSource(spec.batch, jnp.asarray(seen)))
+    plan = Plan(problem, spec.optim, spec.chunk, Mapping.vmap, mesh=None)
+    strengths = jnp.full(spec.seeds, float(spec.active))
+    members = ensemble.new_members(derive(key, "train"), spec.optim.learning_rate, strengths)
+    state, advance = ensemble.init(plan, members), ensemble.advance(plan, members)
+    trained = measured_training(
+        lab, f"features-{name}", state, advance, steps=spec.optim.steps, every=spec.chunk
+    )
     k = jnp.asarray(spec.active, float)
     score = jax.jit(partial(jax.lax.map, partial(_scores, module, jnp.asarray(held), k)))
-    scores = {what: np.asarray(x) for what, x in score(trained.models).items()}
-    live = jnp.asarray(scores.pop("live"))
+    error, live = score(trained.models)
     rows = jax.vmap(partial(_directions, module))(trained.models)
-    null = jax.random.normal(derive(key, "random"), rows.shape, float)
-    found = _measured(rows, live) | {f"null_{k}": x for k, x in _measured(null, live).items()}
-    n_live = np.asarray(live.sum(axis=1))
-    arrays: dict[str, Any] = {
-        **{score: (("seed",), x) for score, x in scores.items()},
-        **{what: (_axes(what), np.asarray(x)) for what, x in found.items()},
-        "live": (("seed",), n_live),
-        "welch": (("seed",), welch_bound(n_live, d_model)),
-        "components_error": ((), _components_error(seen, held, spec.active)),
-        "training_loss": (("chunk", "seed"), trained.training_loss),
-    }
-    masked = {
-        array: (axes, _alive(np.asarray(x, float), axes, trained.alive))
-        for array, (axes, x) in arrays.items()
-    }
+    random = jax.random.normal(derive(key, "random"), rows.shape, float)
+    null = _measured(random, live)
+    del null["above"]  # the law says it
+    measured = _measured(rows, live) | {f"null_{what}": x for what, x in null.items()}
+    welch = welch_bound(np.asarray(live.sum(axis=1)), d_model)
+    arrays: dict[str, Any] = {"components_error": ((), _components_error(seen, held, spec.active))}
+    for what, x in (measured | {"welch": welch, "error": error}).items():
+        values = np.array(x, float)
+        values[~trained.alive] = np.nan
+        arrays[what] = (("seed", "centred", "multiple")[: values.ndim], values)
     notes = {
         "layer": layer,
         "dim": d_model,
@@ -129,25 +139,38 @@ def features(
         "left_out": left_out,
         "divergence": trained.divergence,
         "vectors": "stream entering the layer, mean taken off, mean square norm 1",
-        "dead": "a latent that is on for no vector that training did not see",
+        "live": "a latent that is on for a vector that training did not see",
     }
-    return masked, notes
+    return arrays, notes
 
 
-def _train(
-    lab: Lab,
-    name: str,
-    spec: FeatureSpec,
-    module: Autoencoder,
-    seen: np.ndarray,
-    key: Key[Array, ""],
-) -> Trained:
-    problem = VectorDictionary(module, VectorSource(spec.batch, jnp.asarray(seen)))
-    plan = Plan(problem, spec.optim, spec.chunk, Mapping.vmap, mesh=None)
-    strengths = jnp.full(spec.seeds, float(spec.active))
-    members = ensemble.new_members(key, spec.optim.learning_rate, strengths)
-    state, advance = ensemble.init(plan, members), ensemble.advance(plan, members)
-    return measured_training(lab, name, state, advance, steps=spec.optim.steps, every=spec.chunk)
+def _vectors(
+    lab: Lab, name: str, model: Model, windows: Int[np.ndarray, "window n_ctx"], layer: int
+) -> tuple[Float[np.ndarray, "n d_model"], Float[np.ndarray, "m d_model"], int]:
+    """The stream before a layer: to train on, of other windows to measure on, and those left out.
+
+    The mean of the first is taken off both, and its mean square norm becomes 1.
+    """
+    texts = behind_start(jnp.asarray(windows), model.spec.start_token)
+    # Without the layers from this one on, the final stream is this one's input.
+    blocks = jax.tree.map(lambda weight: weight[:layer], model.blocks)
+    below = model.replace(blocks=blocks, spec=model.spec.replace(n_layers=layer))
+    streams = lab.stage(name, _final_streams, below, texts)
+    lengths = np.linalg.norm(streams, axis=-1)
+    kept = lengths <= _TOO_LONG * np.median(lengths)
+    apart = np.arange(len(windows)) % APART == 0
+    seen, held = (streams[mask][kept[mask]] for mask in (~apart, apart))
+    mean = seen.mean(axis=0, dtype=float)
+    size = np.sqrt(((seen - mean) ** 2).sum(axis=1).mean())
+    seen, held = (((x - mean) / size).astype(np.float32) for x in (seen, held))
+    return seen, held, int((~kept).sum())
+
+
+@jax.jit
+def _final_streams(
+    model: Model, texts: Int[Array, "window n_ctx"]
+) -> Float[Array, "window n_ctx d_model"]:
+    return jax.lax.map(lambda text: final_stream(model, text)[0], texts, batch_size=_AT_ONCE)
 
 
 def _directions(module: Autoencoder, params: PyTree) -> Float[Array, "width d_in"]:
@@ -156,54 +179,47 @@ def _directions(module: Autoencoder, params: PyTree) -> Float[Array, "width d_in
 
 def _scores(
     module: Autoencoder, held: Float[Array, "n d_in"], k: Float[Array, ""], params: PyTree
-) -> dict[str, Array]:
-    """Scores of one autoencoder on held-out vectors."""
+) -> tuple[Float[Array, ""], Bool[Array, " width"]]:
+    """Error of one autoencoder on held-out vectors, and the latents that are on for any."""
     passed: Any = module.apply({"params": params}, held, k)
     coded, back = passed
-    on = jnp.mean(coded.codes > 0, axis=0)
-    return {
-        "error": jnp.sum((held - back) ** 2) / jnp.sum(held**2),
-        "live": on > 0,
-        "dead": jnp.mean(on == 0),
-        "on": jnp.sum(on),
-    }
+    live = jnp.mean(coded.codes > 0, axis=0) > 0
+    return jnp.sum((held - back) ** 2) / jnp.sum(held**2), live
 
 
 @jax.jit
 def _measured(
     rows: Float[Array, "seed n d"], live: Bool[Array, "seed n"]
-) -> dict[str, Float[Array, "..."]]:
-    """Measurements of each set, raw and centred, behind the axis of seeds, and their agreement."""
-    thresholds = MULTIPLES / np.sqrt(rows.shape[2])
-    tail = int(np.argmin(np.abs(MULTIPLES - TAIL)))
+) -> dict[str, Float[Array, "seed ..."]]:
+    """Overlaps and dimensions of each set's live rows, raw and centred.
+
+    How many are live differs between sets, so that a mask marks them: one program serves all.
+    """
+    thresholds = jnp.asarray(MULTIPLES / np.sqrt(rows.shape[2]))
 
     def one(rows: Float[Array, "n d"], live: Bool[Array, " n"]) -> dict[str, Float[Array, "..."]]:
-        dims = live_dimensionality(rows, live)
-        overlaps = live_overlaps(rows, live, jnp.asarray(thresholds))
+        unit = unit_rows(rows)
+        pair = live[:, None] & live[None, :] & ~jnp.eye(len(rows), dtype=bool)
+        n_pairs = jnp.sum(pair)
+        share = jnp.where(n_pairs > 0, 1 / jnp.maximum(n_pairs, 1), jnp.nan)
+        size = jnp.where(pair, jnp.abs(jnp.matmul(unit, unit.T, precision="highest")), 0)
+        above = jax.lax.map(lambda bound: jnp.sum(pair & (size > bound)), thresholds)
+        used = dimensionality_of_rows(jnp.where(live[:, None], rows, 0))
         return {
-            **overlaps._asdict(),
-            "tail": overlaps.above[tail],
-            "dimensionality": jnp.nanquantile(dims, jnp.asarray(LEVELS)),
-            "dimensionality_sum": jnp.nansum(dims),
+            "mean_square": jnp.sum(size**2) * share,
+            "above": above * share,
+            "dimensionality_sum": jnp.sum(used),
         }
 
-    sets = (rows, jax.vmap(centred_live)(rows, live))
-    each = [jax.vmap(one)(x, live) for x in sets]
-    both = {name: jnp.stack([x[name] for x in each], axis=1) for name in each[0]}
-    return both | {"agreement": _agreement(rows, live)}
+    each = [jax.vmap(one)(x, live) for x in (rows, jax.vmap(_centred)(rows, live))]
+    return {name: jnp.stack([x[name] for x in each], axis=1) for name in each[0]}
 
 
-def _agreement(
-    rows: Float[Array, "seed n d"], live: Bool[Array, "seed n"]
-) -> Float[Array, " seed"]:
-    """Agreement of each set's directions with their nearest in another set: mean over sets."""
-    kept = jnp.where(live[:, :, None], rows, 0)
-    n, width, _ = rows.shape
-    to_all = jax.vmap(mean_max_cosine, (None, 0))
-    at_once = min(n, max(1, _COSINES // (n * width**2)))
-    near = jax.lax.map(lambda one: to_all(one, kept), kept, batch_size=at_once)
-    near = near * live.shape[1] / jnp.maximum(jnp.sum(live, axis=1), 1)[:, None]
-    return jnp.sum(jnp.where(jnp.eye(n, dtype=bool), 0, near), axis=1) / (n - 1)
+def _centred(rows: Float[Array, "n d"], live: Bool[Array, " n"]) -> Float[Array, "n d"]:
+    """Live rows with their mean taken off; the others become 0."""
+    kept = live[:, None]
+    mean = jnp.sum(jnp.where(kept, rows, 0), axis=0) / jnp.maximum(jnp.sum(live), 1)
+    return jnp.where(kept, rows - mean[None], 0)
 
 
 def _components_error(seen: np.ndarray, held: np.ndarray, k: int) -> float:
@@ -211,17 +227,3 @@ def _components_error(seen: np.ndarray, held: np.ndarray, k: int) -> float:
     _, basis = np.linalg.eigh(seen.T.astype(float) @ seen)
     kept = held @ basis[:, -k:]
     return float(1 - (kept**2).sum() / (held.astype(float) ** 2).sum())
-
-
-def _axes(name: str) -> tuple[str, ...]:
-    last = {"above": ("multiple",), "dimensionality": ("level",)}
-    bare = name.removeprefix("null_")
-    return ("seed",) if bare == "agreement" else ("seed", "centred", *last.get(bare, ()))
-
-
-def _alive(values: np.ndarray, axes: tuple[str, ...], alive: np.ndarray) -> np.ndarray:
-    """Not a number for seeds that diverged."""
-    if "seed" not in axes:
-        return values
-    shape = [-1 if axis == "seed" else 1 for axis in axes]
-    return np.where(alive.reshape(shape), values, np.nan)

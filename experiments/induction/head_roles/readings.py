@@ -1,5 +1,7 @@
 """Roles of heads: what is read from the record, and its figures."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -126,8 +128,8 @@ def _looks(ax: Axes, data: xr.Dataset) -> None:
         for layer, mark in enumerate("o^"):
             at = role[layer] == i
             label = name if (i, layer) in ((0, 0), (PREVIOUS, 0), (INDUCTION, 1)) else None
-            how = {"color": colour, "markersize": 3.5, "alpha": 0.7, "label": label}
-            ax.plot(back[layer][at], matching[layer][at], mark, **how)
+            how: dict[str, Any] = {"markersize": 3.5, "alpha": 0.7, "label": label}
+            ax.plot(back[layer][at], matching[layer][at], mark, color=colour, **how)
     reference_line(ax, x=PREVIOUS_SCORE)
     reference_line(ax, y=PREFIX_SCORE)
     ax.set(title="where each head looks", xlabel="attention to the token before")

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -268,7 +269,8 @@ def heads(data: xr.Dataset) -> Figure:
         part = members_where(data.sel(arm=arm))
         for layer in range(int(part.n_layers)):
             dots = part.isel(layer=layer)
-            how = {"color": COLOURS[layer % len(COLOURS)], "markersize": 3, "linestyle": "none"}
+            colour = COLOURS[layer % len(COLOURS)]
+            how: dict[str, Any] = {"color": colour, "markersize": 3, "linestyle": "none"}
             at = dots.copying.values.ravel(), dots.prefix.values.ravel()
             ax.plot(*at, MARKS[layer % len(MARKS)], label=f"layer {layer}", **how)
         reference_line(ax, y=PREFIX_SCORE, label="matches", style="dotted")

@@ -1,5 +1,7 @@
 """The phase change in which induction heads form: what is read from the record, and its figures."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -227,7 +229,7 @@ def training(data: xr.Dataset) -> Figure:
         ax.set(xlabel="training step", ylim=(0, 1))
     handles = axes[0, 0].get_legend_handles_labels()
     title = f"mean of {data.sizes['member']} seeds, 95 % interval; thin: each seed"
-    where = {"loc": "outside upper center", "ncols": 4}
+    where: dict[str, Any] = {"loc": "outside upper center", "ncols": 4}
     figure.legend(*handles, title=title, title_fontsize=7, **where)
     letter_panels(axes.flat)
     return figure
@@ -286,7 +288,7 @@ def _loss_by_index(ax: Axes, members: xr.Dataset, start: float) -> None:
 
 def _fall_of_loss(ax: Axes, members: xr.Dataset, deepest: float) -> QuadMesh:
     values = -members.slope.transpose("position", "step")
-    shade = {"cmap": SEQUENTIAL, "shading": "nearest", "rasterized": True}
+    shade: dict[str, Any] = {"cmap": SEQUENTIAL, "shading": "nearest", "rasterized": True}
     image = ax.pcolormesh(members.step, members.index, values, vmin=0, vmax=deepest, **shade)
     ax.set(xlabel="training step", ylim=(1, float(members.index[-1])))
     ax.set_yscale("log", base=2)

@@ -1,6 +1,5 @@
 """English prose beside Python source: what is read from the record, and its figures."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,17 +19,12 @@ from circuitax.figures.marks import (
 from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure
-from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of
-from circuitax.records.shared_exam import widened
 from experiments.induction.shared.measures_term_worth import term_worth
 
 LANGUAGES = {"python": ("Python source", ORANGE), "english": ("English prose", BLUE)}
-# What the held-out windows that all seeds share have of the variance, as measured on Python source;
-# of orders and layers the most that was found.
-OF_WINDOWS = {"one-layer": 0.93, "previous-head": 0.26}
-OF_ORDERS = 0.9
 COPIES = 0.25  # copying score that one random head in twenty has between trained embeddings
 
 
@@ -40,7 +34,7 @@ def depths(data: xr.Dataset) -> dict[str, Sample]:
     none, one = (members.loss_of_depth.isel(model=i) for i in range(2))
     return {
         "english-zero-layers": mean_of(none - members.bigram_loss),
-        "english-one-layer": _widened(members.bigram_loss - one, OF_WINDOWS["one-layer"]),
+        "english-one-layer": mean_of(members.bigram_loss - one),
     }
 
 
@@ -89,14 +83,14 @@ def worth(data: xr.Dataset) -> dict[str, Sample]:
         "layer-1-above-0": found.second_last - found.first_last,
         "layer-1-share": found.second_last / found.of_both_layers,
     }
-    return {f"english-{name}": _widened(values, OF_ORDERS) for name, values in samples.items()}
+    return {f"english-{name}": mean_of(values) for name, values in samples.items()}
 
 
 def heads(data: xr.Dataset) -> dict[str, Sample]:
     """Attention of the best head to the previous token, and the best prefix score."""
     members = _english(data)
     return {
-        "english-previous-head": _widened(_previous(members), OF_WINDOWS["previous-head"]),
+        "english-previous-head": mean_of(_previous(members)),
         "english-induction-head": mean_of(members.prefix.max(("layer", "head"))),
     }
 
@@ -118,15 +112,6 @@ def _of_language(data: xr.Dataset, language: str) -> xr.Dataset:
     """The seeds all of whose depths stayed finite."""
     chosen = data.sel(language=language)
     return members_where(chosen, (chosen.alive == 1).all("model"))
-
-
-def _widened(values: xr.DataArray, share: float) -> Sample:
-    """The mean over seeds, with an interval that holds the noise of the windows they share."""
-
-    def estimate(values: xr.DataArray) -> Estimate:
-        return widened({"": mean_estimate(values)}, {"": share})[""]
-
-    return Sample(float(np.mean(values)), partial(estimate, values))
 
 
 def readings(data: xr.Dataset) -> Figure:

@@ -8,10 +8,8 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import mean_curve, spread, zero_line
 from circuitax.figures.palette import BLACK, KIND_COLOURS, ORDER_COLOURS
 from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.sample import Sample, exactly, mean_of
-from circuitax.records.shared_exam import widened
 from experiments.induction.shared.figure_term_panels import LAYERS, distance, terms
 from experiments.induction.shared.measures_term_worth import (
     even_attention,
@@ -21,11 +19,6 @@ from experiments.induction.shared.measures_term_worth import (
 
 __all__ = ["WORLDS", "composition", "composition_z", "distance", "even_share", "heads_near"]
 __all__ += ["layers", "orders", "positional", "terms", "training"]
-
-# What the held-out windows that all seeds share have of the variance, measured on other windows;
-# of orders and layers the most that was found.
-OF_WINDOWS = {"text-previous-head": 0.26, "text-local": 0.04}
-OF_ORDERS = 0.9
 
 
 def before_training(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -37,41 +30,40 @@ def before_training(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
 WORLDS = {"before training": before_training}
 
 
-def orders(data: xr.Dataset) -> dict[str, Estimate]:
+def orders(data: xr.Dataset) -> dict[str, Sample]:
     """Nats a token that paths of order 0, 1 and 2 save, their differences and shares."""
     members = members_where(data)
     worth = term_worth(members)
-    return _of_orders(
-        {
-            "text-order-0": worth.direct,
-            "text-order-0-above-bigram": members.order_loss.isel(order=0) - members.bigram_loss,
-            "text-order-1-above-0": worth.heads - worth.direct,
-            "text-order-1-above-2": worth.heads - worth.virtual,
-            "text-order-2": worth.virtual,
-            "text-order-1-share": worth.heads / worth.of_all_orders,
-            "text-order-2-share": worth.virtual / worth.of_all_orders,
-        }
-    )
+    values = {
+        "text-order-0": worth.direct,
+        "text-order-0-above-bigram": members.order_loss.isel(order=0) - members.bigram_loss,
+        "text-order-1-above-0": worth.heads - worth.direct,
+        "text-order-1-above-2": worth.heads - worth.virtual,
+        "text-order-2": worth.virtual,
+        "text-order-1-share": worth.heads / worth.of_all_orders,
+        "text-order-2-share": worth.virtual / worth.of_all_orders,
+    }
+    return {name: mean_of(each) for name, each in values.items()}
 
 
-def layers(data: xr.Dataset) -> dict[str, Estimate]:
+def layers(data: xr.Dataset) -> dict[str, Sample]:
     """What single heads of a layer save with and without those of the other one."""
     worth = term_worth(members_where(data))
-    return _of_orders(
-        {
-            "text-layer-0-nearly-redundant": worth.first_last / worth.first_alone,
-            "text-layer-1-above-0": worth.second_last - worth.first_last,
-            "text-layer-1-share": worth.second_last / worth.of_both_layers,
-        }
-    )
+    return {
+        "text-layer-0-nearly-redundant": mean_of(worth.first_last / worth.first_alone),
+        "text-layer-1-above-0": mean_of(worth.second_last - worth.first_last),
+        "text-layer-1-share": mean_of(worth.second_last / worth.of_both_layers),
+    }
 
 
-def heads_near(data: xr.Dataset) -> dict[str, Estimate]:
+def heads_near(data: xr.Dataset) -> dict[str, Sample]:
     """How much first-layer heads prefer the previous token, and the attention of the best to it."""
     members = members_where(data)
     best = members.attention.isel(layer=0, offset=1).max("head")
-    near = {"text-local": previous_preferred(members), "text-previous-head": best}
-    return widened({name: mean_estimate(values) for name, values in near.items()}, OF_WINDOWS)
+    return {
+        "text-local": mean_of(previous_preferred(members)),
+        "text-previous-head": mean_of(best),
+    }
 
 
 def even_share(data: xr.Dataset) -> Sample:
@@ -88,11 +80,6 @@ def composition_z(data: xr.Dataset) -> Sample:
     """Mean z of K- and V-composition over all pairs, against random rotations."""
     z = members_where(data).composition_z.sel(kind=["K", "V"])
     return mean_of(z.mean(["kind", "writer", "reader"]))
-
-
-def _of_orders(samples: dict[str, xr.DataArray]) -> dict[str, Estimate]:
-    means = {name: mean_estimate(values) for name, values in samples.items()}
-    return widened(means, dict.fromkeys(means, OF_ORDERS))
 
 
 def composition(data: xr.Dataset) -> Figure:

@@ -9,12 +9,9 @@ from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.sample import Absent, NotRun
-from circuitax.records.shared_exam import widened
 
 PRIMED, PLAIN, SINGLE = "2 layers, primed", "2 layers", "1 layer, primed"
 HEADS = ("layer", "head")
-# What the windows and texts that all seeds share have of the variance, measured on other texts.
-OF_TEXTS = {PRIMED: 0.25, PLAIN: 0.96, SINGLE: 0.98, "stays": 0.25, "repeats": 0.89, "worth": 0.03}
 ARMS = {PLAIN: (BLUE, "--", "^"), PRIMED: (ORANGE, "-", "o"), SINGLE: (GREY, ":", "s")}
 CURVES = {
     "prefix": "prefix matching, best head",
@@ -27,8 +24,7 @@ CURVES = {
 def prefix_score(data: xr.Dataset, arm: str) -> Estimate:
     """Prefix-matching score of the best head at the end, mean over seeds; a share of attention."""
     best = _alive(data, arm).prefix.isel(step=-1).max(HEADS)
-    found = _widened(mean_estimate(best.values), arm)
-    return found._replace(low=max(found.low, 0.0), high=min(found.high, 1.0))
+    return mean_estimate(best.values, bounds=(0, 1))
 
 
 def prefix_at_start(data: xr.Dataset, arm: str) -> Estimate:
@@ -40,7 +36,7 @@ def stays(data: xr.Dataset) -> Estimate:
     """Best prefix score at the end over that at the end of the primer."""
     best = _alive(data, PRIMED).prefix.max(HEADS)
     kept = best.isel(step=-1) / best.sel(step=int(data.primer))
-    return _widened(mean_estimate(kept.values), "stays")
+    return mean_estimate(kept.values)
 
 
 def repeats(data: xr.Dataset, arm: str = PRIMED) -> Estimate:
@@ -51,8 +47,7 @@ def repeats(data: xr.Dataset, arm: str = PRIMED) -> Estimate:
     plain, primed = (_alive(data, name).isel(step=-1) for name in (PLAIN, arm))
     saved = difference_estimate(plain.loss_repeated.values, primed.loss_repeated.values)
     more = [(each.loss_repeated - each.loss_new).values for each in (plain, primed)]
-    least = min(saved, difference_estimate(*more), key=lambda found: found.value)
-    return _widened(least, "repeats")
+    return min(saved, difference_estimate(*more), key=lambda found: found.value)
 
 
 def head_worth(data: xr.Dataset) -> Estimate:
@@ -62,7 +57,7 @@ def head_worth(data: xr.Dataset) -> Estimate:
     repeated = members.ablated_loss_repeated - end.loss_repeated
     margin = repeated - (members.ablated_loss_new - end.loss_new)
     best = end.prefix.stack(cell=HEADS).fillna(-1).argmax("cell")
-    return _widened(mean_estimate(margin.stack(cell=HEADS).isel(cell=best).values), "worth")
+    return mean_estimate(margin.stack(cell=HEADS).isel(cell=best).values)
 
 
 def _alive(data: xr.Dataset, arm: str) -> xr.Dataset:
@@ -73,10 +68,6 @@ def _alive(data: xr.Dataset, arm: str) -> xr.Dataset:
     if not members.sizes["member"]:
         raise Absent(f"no seed of {arm} stayed finite")
     return members
-
-
-def _widened(found: Estimate, name: str) -> Estimate:
-    return widened({name: found}, OF_TEXTS)[name]
 
 
 def training(data: xr.Dataset) -> Figure:

@@ -4,7 +4,6 @@ import xarray as xr
 
 from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.shared_exam import widened
 from experiments.one_layer.shared.family_readings import (
     last_losses,
     positions,
@@ -16,14 +15,10 @@ from experiments.one_layer.shared.family_readings import (
 __all__ = ["above_bigrams", "below_bigrams", "positions", "samples", "second_layer", "sweep"]
 __all__ += ["training"]
 
-# What the held-out windows that all seeds share have of the variance, measured on other windows.
-OF_WINDOWS = {"below": 0.93, "second": 0.57}
-
 
 def below_bigrams(data: xr.Dataset, model: str = "layers-1") -> Estimate:
     """Held-out loss of the bigram table less that of a model, nats."""
-    gap = mean_estimate(float(data.bigram_loss) - last_losses(data, model))
-    return widened({"below": gap}, OF_WINDOWS)["below"]
+    return mean_estimate(float(data.bigram_loss) - last_losses(data, model))
 
 
 def above_bigrams(data: xr.Dataset) -> Estimate:
@@ -33,5 +28,4 @@ def above_bigrams(data: xr.Dataset) -> Estimate:
 
 def second_layer(data: xr.Dataset) -> Estimate:
     """Mean held-out loss of one layer less that of two, nats."""
-    gap = difference_estimate(last_losses(data, "layers-1"), last_losses(data, "layers-2"))
-    return widened({"second": gap}, OF_WINDOWS)["second"]
+    return difference_estimate(last_losses(data, "layers-1"), last_losses(data, "layers-2"))

@@ -34,13 +34,8 @@ class Read(NamedTuple):
 
 
 def mlp_of(model: Model) -> MLPWeights:
-    """The weights of all MLPs.
-
-    Raises:
-        ValueError: If the model has none.
-    """
-    if model.blocks.mlp is None:
-        raise ValueError("model.blocks.mlp is None: the model has no neurons")
+    """The weights of all MLPs, which both models have."""
+    assert model.blocks.mlp is not None
     return model.blocks.mlp
 
 
@@ -68,23 +63,13 @@ def scores(
     texts: Int[Array, "n n_ctx"],
     right: Int[Array, " n"],
     wrong: Int[Array, " n"],
-    mean: Nodes,
-) -> Nodes:
+    mean: Nodes,  # [n_layers, n_ctx, d_mlp] and [n_layers, n_heads, n_ctx, d_model]
+) -> Nodes:  # [n, method, n_layers, d_mlp] and [n, method, n_layers, n_heads]
     """Effects of all nodes on the leads by each of `METHODS`, over what their means would do.
 
     ``Σ_t (h_t - mean_t) w_t``, where w is how the lead depends on what is written there: with
     patterns, scales and gates held (all paths of the frozen model), with both sides of a gated
     product at half (RelP), with nothing held (the gradient), or directly.
-
-    Args:
-        model: The model.
-        texts: Of one length.
-        right: Token whose lead is split.
-        wrong: Over which it leads.
-        mean: Means of neurons ``[n_layers, n_ctx, d_mlp]`` and heads.
-
-    Returns:
-        ``[n, method, n_layers, d_mlp]`` and ``[n, method, n_layers, n_heads]``.
     """
     W_out = jnp.asarray(mlp_of(model).W_out)
 
@@ -127,15 +112,7 @@ def lead_at(
     wrong: Int[Array, ""],
     scale: Float[Array, " n_ctx"] | None = None,
 ) -> Float[Array, ""]:
-    """The lead of one token over another by the final stream at the end of a text.
-
-    Args:
-        stream: Before the final norm.
-        model: The model.
-        right: Token whose lead is taken.
-        wrong: Over which it leads.
-        scale: Divisors of the final norm that are held.
-    """
+    """The lead of one token over another by the final stream, with the scale held where given."""
     logits = unembed(model, stream[None], None if scale is None else scale[-1:])[0][0]
     return logits[right] - logits[wrong]
 
@@ -147,18 +124,9 @@ def leads_with(
     right: Int[Array, " n"],
     wrong: Int[Array, " n"],
     mean: Nodes,
-    kept: Nodes,
+    kept: Nodes,  # 1 or 0, [n_layers, d_mlp] and [n_layers, n_heads]
 ) -> Float[Array, " n"]:
-    """Leads when all nodes that are not kept are set to their means; everything reacts.
-
-    Args:
-        model: The model.
-        texts: Of the length of the means.
-        right: Token whose lead is taken.
-        wrong: Over which it leads.
-        mean: As in `scores`.
-        kept: 1 or 0 of each neuron ``[n_layers, d_mlp]`` and head ``[n_layers, n_heads]``.
-    """
+    """Leads when all nodes that are not kept are set to their means; everything reacts."""
     mlp = mlp_of(model)
     W_out = jnp.asarray(mlp.W_out)
     held = jnp.einsum("ltm,lm,lmd->ltd", mean.neurons, 1 - kept.neurons, W_out)

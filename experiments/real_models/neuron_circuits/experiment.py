@@ -8,20 +8,19 @@ gets both sentences right count, in both halves.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.config.ranges import Positive
 from circuitax.kernel.host_draws import host_generator
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kit.checks import require_at_least, require_at_most
-from circuitax.kit.memory import require_arrays
 from circuitax.kit.real_model import REAL, at_hand, check_real_name, open_weights, outside_inputs
 from circuitax.lab.lab import Lab
-from circuitax.records.record import Record
 from experiments.real_models.neuron_circuits.circuits import (
     METHODS,
     Nodes,
@@ -39,6 +38,13 @@ from experiments.real_models.neuron_circuits.tasks import (
 )
 
 PARTS = ("neurons", "neurons and heads")
+# Dimensions of what is known of a task.
+AXES = {
+    "lead": ("half", "pair", "side"),
+    "kept": ("part", "chosen_by", "size", "pair", "side"),
+    "by_chance": ("part", "order", "random_size", "pair", "side"),
+    "empty": ("part", "pair", "side"),
+}
 
 
 @dataclass(frozen=True)
@@ -54,37 +60,34 @@ class Spec:
     """
 
     weights: str = REAL
-    pairs: int = 20
-    sizes: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10_000)
-    orders: int = 20
-    random_sizes: tuple[int, ...] = (300, 1000)
+    pairs: Annotated[int, "[2, inf)"] = 20
+    sizes: Annotated[tuple[int, ...], "[1, inf)", "increasing"] = (
+        10,
+        30,
+        100,
+        300,
+        1000,
+        3000,
+        10_000,
+    )
+    orders: Positive = 20
+    random_sizes: Annotated[tuple[int, ...], "subset of sizes", "increasing"] = (300, 1000)
 
     def __post_init__(self) -> None:
         check_real_name(self.weights)
-        for name in ("sizes", "random_sizes"):
-            object.__setattr__(self, name, tuple(int(size) for size in getattr(self, name)))
-        require_at_least(self, 2, "pairs")
-        require_at_most(self, most_pairs(), "pairs", why="no grammar has a pair twice")
-        require_at_least(self, 1, "sizes", "orders")
-        if not self.sizes or list(self.sizes) != sorted(set(self.sizes)):
-            raise ValueError(f"sizes={self.sizes} must be rising numbers, at least one")
-        if self.random_sizes != tuple(n for n in self.sizes if n in self.random_sizes):
-            raise ValueError(
-                f"random_sizes={self.random_sizes} must be some of {self.sizes}, rising"
-            )
-        # Outputs of 270 heads on two sentences of five tokens or more; a number for each neuron.
-        require_arrays(self, "pairs 1555200", "orders 46080")
+        if self.pairs > most_pairs():
+            raise ValueError(f"pairs={self.pairs} must be at most {most_pairs()}, of each grammar")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksum of the weights, so that others make another run."""
         return outside_inputs(self.weights)
 
 
-def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Rank nodes on one half of the words, and keep the first ones on the other."""
     notes = at_hand(spec.weights, lab)
     if notes["missing"]:
-        return Record(data=xr.Dataset(), notes=notes)
+        return xr.Dataset(attrs=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
     rng = host_generator(derive(key, "sentences"))
     given = [drawn_pairs(spec.weights, task, spec.pairs, rng) for task in TASKS]
@@ -93,39 +96,25 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> Record:
         lab.stage(task.replace(" ", "-"), examine, model, words, int(seed), spec)
         for task, words, seed in lab.track(list(zip(TASKS, given, seeds, strict=True)), "tasks")
     ]
-    each = {name: np.stack([one[name] for one in found]) for name in found[0]}
-    axes = {
-        "lead": ("half", "pair", "side"),
-        "kept": ("part", "chosen_by", "size", "pair", "side"),
-        "by_chance": ("part", "order", "random_size", "pair", "side"),
-        "empty": ("part", "pair", "side"),
-        "heads_kept": ("chosen_by", "size"),
+    arrays = {
+        name: (("task", *dims), np.stack([one[name] for one in found]))
+        for name, dims in AXES.items()
     }
-    data = xr.Dataset(
-        {name: (("task", *axes[name]), value) for name, value in each.items()},
-        coords={
-            "task": list(TASKS),
-            "half": ["chosen on", "looked at"],
-            "part": list(PARTS),
-            "chosen_by": list(METHODS),
-            "size": list(spec.sizes),
-            "random_size": list(spec.random_sizes),
-        },
-    )
+    coords = {
+        "task": list(TASKS),
+        "half": ["chosen on", "looked at"],
+        "part": list(PARTS),
+        "chosen_by": list(METHODS),
+        "size": list(spec.sizes),
+        "random_size": list(spec.random_sizes),
+    }
     n_neurons = int(np.prod(mlp_of(model).W_out.shape[:2]))
     n_heads = model.n_layers * model.n_heads
-    return Record(data=data, notes=notes | {"n_neurons": n_neurons, "n_heads": n_heads})
+    return xr.Dataset(arrays, coords, notes | {"n_neurons": n_neurons, "n_heads": n_heads})
 
 
 def examine(model: Model, given: Pairs, seed: int, spec: Spec) -> dict[str, np.ndarray]:
-    """Leads of one task, of the whole model and of circuits.
-
-    Args:
-        model: The model.
-        given: Pairs, the first half to choose on.
-        seed: Of the random orders.
-        spec: Sizes of circuits, and how many random orders.
-    """
+    """Leads of one task, of the whole model and of circuits; the first half is chosen on."""
     n_pairs = given.right.shape[1]
     first, second = (
         tuple(jnp.asarray(part[half].reshape(-1, *part.shape[3:])) for part in given)
@@ -152,24 +141,16 @@ def examine(model: Model, given: Pairs, seed: int, spec: Spec) -> dict[str, np.n
             [[[left(by, size, part) for size in sizes] for by in orders] for part in PARTS]
         )
 
-    heads = [[first_of(by, size, False).heads.sum() for size in spec.sizes] for by in ranked]
     return {
         "lead": lead,
         "kept": curves(ranked, spec.sizes),
         "by_chance": curves(drawn, spec.random_sizes),
         "empty": np.array([left(ranked[0], 0, part) for part in PARTS]),
-        "heads_kept": np.array(heads, int),
     }
 
 
 def first_of(ranked: Nodes, size: int, all_heads: bool) -> Nodes:
-    """1 for the first nodes by size, 0 for all others.
-
-    Args:
-        ranked: Sizes of neurons and heads.
-        size: Nodes that are kept; all where there are fewer.
-        all_heads: Whether heads are all kept, and neurons alone are counted.
-    """
+    """1 for the first nodes by size, 0 for all others; heads may be all kept and not counted."""
     parts = [ranked.neurons] if all_heads else list(ranked)
     flat = np.concatenate([part.ravel() for part in parts])
     kept = np.zeros(flat.size, np.float32)
