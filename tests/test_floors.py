@@ -40,7 +40,7 @@ FLOOR = {
 HOME = {
     "flax": {"models"},
     "hydra": {"config", "commands"},
-    "omegaconf": {"config", "commands"},
+    "omegaconf": {"config", "lab", "commands"},
     "submitit": {"commands"},
     "matplotlib": {"figures", "experiments"},
     "jinja2": {"records"},

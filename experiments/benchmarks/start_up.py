@@ -1,6 +1,5 @@
 """From typing ``experiments.run`` to its first steps, with compiled code on disk already."""
 
-import json
 import os
 import statistics
 import subprocess
@@ -8,7 +7,6 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import NamedTuple
 
 from circuitax.config.catalogue import discover
@@ -18,6 +16,24 @@ from experiments.benchmarks.case import Case
 # What is started, and the seconds that it may take.
 EXPERIMENTS = {"toy_intro": 1.5, "text_models": 2.5}
 PATIENCE_SECONDS = 300.0
+# Prints the seconds of the first chunk, and ends there.
+UNTIL_THE_FIRST_CHUNK = """
+import os, time
+from circuitax.commands.cli import enter
+from circuitax.lab import loop
+
+class First:
+    def __init__(self, *args, **kwargs):
+        self.began = time.perf_counter()
+    def advance(self, shown=""):
+        print(time.perf_counter() - self.began, flush=True)
+        os._exit(0)
+    def close(self):
+        pass
+
+loop.Progress = First
+enter("run")
+"""
 
 
 class Start(NamedTuple):
@@ -40,43 +56,30 @@ def cases(_: ExitStack) -> list[Case]:
 
 
 def first_steps(experiment: str) -> Start:
-    """Start a run in a folder of its own, and stop it after its first chunk.
+    """Start a run in a folder of its own, and end it after its first chunk.
 
     Raises:
         RuntimeError: If it ends, or five minutes pass, before that.
     """
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "experiments.run", f"experiment={experiment}"]
         began = time.perf_counter()
-        process = subprocess.Popen(
-            [*command, "scale=tiny"],
+        done = subprocess.run(
+            [sys.executable, "-c", UNTIL_THE_FIRST_CHUNK, f"experiment={experiment}", "scale=tiny"],
             env=os.environ | {VARIABLE: folder},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
         )
-        try:
-            while (chunk := _first_chunk(Path(folder))) is None:
-                if process.poll() is not None:
-                    raise RuntimeError(f"{experiment} ended before its first steps")
-                if time.perf_counter() - began > PATIENCE_SECONDS:
-                    raise RuntimeError(f"{experiment} took no step in {PATIENCE_SECONDS:.0f} s")
-                time.sleep(0.01)
-            total = time.perf_counter() - began
-        finally:
-            process.terminate()
-            process.wait()
-    return Start(total, chunk, imports_alone(experiment))
+        total = time.perf_counter() - began
+    if not done.stdout:
+        raise RuntimeError(f"{experiment} ended before its first steps")
+    return Start(total, float(done.stdout), imports_alone(experiment))
 
 
 def imports_alone(experiment: str) -> float:
     """Seconds of a process with the imports of the command and the experiment alone."""
-    modules = (
-        "circuitax.commands.job",
-        "circuitax.commands.launch",
-        "circuitax.config.planned_runs",
-    )
-    wanted = ", ".join([*modules, f"{discover()[experiment].package}.experiment"])
-    code = f"from circuitax.commands.first_steps import defer_work; defer_work(); import {wanted}"
+    modules = ("circuitax.commands.run", "circuitax.config.plan", "circuitax.lab.execute")
+    code = f"import {', '.join([*modules, f'{discover()[experiment].package}.experiment'])}"
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True)
     return time.perf_counter() - began
@@ -109,12 +112,3 @@ def _case(experiment: str, seconds: float) -> Case:
         note="a new process, imports and configuration with it, compiled code in the cache of the "
         "round before",
     )
-
-
-def _first_chunk(folder: Path) -> float | None:
-    # A run keeps one line a chunk, in its work folder until it is whole.
-    for path in folder.rglob("metrics.jsonl"):
-        first, end, _ = path.read_text(encoding="utf-8").partition("\n")
-        if end:
-            return float(json.loads(first)["seconds"])
-    return None

@@ -15,9 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from circuitax.lab.times import COMPILING, DRAWING, times_of
-
-from circuitax.lab.runs import VARIABLE
+from circuitax.lab.runs import COMPILING, DRAWING, VARIABLE, times_of
 from experiments.benchmarks.case import Case
 from experiments.benchmarks.contention import family
 from experiments.benchmarks.start_up import imports_alone

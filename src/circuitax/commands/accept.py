@@ -84,8 +84,8 @@ def main(options: dict[str, Any]) -> int:
         if not settle:
             _refuse_strange(name, run, dirty=options["dirty"] == "yes", twin=with_twins)
     # What may be refused comes first, so that nothing is half done.
-    for name, there in {**kept, **chosen}.items():
-        settle_run(whole(there), entries[name])
+    for name, folder in {**kept, **chosen}.items():
+        settle_run(whole(folder), entries[name])
     pictures = {
         name: page_pictures(run, entries[name])
         for name, run in chosen.items()
@@ -111,12 +111,6 @@ def promote(
     """Copy a run's accepted files: no logs, no long tables, no weights but published ones, no PDF.
 
     ``experiments.render NAME/accepted`` draws the PDFs beside the pictures.
-
-    Args:
-        run: Folder of a finished run.
-        target: Folder of the accepted run, which is replaced.
-        pictures: Its figures as they are kept in git, by name.
-        twin: Its twin, where it has a new one.
     """
     published = [*(run / ARRAYS).glob(f"{PUBLISHED}*")]
     with whole_folder(target) as folder:

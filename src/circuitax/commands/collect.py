@@ -98,12 +98,7 @@ def main(options: dict[str, Any]) -> int:
 
 
 def collect(entry: ExperimentEntry, options: Mapping[str, str]) -> WholeRun:
-    """The folder of the merged dataset.
-
-    Raises:
-        ValueError: If there is nothing to merge, a run is damaged, or something is missing and may
-            not be.
-    """
+    """The folder of the merged dataset."""
     name = entry.name
     label, found, absent = _runs(name, options["sweep"])
     runs = [whole(run) for run in found]

@@ -189,8 +189,8 @@ def reject_unknown(known: Mapping[str, Any], config: DictConfig, prefix: str = "
             near = nearest(path, sorted(known))
             raise ConfigError(f"{path} is not a field{near}; there are {', '.join(siblings)}")
         name = str(key)
-        given = OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, name)
-        if not given and isinstance(config[key], DictConfig):
+        absent = OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, name)
+        if not absent and isinstance(config[key], DictConfig):
             reject_unknown(known, config[key], f"{path}.")
 
 
