@@ -1,5 +1,6 @@
 """The ledger's pages: what was reproduced, what was not, and how sure; a table for each paper."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -82,7 +83,8 @@ def render_ledger(rows: Sequence[LedgerRow], command: str) -> dict[str, str]:
     """
     _check_unique([each.settled.row.id for each in rows])
     _check_unique([q.quantity.id for each in rows for q in each.settled.quantities])
-    by_page = [(page, [r for r in rows if r.settled.row.paper == page.paper]) for page in PAGES]
+    placed = sorted(rows, key=lambda row: _place(row.settled.row.place))
+    by_page = [(page, [r for r in placed if r.settled.row.paper == page.paper]) for page in PAGES]
     told = [r for r in rows if r.settled.row.think and r.settled.row.published]
     told = [r for r in told if r.settled.word in (NOT_REPRODUCED, PARTLY)]
     told.sort(key=lambda r: (r.settled.word != NOT_REPRODUCED, -len(r.settled.row.think)))
@@ -158,6 +160,11 @@ def counts_text(found: Sequence[SettledRow]) -> str:
     """``"3 reproduced, 1 partly"``, of published rows."""
     words = count_words(found)
     return ", ".join(f"{words[word]} {word}" for word in WORDS if word in words)
+
+
+def _place(text: str) -> tuple[bool, list[float]]:
+    """Key that orders figures and sections as a paper has them; what has no place comes last."""
+    return not text, [float(number) for number in re.findall(r"\d+(?:\.\d+)?", text)]
 
 
 def _check_unique(ids: Sequence[str]) -> None:
