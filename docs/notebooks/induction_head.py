@@ -124,8 +124,6 @@ scored = cx.Record.load(accepted_run("text_circuits")).data.prefix.sel(layer=1)
 print(f"best prefix score of the {scored.sizes['member']} models: {float(scored.max()):.2f}")
 
 # %% [markdown]
-# How much text it would take is what the experiment `induction_price` asks.
-#
 # To try: give `induction_model` more distractors, or load a model of your own with
 # `cx.load_pretrained(folder)`. The experiment `two_layer_circuits` does all this to models that
 # learned their heads.
