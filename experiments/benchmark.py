@@ -4,7 +4,7 @@ import jax
 
 from circuitax.cores import n_cores
 from circuitax.lab.compilation import multiply_in_float32
-from experiments.benchmarks.table import main
+from experiments.benchmarks.harness import main
 
 if __name__ == "__main__":
     # One device a core: what asks for a mesh trains members side by side, the rest uses the first.

@@ -1,9 +1,13 @@
 """A rotary, gated model of ours as others read it: for transformers, and for TransformerLens."""
 
 import json
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import save_file
 
@@ -12,6 +16,16 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.pretrained import load_pretrained
+from circuitax.models.sources import has_smollm2
+from circuitax.models.transformer import init
+
+
+class Files(NamedTuple):
+    """What a request to a peer says of a model, for transformers and for TransformerLens."""
+
+    hub: dict[str, Any]
+    lens: dict[str, Any]
 
 
 def smollm2_spec(n_layers: int = 30, d_vocab: int = 49_152) -> TransformerSpec:
@@ -33,41 +47,64 @@ def smollm2_spec(n_layers: int = 30, d_vocab: int = 49_152) -> TransformerSpec:
     )
 
 
-def hub_folder(model: Model, folder: Path) -> None:
-    """``config.json`` and ``model.safetensors`` of the family ``llama``.
+def random_model(spec: TransformerSpec) -> Model:
+    """Random weights of these sizes, with gains as files have them."""
+    return init(jax.random.key(0), spec, jnp.float32)
 
-    Args:
-        model: Without biases, with an RMS norm, a gated MLP and rotary positions.
-        folder: Is made.
-    """
-    spec, blocks = model.spec, model.blocks
+
+def smollm2() -> Model:
+    """SmolLM2; where its package is not installed, random weights of its sizes."""
+    return load_pretrained("smollm2") if has_smollm2() else random_model(smollm2_spec())
+
+
+def exported(model: Model, stack: ExitStack) -> Files:
+    """The weights of a model with RMS norms, a gated MLP and rotary positions, in files."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    spec = model.spec
+    weights = hub_weights(model)
+    config = hub_config(spec) | {"tie_word_embeddings": "lm_head.weight" not in weights}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    _save(weights, folder / "model.safetensors")
+    beside = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "lens.safetensors"
+    _save(lens_weights(model), beside)
+    lens = {"config": json.dumps(lens_config(spec)), "weights": str(beside)}
+    return Files({"folder": str(folder)}, lens)
+
+
+def _save(arrays: dict[str, Any], file: Path) -> None:
+    whole = {name: np.ascontiguousarray(W, np.float32) for name, W in arrays.items()}
+    save_file(whole, file, metadata={"format": "pt"})
+
+
+def hub_weights(model: Model) -> dict[str, Any]:
+    """By the names of the family ``llama``."""
+    heads, mlp = model.blocks.attention, model.blocks.mlp
+    each = {
+        "self_attn.q_proj": _rows(_halves(heads.W_Q)),
+        "self_attn.k_proj": _rows(_halves(heads.W_K)),
+        "self_attn.v_proj": _rows(heads.W_V),
+        "self_attn.o_proj": _turned(_joined(heads.W_O)),
+        "mlp.gate_proj": _turned(mlp.W_gate),
+        "mlp.up_proj": _turned(mlp.W_in),
+        "mlp.down_proj": _turned(mlp.W_out),
+        "input_layernorm": model.blocks.attention_norm.gain,
+        "post_attention_layernorm": model.blocks.mlp_norm.gain,
+    }
+    layers = range(model.n_layers)
+    found = {f"model.layers.{i}.{name}.weight": W[i] for name, W in each.items() for i in layers}
+    found |= {"model.embed_tokens.weight": model.W_E, "model.norm.weight": model.final_norm.gain}
     tied = np.array_equal(np.asarray(model.W_E), np.asarray(model.W_U).T)
-    found = {"model.embed_tokens.weight": model.W_E, "model.norm.weight": _gain(model.final_norm)}
-    if not tied:
-        found["lm_head.weight"] = np.asarray(model.W_U).T
-    heads, mlp = blocks.attention, blocks.mlp
-    if mlp is None or mlp.W_gate is None:
-        raise ValueError("blocks.mlp must be gated")
-    for layer in range(spec.n_layers):
-        W_O = np.asarray(heads.W_O[layer]).reshape(-1, spec.d_model)
-        each = {
-            "self_attn.q_proj": _rows(_halves(heads.W_Q[layer])),
-            "self_attn.k_proj": _rows(_halves(heads.W_K[layer])),
-            "self_attn.v_proj": _rows(heads.W_V[layer]),
-            "self_attn.o_proj": W_O.T,
-            "mlp.gate_proj": np.asarray(mlp.W_gate[layer]).T,
-            "mlp.up_proj": np.asarray(mlp.W_in[layer]).T,
-            "mlp.down_proj": np.asarray(mlp.W_out[layer]).T,
-            "input_layernorm": _gain(blocks.attention_norm)[layer],
-            "post_attention_layernorm": _gain(blocks.mlp_norm)[layer],
-        }
-        found |= {f"model.layers.{layer}.{name}.weight": W for name, W in each.items()}
-    config = {
+    return found if tied else found | {"lm_head.weight": model.W_U.T}
+
+
+def hub_config(spec: TransformerSpec) -> dict[str, Any]:
+    """``config.json`` of the family ``llama``."""
+    return {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],
         "vocab_size": spec.d_vocab,
         "hidden_size": spec.d_model,
-        "intermediate_size": mlp.W_in.shape[-1],
+        "intermediate_size": spec.d_mlp,
         "num_hidden_layers": spec.n_layers,
         "num_attention_heads": spec.n_heads,
         "num_key_value_heads": spec.kv_heads,
@@ -76,52 +113,41 @@ def hub_folder(model: Model, folder: Path) -> None:
         "rms_norm_eps": spec.norm_eps,
         "rope_theta": spec.rotary_base,
         "hidden_act": "silu",
-        "tie_word_embeddings": bool(tied),
         "torch_dtype": "float32",
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    arrays = {name: np.ascontiguousarray(W, np.float32) for name, W in found.items()}
-    save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def lens_weights(model: Model, file: Path) -> dict[str, Any]:
-    """The weights under TransformerLens's names in one file, and the settings that go with them.
-
-    Args:
-        model: As for `hub_folder`.
-        file: Is written.
-    """
-    spec, blocks = model.spec, model.blocks
-    heads, mlp = blocks.attention, blocks.mlp
-    if mlp is None or mlp.W_gate is None:
-        raise ValueError("blocks.mlp must be gated")
-    found = {
+def lens_weights(model: Model) -> dict[str, Any]:
+    """By TransformerLens's names."""
+    heads, mlp = model.blocks.attention, model.blocks.mlp
+    each = {
+        "attn.W_Q": heads.W_Q,
+        "attn._W_K": heads.W_K,
+        "attn._W_V": heads.W_V,
+        "attn.W_O": heads.W_O,
+        "mlp.W_gate": mlp.W_gate,
+        "mlp.W_in": mlp.W_in,
+        "mlp.W_out": mlp.W_out,
+        "ln1.w": model.blocks.attention_norm.gain,
+        "ln2.w": model.blocks.mlp_norm.gain,
+    }
+    layers = range(model.n_layers)
+    return {
         "embed.W_E": model.W_E,
         "unembed.W_U": model.W_U,
-        "ln_final.w": _gain(model.final_norm),
-    }
-    for layer in range(spec.n_layers):
-        each = {
-            "attn.W_Q": heads.W_Q[layer],
-            "attn._W_K": heads.W_K[layer],
-            "attn._W_V": heads.W_V[layer],
-            "attn.W_O": heads.W_O[layer],
-            "mlp.W_gate": mlp.W_gate[layer],
-            "mlp.W_in": mlp.W_in[layer],
-            "mlp.W_out": mlp.W_out[layer],
-            "ln1.w": _gain(blocks.attention_norm)[layer],
-            "ln2.w": _gain(blocks.mlp_norm)[layer],
-        }
-        found |= {f"blocks.{layer}.{name}": W for name, W in each.items()}
-    save_file({name: np.ascontiguousarray(W, np.float32) for name, W in found.items()}, file)
+        "ln_final.w": model.final_norm.gain,
+    } | {f"blocks.{i}.{name}": W[i] for name, W in each.items() for i in layers}
+
+
+def lens_config(spec: TransformerSpec) -> dict[str, Any]:
+    """The settings that go with them."""
     return {
         "n_layers": spec.n_layers,
         "n_heads": spec.n_heads,
         "n_key_value_heads": spec.kv_heads,
         "d_model": spec.d_model,
         "d_head": spec.head_width,
-        "d_mlp": mlp.W_in.shape[-1],
+        "d_mlp": spec.d_mlp,
         "d_vocab": spec.d_vocab,
         "n_ctx": 2048,
         "act_fn": "silu",
@@ -136,17 +162,20 @@ def lens_weights(model: Model, file: Path) -> dict[str, Any]:
     }
 
 
+def _turned(W: Any) -> np.ndarray:
+    return np.asarray(W).swapaxes(-1, -2)
+
+
+def _joined(W: Any) -> np.ndarray:
+    """``[layers, heads, d_head, d_model]`` as ``[layers, heads · d_head, d_model]``."""
+    return np.asarray(W).reshape(len(W), -1, W.shape[-1])
+
+
 def _rows(W: Any) -> np.ndarray:
-    """``[heads, d_model, d_head]`` as ``[heads · d_head, d_model]``."""
-    return np.asarray(W).transpose(0, 2, 1).reshape(-1, W.shape[1])
+    """``[layers, heads, d_model, d_head]`` as ``[layers, heads · d_head, d_model]``."""
+    return _joined(_turned(W))
 
 
 def _halves(W: Any) -> np.ndarray:
     """Neighbours (2i, 2i + 1) of the last axis moved half a width apart."""
     return np.concatenate([np.asarray(W)[..., ::2], np.asarray(W)[..., 1::2]], axis=-1)
-
-
-def _gain(norm: Any) -> np.ndarray:
-    if norm is None:
-        raise ValueError("every norm must have a gain")
-    return np.asarray(norm.gain)

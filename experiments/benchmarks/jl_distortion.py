@@ -5,11 +5,9 @@
 prints the peak of memory of our side alone, in MB, which the table's row asks of a fresh process.
 """
 
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cache
 from itertools import count
 
 import jax
@@ -19,111 +17,68 @@ from circuitax.kernel.keys import at_index
 from circuitax.projection.distortion import distortion
 from circuitax.projection.maps import MapFamily, MapSpec, project
 from circuitax.projection.stream import Stream, quantile, summarise
-from experiments.benchmarks.case import Case
-from experiments.benchmarks.memory import jax_alone_mb, peak_mb
-from experiments.benchmarks.peer import Peer
-from experiments.benchmarks.profiled import time_by_kind
+from experiments.benchmarks.harness import Case, Peer
+from experiments.benchmarks.machine import alone, peak_mb, seconds
 
-N_POINTS, DIM_IN, DIM_OUT = 6000, 2000, 400
-WANTED = "85 %"
+SIZES = N_POINTS, DIM_IN, DIM_OUT = 6000, 2000, 400
 LEVELS = (0.01, 0.5, 0.99)
 PEER = "scikit-learn 1.9, GaussianRandomProjection + euclidean_distances"
-SIZE = f"N={N_POINTS}, {DIM_IN} → {DIM_OUT}"
-# Multiplications and additions: half of both Gram matrices, and the projection.
-FLOPS = N_POINTS**2 * float(DIM_IN + DIM_OUT) + 2.0 * N_POINTS * DIM_IN * DIM_OUT
+NAME = f"JL distortion, all pairs, N={N_POINTS}, {DIM_IN} → {DIM_OUT}"
 
 
 def cases(stack: ExitStack) -> list[Case]:
     """Ours takes all statistics in its pass; the peer distances only, or statistics too."""
-    ours = our_round()
-    return [
-        *(
-            _time_case(stack, ours, *setting)
-            for setting in (
-                ("float32", False),
-                ("float64", False),
-                ("float64", True),
-            )
-        ),
-        _memory_case(stack),
-    ]
+    ours, points_mb = our_round(), 4 * N_POINTS * DIM_IN / 2**20
+    found = []
+    for dtype, work in (("float32", ""), ("float64", ""), ("float64", ", extremes, quantiles")):
+        peer = stack.enter_context(Peer("jl_sklearn"))
+        levels = LEVELS if work else ()
+        case = Case(
+            f"{NAME}; peer in {dtype}, distances{work or ' only'}",
+            "s",
+            ours,
+            peer.round(sizes=SIZES, dtype=dtype, levels=levels),
+            PEER,
+            wanted="85 %",
+            # Half of both Gram matrices, and the projection.
+            flops=N_POINTS**2 * (DIM_IN + DIM_OUT) + 2.0 * N_POINTS * DIM_IN * DIM_OUT,
+            moved=4.0 * N_POINTS * DIM_IN,
+            draws=DIM_IN * DIM_OUT,
+            note="ours in float32 with extremes, moments, quantiles and failure counts in the same "
+            "pass; the peer works in double precision inside, and is faster when given it",
+        )
+        found.append(case)
+    alike = {"sizes": SIZES, "dtype": "float64", "levels": LEVELS, "values": False}
+    memory = Case(
+        f"{NAME}: peak memory of the process",
+        "MB",
+        cache(lambda: alone("jl_distortion")),
+        lambda: peer.ask(**alike)["peak_mb"],
+        PEER,
+        note=f"the points are {points_mb:.0f} MB in float32 and {2 * points_mb:.0f} MB in double "
+        "precision; ours has no N×N term",
+    )
+    return [*found, memory]
 
 
 def our_round() -> Callable[[], float]:
     """One projection with a fresh map, its distortion over all pairs, and the summary; seconds."""
     points = jax.random.normal(jax.random.key(0), (N_POINTS, DIM_IN))
     bounds = jnp.array([[-e, e] for e in (0.1, 0.2, 0.3)])
-    spec = MapSpec(MapFamily.gaussian, DIM_IN, DIM_OUT)
-    seeds = count()
+    spec, seeds = MapSpec(MapFamily.gaussian, DIM_IN, DIM_OUT), count()
 
     @jax.jit
     def distort(key: jax.Array, points: jax.Array) -> Stream:
         return distortion(points, project(key, points, spec), bounds, near_capacity=0)
 
-    def ours() -> float:
-        key = at_index(jax.random.key(1), next(seeds))
-        start = time.perf_counter()
-        summary = summarise(jax.block_until_ready(distort(key, points)), require_distinct=True)
+    def summary(key: jax.Array) -> None:
+        found = summarise(jax.block_until_ready(distort(key, points)), require_distinct=True)
         for level in LEVELS:
-            quantile(summary, level)
-        return time.perf_counter() - start
+            quantile(found, level)
 
-    return ours
-
-
-def _ask(peer: Peer, dtype: str, statistics: bool, seed: int) -> dict[str, float]:
-    return peer.ask(
-        n_points=N_POINTS,
-        dim_in=DIM_IN,
-        dim_out=DIM_OUT,
-        dtype=dtype,
-        statistics=statistics,
-        levels=LEVELS,
-        seed=seed,
-    )
-
-
-def _time_case(stack: ExitStack, ours: Callable[[], float], dtype: str, statistics: bool) -> Case:
-    peer, seeds = stack.enter_context(Peer("jl_sklearn.py")), count()
-    work = "distances, extremes, quantiles" if statistics else "distances only"
-    return Case(
-        name=f"JL distortion, all pairs, {SIZE}; peer in {dtype}, {work}",
-        unit="s",
-        ours=ours,
-        theirs=lambda: _ask(peer, dtype, statistics, next(seeds))["seconds"],
-        peer=PEER,
-        wanted=WANTED,
-        flops=FLOPS,
-        moved=4.0 * N_POINTS * DIM_IN,
-        draws=DIM_IN * DIM_OUT,
-        parts=lambda: time_by_kind(ours),
-        note="ours in float32 with extremes, moments, quantiles and failure counts in the same "
-        "pass; the peer works in double precision inside, and is faster when given it",
-    )
-
-
-def _memory_case(stack: ExitStack) -> Case:
-    peer, seeds = stack.enter_context(Peer("jl_sklearn.py")), count()
-    points_mb = 4 * N_POINTS * DIM_IN / 2**20
-
-    def ours() -> float:
-        command = [sys.executable, "-m", "experiments.benchmarks.jl_distortion"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        return float(done.stdout)
-
-    return Case(
-        name=f"JL distortion, all pairs, {SIZE}: peak memory of the process",
-        unit="MB",
-        ours=ours,
-        theirs=lambda: _ask(peer, "float64", True, next(seeds))["peak_mb"],
-        peer=PEER,
-        floors={"points and JAX": lambda: points_mb + jax_alone_mb()},
-        note=f"the points are {points_mb:.0f} MB in float32 and {2 * points_mb:.0f} MB in double "
-        "precision; ours has no N×N term",
-    )
+    return lambda: seconds(summary, at_index(jax.random.key(1), next(seeds)))
 
 
 if __name__ == "__main__":
-    run = our_round()
-    run()
+    our_round()()
     print(peak_mb())

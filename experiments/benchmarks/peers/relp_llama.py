@@ -1,4 +1,4 @@
-"""RelP over all pairs of chosen neurons of a llama model, in PyTorch; answers requests of `Peer`.
+"""RelP over all pairs of chosen neurons of a llama model, in PyTorch.
 
 Patterns, norm divisors and the factor of ``z σ(z)`` pass no gradient, and each side of a gated
 product passes half of it. The chosen neurons are cut out of the graph, so that the gradient of one
@@ -8,25 +8,17 @@ forward pass, and each pass backwards has another neuron for each copy.
 Source: Jafari et al. 2025, RelP, arXiv 2508.21258; Arora et al. 2026, arXiv 2601.22594.
 """
 
-import json
-import sys
 import time
-from contextlib import redirect_stdout
+from functools import cache
 from types import MethodType
 from typing import Any
 
 import torch  # type: ignore[import-not-found]
-
-with redirect_stdout(sys.stderr):
-    from transformers import LlamaForCausalLM  # type: ignore[import-not-found]
-    from transformers.modeling_utils import (  # type: ignore[import-not-found]
-        ALL_ATTENTION_FUNCTIONS,
-    )
-    from transformers.models.llama.modeling_llama import (  # type: ignore[import-not-found]
-        eager_attention_forward,
-    )
-
-MODELS: dict[str, Any] = {}
+from transformers import LlamaForCausalLM  # type: ignore[import-not-found]
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # type: ignore[import-not-found]
+from transformers.models.llama.modeling_llama import (  # type: ignore[import-not-found]
+    eager_attention_forward,
+)
 
 
 class Half(torch.autograd.Function):
@@ -69,6 +61,7 @@ def halved_mlp(self: Any, x: Any) -> Any:
     return self.down_proj(hidden * (1 - self.chosen) + self.cut)
 
 
+@cache
 def load(folder: str) -> Any:
     """A folder in single precision, with RelP's rules in the place of its modules'."""
     ALL_ATTENTION_FUNCTIONS["relp"] = held_patterns
@@ -84,14 +77,13 @@ def load(folder: str) -> Any:
     return model
 
 
-def edges(
+def answer(
     folder: str,
     tokens: list[int],
     nodes: list[list[int]],
-    right: int,
-    wrong: int,
+    lead: list[int],
     copies: int,
-    with_edges: bool,
+    values: bool,
 ) -> dict[str, Any]:
     """What of a lead each pair of neurons, and each token and neuron, carries.
 
@@ -99,14 +91,11 @@ def edges(
         folder: Of the model.
         tokens: The text.
         nodes: Layer, neuron and position of each, layers rising.
-        right: Token whose lead at the end is split.
-        wrong: Over which it leads.
+        lead: Two tokens; the lead of the first over the second at the end is split.
         copies: Copies of the text in one pass backwards.
-        with_edges: Whether they are returned.
+        values: Whether they are returned.
     """
-    if folder not in MODELS:
-        MODELS[folder] = load(folder)
-    model = MODELS[folder]
+    model = load(folder)
     start = time.perf_counter()
     blocks = model.model.layers
     for block in blocks:
@@ -116,10 +105,10 @@ def edges(
     embedded = model.model.embed_tokens(torch.tensor([tokens])).expand(copies, -1, -1)
     embedded = embedded.clone().requires_grad_()
     final = model.model(inputs_embeds=embedded, use_cache=False).last_hidden_state[:, -1]
-    direction = model.lm_head.weight[right] - model.lm_head.weight[wrong]
+    direction = model.lm_head.weight[lead[0]] - model.lm_head.weight[lead[1]]
     where = torch.tensor(nodes)
     cuts = [block.mlp.cut for block in blocks]
-    values = torch.stack([cuts[layer][0, place, unit] for layer, unit, place in nodes]).detach()
+    written = torch.stack([cuts[layer][0, place, unit] for layer, unit, place in nodes]).detach()
 
     def back(asked: Any, n_rows: int, n_layers: int) -> tuple[Any, Any]:
         """Slopes by all neurons below a layer, and what the tokens give."""
@@ -145,14 +134,6 @@ def edges(
     for i in reversed(range(len(nodes))):
         through = through + through[i] * slopes[1 + i]
     out = torch.cat([torch.ones(1), through])[:, None]
-    found = torch.cat([out * slopes * values, out * by_token], dim=1)
+    found = torch.cat([out * slopes * written, out * by_token], dim=1)
     seconds = time.perf_counter() - start
-    return {"seconds": seconds, "edges": found.tolist() if with_edges else []}
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[1]))
-    for line in sys.stdin:
-        with redirect_stdout(sys.stderr):
-            answered = edges(**json.loads(line))
-        print(json.dumps(answered), flush=True)
+    return {"seconds": seconds, "values": found.tolist() if values else []}

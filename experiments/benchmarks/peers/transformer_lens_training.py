@@ -1,34 +1,32 @@
-"""Training an attention-only `HookedTransformer`; answers requests of `Peer`."""
+"""Training an attention-only `HookedTransformer`."""
 
-import json
-import sys
 import time
-import warnings
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch  # type: ignore[import-not-found]
-
-warnings.simplefilter("ignore")  # version 3.9 says of every model that 4.0 will not have it
-# What it prints must not mix with the answers.
-with redirect_stdout(sys.stderr):
-    from transformer_lens import (  # type: ignore[import-not-found]
-        HookedTransformer,
-        HookedTransformerConfig,
-    )
-
-STEPS: dict[str, Callable[[], None]] = {}
+from transformer_lens import (  # type: ignore[import-not-found]
+    HookedTransformer,
+    HookedTransformerConfig,
+)
 
 
+@cache
 def training_step(
-    sizes: dict[str, int], batch: int, rate: float, text_tokens: int, compiled: bool
+    sizes: tuple[int, ...], batch: int, rate: float, text_tokens: int, compiled: bool
 ) -> Callable[[], None]:
     """A model with its optimizer and its text; each call is one step on random windows of it."""
+    n_layers, n_heads, d_model, n_ctx, d_vocab = sizes
     torch.manual_seed(0)
     config = HookedTransformerConfig(
-        **sizes,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_model=d_model,
+        d_head=d_model // n_heads,
+        n_ctx=n_ctx,
+        d_vocab=d_vocab,
         attn_only=True,
         normalization_type=None,
         positional_embedding_type="shortformer",
@@ -37,10 +35,9 @@ def training_step(
     )
     model = HookedTransformer(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
-    share = 1 / np.arange(1, sizes["d_vocab"] + 1)
-    rng = np.random.default_rng(0)
-    drawn = rng.choice(sizes["d_vocab"], text_tokens, p=share / share.sum())
-    windows = torch.from_numpy(drawn).unfold(0, sizes["n_ctx"], 1)
+    share = 1 / np.arange(1, d_vocab + 1)
+    drawn = np.random.default_rng(0).choice(d_vocab, text_tokens, p=share / share.sum())
+    windows = torch.from_numpy(drawn).unfold(0, n_ctx, 1)
 
     def loss(tokens: Any) -> Any:
         return model(tokens, return_type="loss")
@@ -55,21 +52,10 @@ def training_step(
     return step
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def answer(sizes: list[int], steps: int, values: bool, **setting: Any) -> dict[str, Any]:
     """Go on training for ``steps``."""
-    n_steps = request.pop("steps")
-    name = json.dumps(request, sort_keys=True)
-    if name not in STEPS:
-        STEPS[name] = training_step(**request)
+    step = training_step(tuple(sizes), **setting)
     start = time.perf_counter()
-    for _ in range(n_steps):
-        STEPS[name]()
-    return {"seconds": time.perf_counter() - start, "torch": torch.__version__}
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[1]))
-    for line in sys.stdin:
-        with redirect_stdout(sys.stderr):
-            answered = answer(json.loads(line))
-        print(json.dumps(answered), flush=True)
+    for _ in range(steps):
+        step()
+    return {"seconds": time.perf_counter() - start}
