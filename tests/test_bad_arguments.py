@@ -267,7 +267,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
 }
 # Packages, and classes of plain fields.
 NO_CASES = {
-    *("Chain", "Claim", "Estimate", "Interventions", "Kron", "Model", "Record", "Run"),
+    *("Chain", "Estimate", "Interventions", "Kron", "Model", "Record", "Run"),
     "TiedWeights",
 }
 

@@ -56,9 +56,8 @@ HOME = {
 JAX = {"jax", "jaxlib", "jaxtyping", "flax", "optax", "orbax", "chex"}
 # Records are read and figures drawn on machines without JAX, and claims settled there.
 WITHOUT_JAX = {"display", "records", "figures"}
-# Files of an experiment that see nothing but its finished run; figure_*.py counts as figure.py.
-# A viewer may import JAX inside a function, where it runs a model that the run kept.
-READERS = {"claims", "measures", "figure", "viewer"}
+# Files of an experiment that see nothing but its finished run.
+READERS = {"readings"}
 # The folder of a chapter that its experiments may import.
 SHARED = "shared"
 # The folder beside the chapters, which measures time and is no experiment.
@@ -209,10 +208,11 @@ def experiments_stand_alone(sources: Sources) -> Iterator[str]:
                 yield f"{path} must not import {name}; a chapter shares what stands in {SHARED}/"
             elif parts[-1].split("_")[0] in READERS and not is_reader(path):
                 yield f"{path} computes and must not import {name}, which reads the record"
-        if not is_reader(path) and not benchmark:
+        drawn = shared or benchmark or is_reader(path)
+        if not drawn:
             for name in imports(tree):
                 if name.split(".")[0] == "matplotlib":
-                    yield f"{path} must not import {name}; figures are drawn in figure.py"
+                    yield f"{path} must not import {name}; figures are drawn in readings.py"
 
 
 def no_circles(sources: Sources) -> Iterator[str]:

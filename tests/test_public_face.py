@@ -83,7 +83,7 @@ def test_names_and_rooms_are_imported_at_their_first_use() -> None:
         "import sys, circuitax as cx\n"
         "from circuitax import circuits, training\n"
         "assert 'weights' in dir(circuits) and 'ensemble' in dir(training)\n"
-        "cx.Record, cx.Claim\n"
+        "cx.Record, cx.Estimate\n"
         "assert 'jax' not in sys.modules\n"
         "assert cx.circuits.weights.heads.token_ov is cx.token_ov\n"
         "assert 'optax' not in sys.modules and 'flax' not in sys.modules\n"

@@ -35,7 +35,7 @@ def place_of(old: str) -> Path:
     return found[0]
 
 
-def tests_of(place: Path) -> Path:
+def own_tests(place: Path) -> Path:
     """The tests of a module, in the folder of its package or below it."""
     names = [place.parent, Path(place.parts[0])]
     paths = [ROOT / "tests" / folder / f"test_{place.name}" for folder in names]
@@ -52,7 +52,7 @@ def run_with(name: str, folder: Path) -> str:
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
     command = [sys.executable, "-m", "pytest", *options, "-m", "not slow"]
     done = subprocess.run(
-        [*command, str(tests_of(place_of(old)))],
+        [*command, str(own_tests(place_of(old)))],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "400"},
         capture_output=True,
@@ -85,6 +85,6 @@ def test_mutant_is_caught(name: str, printed: dict[str, Future[str]]) -> None:
 def test_every_mutant_fits_and_a_stale_one_says_so() -> None:
     assert len(MUTANTS) <= 40
     for old, new in MUTANTS.values():
-        assert old != new and tests_of(place_of(old))
+        assert old != new and own_tests(place_of(old))
     with pytest.raises(ValueError, match="occurs 0 times"):
         place_of("text that is not there")

@@ -109,7 +109,8 @@ def path_leads(
 ) -> tuple[Float[Array, "writer kind reader"], Float[Array, "writer route"]]:
     """b's lead when one reader, or one `ROUTES` of them, sees a layer-0 head as it was clean."""
     good, bad = clean.trace.head_outputs, corrupted.trace.head_outputs
-    assert good is not None and bad is not None  # both runs were made with outputs
+    if good is None or bad is None:
+        raise ValueError("clean and corrupted must be made with outputs=True")
     n_heads = good.shape[1]
 
     def lead(change: Array, edges: Edges) -> Array:

@@ -36,7 +36,7 @@ from experiments.one_layer.bilinear.spectra import (
     kept_losses,
     part_losses,
     permuted_energies,
-    readings,
+    spectral_readings,
 )
 
 KINDS = ("bilinear", "gelu", "linear")
@@ -211,7 +211,7 @@ def _read(
     spec: Spec, ends: Model, starts: Model, windows: Array, directions: Array, key: jax.Array
 ) -> dict[str, np.ndarray]:
     """Spectra, correlations and losses of one depth; layers or the depth in front of each array."""
-    read = jax.jit(partial(readings, kept=spec.kept))
+    read = jax.jit(partial(spectral_readings, kept=spec.kept))
     losses = jax.jit(partial(kept_losses, kept=spec.kept))
     rows: dict[str, list[np.ndarray]] = {name: [] for name in READ}
     for seed in range(spec.seeds):

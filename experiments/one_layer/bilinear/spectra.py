@@ -41,7 +41,7 @@ class Readings(NamedTuple):
     correlation: Float[Array, "layer direction kept"]
 
 
-def readings(
+def spectral_readings(
     model: Model,
     windows: Int[Array, "window n_ctx"],
     directions: Int[Array, " direction"],

@@ -21,6 +21,7 @@ from circuitax.lab.lab import Lab
 from circuitax.models.lens_format import model_from_lens, spec_from_config
 from circuitax.models.sources import open_safetensors
 from experiments.real_models.foreign_models import models
+from experiments.real_models.foreign_models.copies import copies
 
 # File names without ending, by task.
 MODELS = {
@@ -42,7 +43,7 @@ READERS = {
     "palindrome": models.palindrome,
     "unique": models.first_unique,
     "sign": models.running_sign,
-    "copies": models.copies,
+    "copies": copies,
 }
 STRINGS = "arena_brackets.npz"
 PLACE = "weights/foreign"

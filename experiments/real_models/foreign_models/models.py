@@ -1,7 +1,6 @@
 """What is measured of each model: losses, ablations, attention, paths and closing sums."""
 
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 import jax
@@ -21,7 +20,7 @@ from circuitax.circuits.paths.components import (
 from circuitax.circuits.paths.expansion import all_paths, expand, path_name
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.weights.folding import fold_norms, fold_read, over_heads
-from circuitax.kernel.forward import batch_logits, forward, next_token_losses
+from circuitax.kernel.forward import batch_logits, forward
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
 from circuitax.kernel.keys import host_generator
 from circuitax.kernel.model import Model
@@ -30,13 +29,10 @@ from circuitax.kernel.run import Run, run
 from experiments.real_models.foreign_models import examples
 from experiments.real_models.foreign_models.examples import (
     CLOSE,
-    COPY,
-    LONG,
     NONE,
     OPEN,
     PAD,
     TOWERS,
-    Copies,
 )
 
 BLOCK = 500  # texts that run at once
@@ -47,8 +43,6 @@ LETTERS, ADVERSARIAL = "abcdefghij?", "?ggbbiihaggbigbigbig"
 # Neurons that fire, by the page's text, where the running mean is positive, and where negative.
 ON_POSITIVE, ON_NEGATIVE = (0, 1, 3, 4), (2, 7)
 NEGATIVE, ZERO, POSITIVE = range(3)
-RECORDED = LONG / (LONG - 1)  # of copies, the file averages over 84 positions and scales by 85
-TRAINED, STREAM_BATCH, UNSEEN = 6000, 128, 20  # batches trained on, their texts, batches after them
 
 Arrays = dict[str, Any]
 Score = Callable[[Float[Array, "n_ctx d_vocab"], Any], Float[Array, ""]]
@@ -446,54 +440,3 @@ def _fit_of_final(model: Model, streams: np.ndarray) -> tuple[np.ndarray, float]
     share = 1 - (rest**2).sum(axis=0) / (spread**2).sum(axis=0)
     W_U = np.asarray(model.W_U)
     return slope[:-1] @ (W_U[:, 0] - W_U[:, 1]), float(share.mean())
-
-
-def copies(model: Model, texts: int, key: jax.Array) -> Arrays:
-    """The induction run of repeated subsequences: losses, attention, paths; the stream once."""
-    whole = next(examples.batches(1000, 1280))
-    batch = Copies(whole.tokens[:texts], whole.starts[:texts])
-    stream = examples.batches(1, STREAM_BATCH)
-    n_unseen = UNSEEN if texts >= STREAM_BATCH else 1
-    unseen = islice(stream, TRAINED + 1, TRAINED + 1 + n_unseen)
-
-    def left(text: Array) -> Array:
-        return jnp.abs(expand(run(model, text)).remainder).max()
-
-    return {
-        "copies-unseen": RECORDED * np.array([_marked_loss(model, each) for each in unseen]),
-        "copies-once": float(_marked_loss(stream_added_once(model), batch)),
-        "copies-successor": _to_successors(model, batch),
-        "copies-closes": float(jnp.max(on_each(left, batch.tokens[:16]))),
-    }
-
-
-def stream_added_once(model: Model) -> Model:
-    """The weights as the source file has them, which its ``x ← 2x + attn(x)`` expects.
-
-    Read into a plain residual stream they are another function; the converted ones are not.
-    """
-    heads = model.blocks.attention
-    later = jnp.array([1.0, 0.5])[:, None, None, None]
-    heads = heads._replace(
-        W_Q=heads.W_Q * later,
-        W_K=heads.W_K * later,
-        W_V=heads.W_V * later,
-        W_O=heads.W_O * jnp.array([2.0, 4.0])[:, None, None, None],
-    )
-    return model.replace(blocks=model.blocks._replace(attention=heads), W_U=model.W_U / 4)
-
-
-def _marked_loss(model: Model, batch: Copies) -> np.floating:
-    """The mean loss of the next tokens that the training counts."""
-    nats = on_each(lambda text: next_token_losses(forward(model, text)[0], text), batch.tokens)
-    return np.asarray(nats)[batch.marked[:, :-1]].mean()
-
-
-def _to_successors(model: Model, batch: Copies) -> Float[np.ndarray, "pair head"]:
-    """Attention of layer 1 to successors: copy 1 at 0's, copy 2 at 0's, copy 2 at 1's."""
-    patterns = np.asarray(on_each(lambda text: forward(model, text)[1].patterns[1], batch.tokens))
-    rows, j = np.arange(len(patterns))[:, None], np.arange(COPY - 1)
-    first, second, third = (batch.starts[:, i : i + 1] + j for i in range(3))
-    pairs = ((second, first), (third, first), (third, second))
-    given = [patterns[rows, :, query, source + 1].mean(axis=(0, 1)) for query, source in pairs]
-    return np.stack(given)

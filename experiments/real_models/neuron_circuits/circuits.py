@@ -35,7 +35,8 @@ class Read(NamedTuple):
 
 def mlp_of(model: Model) -> MLPWeights:
     """The weights of all MLPs, which both models have."""
-    assert model.blocks.mlp is not None
+    if model.blocks.mlp is None:
+        raise ValueError(f"model={model.spec} must have MLPs")
     return model.blocks.mlp
 
 

@@ -94,7 +94,8 @@ def neuron_cosines(model: Model) -> dict[str, Float[Array, "n_layers d_mlp"]]:
     The norm before the MLP is folded into what it reads.
     """
     mlp = model.blocks.mlp
-    assert mlp is not None  # both models have MLPs
+    if mlp is None:
+        raise ValueError(f"model={model.spec} must have MLPs")
     reads = {"read": mlp.W_in} | ({} if mlp.W_gate is None else {"gate": mlp.W_gate})
     found = {}
     for name, W in reads.items():

@@ -19,7 +19,7 @@ NO_NUMBERS = ("commands", "config", "display", "figures", "records", "lab", "nam
 # ... of which these do.
 NUMBERS = ("lab.lab", "lab.loop", "lab.execute")
 # Files of an experiment that see nothing but its finished run.
-READERS = ("__init__", "claims", "figure", "measures", "nulls", "readings", "viewer")
+READERS = ("readings",)
 
 
 def imported_modules(entries: Iterable[ExperimentEntry]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from circuitax.records.rule import (
     WORDS,
 )
 from circuitax.records.table import CORRECTION, OURS, THEOREM
-from circuitax.records.templates import render
+from circuitax.records.templates import lend, render
 
 # A mark for each word, so that no reader depends on colour.
 MARKS = {REPRODUCED: "✔", PARTLY: "◐", NOT_REPRODUCED: "✘", NOT_TESTED: "–"}
@@ -171,3 +171,15 @@ def _check_unique(ids: Sequence[str]) -> None:
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
         raise ValueError(f"ids {twice} are used twice, each must be unique over all experiments")
+
+
+lend(
+    MARKS,
+    {
+        "control": control_text,
+        "counts": counts_text,
+        "ours": ours_text,
+        "printed": printed_text,
+        "quantity": quantity_text,
+    },
+)

@@ -138,7 +138,7 @@ def judge_row(words: Sequence[str]) -> str:
     return NOT_REPRODUCED if NOT_REPRODUCED in judged else NOT_TESTED
 
 
-def _beyond(x: Estimate, limit: float, above: bool) -> bool:
+def _beyond(x: Estimate, limit: float | int, above: bool) -> bool:
     return x.low > limit if above else x.high < limit
 
 

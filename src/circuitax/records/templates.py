@@ -1,39 +1,20 @@
 """Pages from the files of ``templates/``: Markdown as it is given, HTML with every text escaped."""
 
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from circuitax.records import chapters
 
-
-@cache
-def _pages() -> Environment:
-    from circuitax.records import ledger
-
-    pages = Environment(
-        loader=PackageLoader("circuitax.records"),
-        autoescape=select_autoescape(["html.jinja"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    pages.globals |= {
-        "GALLERY": chapters.GALLERY,
-        "MARKS": ledger.MARKS,
-        "chapter_of": chapters.chapter_of,
-    }
-    pages.filters |= {
-        "cell": cell,
-        "control": ledger.control_text,
-        "counts": ledger.counts_text,
-        "ours": ledger.ours_text,
-        "printed": ledger.printed_text,
-        "quantity": ledger.quantity_text,
-    }
-    return pages
+_PAGES = Environment(
+    loader=PackageLoader("circuitax.records"),
+    autoescape=select_autoescape(["html.jinja"]),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
 
 
 def cell(text: object) -> str:
@@ -41,6 +22,16 @@ def cell(text: object) -> str:
     return " ".join(str(text).split()).replace("|", "\\|")
 
 
+_PAGES.globals |= {"GALLERY": chapters.GALLERY, "chapter_of": chapters.chapter_of}
+_PAGES.filters["cell"] = cell
+
+
+def lend(marks: Mapping[str, str], filters: Mapping[str, Callable[..., str]]) -> None:
+    """Marks and texts of rows, which `circuitax.records.ledger` lends to every page."""
+    _PAGES.globals["MARKS"] = marks
+    _PAGES.filters |= filters
+
+
 def render(template: str, **values: Any) -> str:
     """The text of a page: a file of ``templates/`` without ``.jinja``, and the values it uses."""
-    return _pages().get_template(f"{template}.jinja").render(values)
+    return _PAGES.get_template(f"{template}.jinja").render(values)
