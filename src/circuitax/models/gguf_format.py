@@ -15,7 +15,7 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.memory import machine_bytes
-from circuitax.models.config_fields import DEEPEST, LARGEST, LONGEST, cut, integer, number
+from circuitax.models.config_fields import DEEPEST, LARGEST, LONGEST, Settings, cut, integer, number
 from circuitax.models.hub_weights import llama_layout, model_from_layout
 from circuitax.models.sources import Tensors
 
@@ -40,6 +40,18 @@ _LAYER_NAMES = {
     "ffn_down": "mlp.down_proj",
 }
 _ROPE = "rope_freqs.weight"
+# Beginnings of keys that describe the file or its texts; those of texts are the tokenizer's.
+_HARMLESS = ("general.", "tokenizer.", "quantize.", "split.", "GGUF.")
+# Keys of an architecture that change no number, or do not at this value.
+_SIZES = ("vocab_size", "tensor_data_layout", "rope.scaling.original_context_length")
+_OFF = {
+    "attention.causal": True,
+    "attention.sliding_window": 0,
+    "expert_count": 0,
+    "expert_used_count": 0,
+    "rope.scaling.attn_factor": 1.0,
+    "rope.scaling.finetuned": False,
+}
 _ROWS = 2048  # of a matrix that are dequantised at a time
 _PIECE = 200  # bytes, at least, that the library keeps for each length, number and text it reads
 
@@ -172,37 +184,38 @@ def _name(theirs: str) -> str:
 
 
 def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
-    settings = {key: _content(reader, key) for key in reader.fields if key.startswith(f"{family}.")}
+    given = {key: _content(reader, key) for key in reader.fields if not key.startswith(_HARMLESS)}
+    settings = Settings(given)
 
     def size(key: str, default: int | None = None, least: int = 1, most: int = LARGEST) -> int:
         key = f"{family}.{key}"
-        given = settings if default is None or key in settings else {key: default}
-        return integer(given, key, least, most)
+        return integer({key: settings.get(key, default)}, key, least, most)
 
     def real(key: str, default: float | None = None) -> float:
         return float(number(settings, f"{family}.{key}", default))
 
-    scaling = settings.get(f"{family}.rope.scaling.type", "none")
+    # As llama.cpp reads them: linear where a factor has no type, and the factor's older name.
+    scaling = settings.get(f"{family}.rope.scaling.type", "linear")
     if scaling not in ("none", "linear"):
         raise ValueError(
             f"GGUF key '{family}.rope.scaling.type' is {cut(scaling)}, must be none or linear"
         )
-    for key in ("expert_count", "attention.sliding_window"):
-        if settings.get(f"{family}.{key}", 0) != 0:
-            raise ValueError(f"GGUF key '{family}.{key}' must be 0: it is not modelled")
+    factor = real("rope.scaling.factor", real("rope.scale_linear", 1.0))
     d_model, n_heads = size("embedding_length"), size("attention.head_count")
     n_kv = size("attention.head_count_kv", n_heads)
     d_head = size("attention.key_length", d_model // n_heads)
     turned = size("rope.dimension_count", d_head, least=2, most=d_head)
     base = real("rope.freq_base", 1e4)
     frequencies = None
-    if scaling == "linear" or _ROPE in tensors.names:
-        divisor = np.full(turned // 2, real("rope.scaling.factor", 1.0))
+    if (scaling == "linear" and factor != 1.0) or _ROPE in tensors.names:
+        divisor = np.full(turned // 2, factor if scaling == "linear" else 1.0)
         if _ROPE in tensors.names:
             divisor = divisor * tensors.take(_ROPE, (turned // 2,))
         powers = base ** (-np.arange(0, turned, 2) / turned)
         frequencies = tuple((powers / divisor).tolist())
-    return TransformerSpec(
+    if size("attention.value_length", d_head) != d_head:
+        raise ValueError(f"GGUF key '{family}.attention.value_length' must be {d_head}")
+    spec = TransformerSpec(
         d_vocab=len(field(reader, "tokenizer.ggml.tokens", list)),
         n_ctx=size("context_length", most=LONGEST),
         n_layers=size("block_count", least=0, most=DEEPEST),
@@ -221,6 +234,12 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
         rotary_frequencies=frequencies,
         qk_norm="layers.0.self_attn.q_norm.weight" in tensors.names,
     )
+    for key, value in settings.unread():
+        name = key.removeprefix(f"{family}.")
+        if name not in _SIZES and not (name in _OFF and value == _OFF[name]):
+            must = f"must be {_OFF[name]!r}" if name in _OFF else "which is not known here"
+            raise ValueError(f"GGUF key {key!r} is {cut(value)}, {must}: it may change numbers")
+    return spec
 
 
 def _rounded(value: float) -> float:

@@ -305,7 +305,7 @@ def lens_layout(spec: TransformerSpec, *, grouped: bool, halves: bool = False) -
             turned if turns and name in _TURNED else np.asarray,
             optional=name.startswith("b_"),
         )
-    return Layout(parts, 1.0, BUFFERS, zeros=True)
+    return Layout(parts, BUFFERS, zeros=True)
 
 
 def model_from_lens(
