@@ -93,7 +93,7 @@ def test_a_key_that_a_family_lacks_is_refused(
 def test_a_new_key_is_refused_in_every_family(family: str) -> None:
     name = family.replace("-", "_")
     read_hub(settings(name, torch_dtype="bfloat16", use_cache=False, clip_qkv=None))
-    with pytest.raises(ValueError, match=r"'temper' is 0\.5, which no .* remove it from the file"):
+    with pytest.raises(ValueError, match=r"'temper' is 0\.5, which no .* remove it"):
         read_hub(settings(name, temper=0.5))
 
 
@@ -157,7 +157,6 @@ def test_a_factor_without_a_type_is_linear(gguf: Any, written: Any, key: str) ->
         ("llama.attention.scale", F32, 0.5, "is 0.5, which is not known here: it may change"),
         ("llama.logit_scale", F32, 2.0, "is 2.0, which is not known here: it may change"),
         ("llama.attention.causal", BOOL, False, "is False, must be True: it may change numbers"),
-        ("llama.attention.value_length", 4, 2, "value_length' must be 4"),
         ("adapter.type", TEXT, "lora", "'adapter.type' is 'lora', which is not known here"),
     ],
 )

@@ -42,8 +42,8 @@ _LAYER_NAMES = {
 _ROPE = "rope_freqs.weight"
 # Beginnings of keys that describe the file or its texts; those of texts are the tokenizer's.
 _HARMLESS = ("general.", "tokenizer.", "quantize.", "split.", "GGUF.")
-# Keys of an architecture that change no number, or do not at this value.
-_SIZES = ("vocab_size", "tensor_data_layout", "rope.scaling.original_context_length")
+# Keys of an architecture that change no number that shapes do not tell, or do not at this value.
+_IGNORED = ("attention.value_length", "rope.scaling.original_context_length", "vocab_size")
 _OFF = {
     "attention.causal": True,
     "attention.sliding_window": 0,
@@ -184,8 +184,8 @@ def _name(theirs: str) -> str:
 
 
 def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
-    given = {key: _content(reader, key) for key in reader.fields if not key.startswith(_HARMLESS)}
-    settings = Settings(given)
+    keys = [key for key in reader.fields if not key.startswith(_HARMLESS)]
+    settings = Settings({key: _content(reader, key) for key in keys})
 
     def size(key: str, default: int | None = None, least: int = 1, most: int = LARGEST) -> int:
         key = f"{family}.{key}"
@@ -213,8 +213,6 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
             divisor = divisor * tensors.take(_ROPE, (turned // 2,))
         powers = base ** (-np.arange(0, turned, 2) / turned)
         frequencies = tuple((powers / divisor).tolist())
-    if size("attention.value_length", d_head) != d_head:
-        raise ValueError(f"GGUF key '{family}.attention.value_length' must be {d_head}")
     spec = TransformerSpec(
         d_vocab=len(field(reader, "tokenizer.ggml.tokens", list)),
         n_ctx=size("context_length", most=LONGEST),
@@ -236,7 +234,7 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
     )
     for key, value in settings.unread():
         name = key.removeprefix(f"{family}.")
-        if name not in _SIZES and not (name in _OFF and value == _OFF[name]):
+        if name not in _IGNORED and not (name in _OFF and value == _OFF[name]):
             must = f"must be {_OFF[name]!r}" if name in _OFF else "which is not known here"
             raise ValueError(f"GGUF key {key!r} is {cut(value)}, {must}: it may change numbers")
     return spec

@@ -42,65 +42,56 @@ _ACTIVATIONS = {
     "silu": Activation.silu,
     "swish": Activation.silu,
 }
-# Keys that no forward pass without training reads, by the reason why.
-_IGNORED = {
-    "names and versions": "_name_or_path architectures auto_map model_type name_or_path "
-    "tokenizer_class transformers_version unsloth_fixed unsloth_version",
-    "training": "attention_dropout attn_pdrop dropout embd_pdrop embedding_dropout "
-    "gradient_checkpointing hidden_dropout hidden_dropout_prob init_std initializer_factor "
-    "initializer_range layerdrop resid_pdrop residual_dropout",
-    "how it is computed": "_attn_implementation attn_implementation cache_implementation "
-    "chunk_size_feed_forward dtype gradient_checkpointing output_attentions output_hidden_states "
-    "pretraining_tp return_dict scale_attention_softmax_in_fp32 torch_dtype torchscript use_cache "
-    "use_return_dict",
-    "tokens and generation": "bad_words_ids begin_suppress_tokens bos_token_id "
-    "decoder_start_token_id do_sample eos_token_id forced_bos_token_id forced_eos_token_id "
-    "length_penalty max_length max_new_tokens min_length no_repeat_ngram_size num_beams "
-    "pad_token_id prefix repetition_penalty sep_token_id suppress_tokens task_specific_params "
-    "temperature top_k top_p typical_p",
-    "other heads than the language model's": "classifier_dropout finetuning_task id2label "
-    "label2id num_labels problem_type summary_activation summary_first_dropout "
-    "summary_proj_to_labels summary_type summary_use_proj",
-    "lengths and layers of options that are refused where they are on": "is_decoder n_ctx "
-    "original_max_position_embeddings",
+# Keys that no forward pass reads: names, training, how it is computed, tokens and generation, heads
+# other than the language model's, and lengths of options that are refused where they are on.
+_IGNORED = """
+_attn_implementation _flash_attn_2_enabled _name_or_path _num_labels architectures attention_dropout
+attn_implementation attn_pdrop auto_map bad_words_ids begin_suppress_tokens bos_token_id
+cache_implementation chunk_size_feed_forward classifier_dropout decoder_start_token_id do_sample
+dropout dtype embd_pdrop embedding_dropout eos_token_id finetuning_task forced_bos_token_id
+forced_eos_token_id gradient_checkpointing hidden_dropout id2label initializer_factor
+initializer_range is_decoder is_llama_config label2id length_penalty max_length max_new_tokens
+max_sequence_length max_window_layers min_length model_type n_ctx n_special name_or_path
+no_repeat_ngram_size num_beams num_labels original_max_position_embeddings output_attentions
+output_hidden_states pad_token_id predict_special_tokens prefix pretraining_tp problem_type
+repetition_penalty resid_pdrop residual_dropout return_dict scale_attention_softmax_in_fp32
+sep_token_id summary_activation summary_first_dropout summary_proj_to_labels summary_type
+summary_use_proj suppress_tokens task_specific_params temperature tokenizer_class top_k top_p
+torch_dtype torchscript transformers.js_config transformers_version typical_p unsloth_fixed
+unsloth_version use_cache use_return_dict
+"""
+_HARMLESS = frozenset(_IGNORED.split())
+# Of keys that a family may lack: the value that is off, as None is, and who opens any other.
+_OFF: dict[str, tuple[Any, str]] = {
+    "add_cross_attention": (False, ""),
+    "attention_bias": (False, "llama"),
+    "attention_multiplier": (1, "granite"),
+    "attn_logit_softcapping": (None, "gemma2"),
+    "embedding_multiplier": (1, "granite"),
+    "final_logit_softcapping": (None, "gemma2"),
+    "hidden_act": ("gelu_pytorch_tanh", ""),
+    "hidden_activation": ("gelu_pytorch_tanh", ""),
+    "is_encoder_decoder": (False, ""),
+    "logits_scaling": (1, "granite"),
+    "mlp_bias": (False, "llama"),
+    "mlp_type": ("default", ""),
+    "no_rope_layers": (None, "smollm3"),
+    "norm_type": ("layer_norm", ""),
+    "partial_rotary_factor": (1, "phi3"),
+    "query_pre_attn_scalar": (None, "gemma2"),
+    "reorder_and_upcast_attn": (False, ""),
+    "residual_multiplier": (1, "granite"),
+    "rope_type": ("default", ""),
+    "rope_interleaved": (False, "helium"),
+    "scale_attn_by_inverse_layer_idx": (False, ""),
+    "sliding_window": (None, "mistral"),
+    "use_bidirectional_attention": (False, ""),
+    "use_mrope": (False, ""),
+    "use_sliding_window": (False, "mistral"),
 }
-_HARMLESS = frozenset(" ".join(_IGNORED.values()).split())
-# The value at which a key that a family lacks changes nothing; None always is one.
-_OFF: dict[str, Any] = {
-    "add_cross_attention": False,
-    "attention_bias": False,
-    "attention_multiplier": 1,
-    "embedding_multiplier": 1,
-    "is_encoder_decoder": False,
-    "logits_scaling": 1,
-    "mlp_bias": False,
-    "mlp_type": "default",
-    "norm_type": "layer_norm",
-    "partial_rotary_factor": 1,
-    "pruned_heads": {},
-    "reorder_and_upcast_attn": False,
-    "residual_multiplier": 1,
-    "rope_interleaved": False,
-    "scale_attn_by_inverse_layer_idx": False,
-    "use_bidirectional_attention": False,
-    "use_sliding_window": False,
-}
-# The family that has what another is asked for.
-_OPENS = {
-    "attention_multiplier": "granite",
-    "attn_logit_softcapping": "gemma2",
-    "embedding_multiplier": "granite",
-    "final_logit_softcapping": "gemma2",
-    "logits_scaling": "granite",
-    "no_rope_layers": "smollm3",
-    "partial_rotary_factor": "phi3",
-    "query_pre_attn_scalar": "gemma2",
-    "residual_multiplier": "granite",
-    "sliding_window": "mistral",
-    "use_sliding_window": "mistral",
-}
+
+
 _QKV, _QKVO = ("q_proj", "k_proj", "v_proj"), ("q_proj", "k_proj", "v_proj", "o_proj")
-_BIASES = {"attention_bias": _QKVO, "mlp_bias": ("gate_proj", "up_proj", "down_proj")}
 
 
 class Family(NamedTuple):
@@ -119,7 +110,7 @@ class Family(NamedTuple):
     layout: Callable[[TransformerSpec, str], Layout]
     defaults: Config = MappingProxyType({})
     biases: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    scales: Callable[[Config, TransformerSpec], dict[str, float]] = lambda config, spec: {}
+    scales: Callable[[Config], dict[str, float]] = lambda config: {}
 
 
 def read_hub(config: Config) -> Hub:
@@ -137,25 +128,19 @@ def read_hub(config: Config) -> Hub:
     settings = Settings(config, row.defaults)
     spec = row.spec(settings)
     tied = flag(settings, "tie_word_embeddings", False)
-    biases = {}
+    biases: dict[str, tuple[str, Any]] = {}
     for key, maps in row.biases.items():
         value = family if key == "model_type" else flag(settings, key, False)
         biases |= dict.fromkeys(maps, (key, value))
-    scales = row.scales(settings, spec)
+    hub = Hub(spec, partial(row.layout, spec), tied, biases, row.scales(settings))
     for key, value in settings.unread():
-        full = key == "layer_types" and spec.window is None and value == _full(spec.n_layers)
-        if key in _HARMLESS or value is None or full or (key in _OFF and value == _OFF[key]):
+        off, other = _OFF.get(key, (None, ""))
+        full = key == "layer_types" and value == ["full_attention"] * spec.n_layers
+        if key in _HARMLESS or value in (None, off) or (full and spec.window is None):
             continue
-        other = _OPENS.get(key, family)
-        instead = (
-            f"model_type {other!r} opens it"
-            if other != family
-            else "remove it from the file if it changes no number"
-        )
-        raise ValueError(
-            f"config key {key!r} is {cut(value)}, which no {family} has here: {instead}"
-        )
-    return Hub(spec, lambda prefix: row.layout(spec, prefix)._replace(scales=scales), tied, biases)
+        opens = f"model_type {other!r} opens it" if other else "remove it if it changes no number"
+        raise ValueError(f"config key {key!r} is {cut(value)}, which no {family} has here: {opens}")
+    return hub
 
 
 def _gpt2(config: Config) -> TransformerSpec:
@@ -191,56 +176,58 @@ def _gpt(config: Config, activation: Activation) -> TransformerSpec:
 
 
 def _gpt_neox(config: Config) -> TransformerSpec:
-    sizes, rope = _sizes(config), _rope(config)
-    turned = _turned(sizes["d_head"], rope, config.get("rotary_pct", 0.25))
-    return TransformerSpec(
-        **sizes,
-        d_mlp=integer(config, "intermediate_size"),
-        activation=choice(config, "hidden_act", _ACTIVATIONS, "gelu"),
+    return _llama(
+        config,
+        part=config.get("rotary_pct", 0.25),
+        base="rotary_emb_base",
+        gated=False,
         norm=Norm.layernorm,
         norm_eps=number(config, "layer_norm_eps", 1e-5),
         parallel=flag(config, "use_parallel_residual"),
         biases=True,
-        rotary_dim=turned,
-        **_rotary(rope, config.get("rotary_emb_base"), turned),
     )
 
 
-def _llama(config: Config, turned: int | None = None, **options: Any) -> TransformerSpec:
-    """Llama, which the families below it change by options."""
+def _llama(
+    config: Config,
+    part: Any = None,
+    windowed: bool = False,
+    base: str = "rope_theta",
+    **options: Any,
+) -> TransformerSpec:
+    """Llama, and those that differ from it by options, by windows, or turn part of a head."""
     sizes = _sizes(config)
-    usual = {
+    width = sizes["d_head"]
+    if "activation" not in options:
+        options["activation"] = choice(config, "hidden_act", _ACTIVATIONS, "silu")
+    if "norm_eps" not in options:
+        options["norm_eps"] = number(config, "rms_norm_eps", 1e-6)
+    if "rotary_base" not in options:
+        older = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
+        rope = group(config, older)
+        if part is not None:
+            width = int(width * number(rope, "partial_rotary_factor", part))
+            options["rotary_dim"] = width
+        options |= _rotary(rope, config.get(base), width)
+    if windowed:
+        options["window"] = optional(config, "sliding_window")
+    usual: dict[str, Any] = {
         "d_mlp": integer(config, "intermediate_size"),
         "gated": True,
         "norm": Norm.rmsnorm,
-        "rotary_dim": turned,
     }
-    if "activation" not in options:
-        usual["activation"] = choice(config, "hidden_act", _ACTIVATIONS, "silu")
-    if "norm_eps" not in options:
-        usual["norm_eps"] = number(config, "rms_norm_eps", 1e-6)
-    if "rotary_base" not in options:
-        width = turned or sizes["d_head"]
-        usual |= _rotary(_rope(config), config.get("rope_theta"), width)
     return TransformerSpec(**sizes, **(usual | options))
 
 
-def _mistral(config: Config) -> TransformerSpec:
-    return _llama(config, window=optional(config, "sliding_window"))
-
-
 def _phi3(config: Config) -> TransformerSpec:
-    d_head = _sizes(config)["d_head"]
-    turned = _turned(d_head, _rope(config), config.get("partial_rotary_factor", 1.0))
-    window = optional(config, "sliding_window")
-    return _llama(config, turned=None if turned == d_head else turned, window=window)
+    return _llama(config, part=config.get("partial_rotary_factor", 1.0), windowed=True)
 
 
 def _granite(config: Config) -> TransformerSpec:
     return _llama(config, score_scale=number(config, "attention_multiplier", 1.0))
 
 
-def _granite_scales(config: Config, spec: TransformerSpec) -> dict[str, float]:
+def _granite_scales(config: Config) -> dict[str, float]:
     written = number(config, "residual_multiplier", 1.0)
     places = ("attention.W_O", "attention.b_O", "mlp.W_out", "mlp.b_out")
     return {f"blocks.{place}": written for place in places} | {
@@ -249,86 +236,60 @@ def _granite_scales(config: Config, spec: TransformerSpec) -> dict[str, float]:
     }
 
 
-def _olmo(config: Config) -> TransformerSpec:
-    return _llama(config, norm=Norm.layernorm_pre, norm_eps=1e-5)
-
-
 def _starcoder2(config: Config) -> TransformerSpec:
-    return _llama(
-        config,
-        gated=False,
-        norm=Norm.layernorm,
-        norm_eps=number(config, "norm_epsilon", 1e-5),
-        window=optional(config, "sliding_window"),
-    )
+    eps = number(config, "norm_epsilon", 1e-5)
+    return _llama(config, windowed=True, gated=False, norm=Norm.layernorm, norm_eps=eps)
 
 
 def _smollm3(config: Config) -> TransformerSpec:
-    """Some layers have no positions: the usual angles are 0, and local layers have a base."""
-    spec, n_layers = _llama(config), integer(config, "num_hidden_layers")
-    if not flag(config, "use_sliding_window", False):
-        config.get("sliding_window")  # which is not read then
-    every, turning = integer(config, "no_rope_layer_interval", 1), config.get("no_rope_layers")
+    """Layers without positions are the usual ones, of angle 0; the others are local ones."""
+    spec, every = _llama(config), integer(config, "no_rope_layer_interval", 1)
+    config.get("sliding_window")  # nothing without use_sliding_window, which is refused
+    turning = config.get("no_rope_layers")
     if turning is None:
-        turning = [int((layer + 1) % every != 0) for layer in range(n_layers)]
-    if not isinstance(turning, list) or [*turning] != [int(bool(on)) for on in turning]:
-        raise ValueError(f"config key 'no_rope_layers' is {cut(turning)}, must list 0 and 1")
-    if len(turning) != n_layers or (spec.rotary_frequencies and not all(turning)):
+        turning = [(layer + 1) % every for layer in range(spec.n_layers)]
+    listed = isinstance(turning, list) and len(turning) == spec.n_layers
+    if not listed or (spec.rotary_frequencies is not None and not all(turning)):
         raise ValueError(
-            f"config key 'no_rope_layers' is {cut(turning)}, must have one entry for each of "
-            f"{n_layers} layers, and rope_type 'default' where one is 0"
+            f"config key 'no_rope_layers' is {cut(turning)}, must list 0 or 1 for each of "
+            f"{spec.n_layers} layers, and no 0 beside a 'rope_type' other than 'default'"
         )
-    return (
-        spec
-        if all(turning)
-        else spec.replace(
-            rotary_frequencies=(0.0,) * (spec.rotary_width // 2),
-            local_layers=tuple(layer for layer, on in enumerate(turning) if on),
-            local_rotary_base=spec.rotary_base,
-        )
+    if all(turning):
+        return spec
+    return spec.replace(
+        rotary_frequencies=(0.0,) * (spec.rotary_width // 2),
+        local_layers=tuple(layer for layer, on in enumerate(turning) if on),
+        local_rotary_base=spec.rotary_base,
     )
 
 
 def _qwen(config: Config, **options: Any) -> TransformerSpec:
-    n_layers, kinds = integer(config, "num_hidden_layers", most=DEEPEST), config.get("layer_types")
-    windowed, width = flag(config, "use_sliding_window", False), config.get("sliding_window")
-    full = integer(config, "max_window_layers")
-    if kinds is None:
-        kinds = [
-            "sliding_attention"
-            if windowed and width is not None and i >= full
-            else "full_attention"
-            for i in range(n_layers)
-        ]
-    local = _sliding(kinds, n_layers)
-    if local and not windowed:
+    on, first = flag(config, "use_sliding_window", False), integer(config, "max_window_layers")
+    windowed = on and config.get("sliding_window") is not None
+    local = _local(config, lambda layer: windowed and layer >= first)
+    if local and not on:
         raise ValueError(
             "config key 'layer_types' has 'sliding_attention', must have none where "
             "'use_sliding_window' is false; set it to true"
         )
-    return _llama(config, **options, **_local(config, local))
+    return _llama(config, **options, **local)
 
 
 def _gemma(config: Config) -> TransformerSpec:
     # Its "gelu" has always been the tanh form.
     names = _ACTIVATIONS | {"gelu": Activation.gelu_tanh}
-    return _llama(config, activation=choice(config, "hidden_act", names))
+    return _llama(config, activation=choice(config, "hidden_act", names, "gelu"))
 
 
-def _gemma2(config: Config, every: int = 2, **options: Any) -> TransformerSpec:
-    n_layers, kinds = integer(config, "num_hidden_layers", most=DEEPEST), config.get("layer_types")
-    if kinds is None:
-        kinds = [
-            "sliding_attention" if (layer + 1) % every else "full_attention"
-            for layer in range(n_layers)
-        ]
+def _gemma2(config: Config, every: int = 2, capped: bool = True, **options: Any) -> TransformerSpec:
     return _llama(
         config,
         activation=choice(config, "hidden_activation", _ACTIVATIONS, "gelu_pytorch_tanh"),
         score_scale=number(config, "query_pre_attn_scalar", 256) ** -0.5,
+        score_cap=bound(config, "attn_logit_softcapping") if capped else None,
         logit_cap=bound(config, "final_logit_softcapping"),
         post_norm=True,
-        **_local(config, _sliding(kinds, n_layers)),
+        **_local(config, lambda layer: (layer + 1) % every != 0),
         **options,
     )
 
@@ -337,99 +298,52 @@ def _gemma3(config: Config) -> TransformerSpec:
     rope = group(config, "rope_parameters")
     far, near = group(rope, "full_attention"), group(rope, "sliding_attention")
     base = number(far, "rope_theta", config.get("rope_theta", 1e6))
-    if near.get("rope_type", "default") != "default":
-        raise ValueError(
-            "config key 'rope_type' of sliding layers is "
-            f"{cut(near['rope_type'])}, must be 'default'"
-        )
     older = config.get("_sliding_window_pattern", 6)
     return _gemma2(
         config,
         every=number(config, "sliding_window_pattern", older, whole=True),
+        capped=False,
         qk_norm=True,
         local_rotary_base=number(near, "rope_theta", config.get("rope_local_base_freq", 1e4)),
         **_rotary(group(config, "rope_scaling") or far, base, _sizes(config)["d_head"]),
     )
 
 
-def _gemma_scales(config: Config, spec: TransformerSpec) -> dict[str, float]:
-    return {"W_E": spec.d_model**0.5}
-
-
-_GEMMA = {"head_dim": 256, "tie_word_embeddings": True, "sliding_window": 4096}
-_ADDED = partial(llama_layout, unit_gain=True)
+_OUT = {"attention_bias": _QKVO}
+_BIASES = _OUT | {"mlp_bias": ("gate_proj", "up_proj", "down_proj")}
+_TIED = {"tie_word_embeddings": True}
+_GEMMA = _TIED | {"head_dim": 256, "sliding_window": 4096}
+_CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+_HELIUM = {"head_dim": 128, "rms_norm_eps": 1e-8, "rope_theta": 1e5}
+_NEOX = {"attention_bias": True, "hidden_act": "gelu"}
+_NEOX_BIASES = {"attention_bias": ("dense", "query_key_value")}
+_QWEN = {"max_window_layers": 28, "sliding_window": 4096}
+_SMALL = _TIED | {"no_rope_layer_interval": 4, "rope_theta": 2e6}
+_CODE = _TIED | {"hidden_act": "gelu_pytorch_tanh", "use_bias": True}
+_CODE_BIASES = {"use_bias": (*_QKVO, "c_fc", "c_proj")}
+_gemma_layout = partial(llama_layout, unit_gain=True)
+_gpt1_layout = partial(gpt_layout, tokens="tokens_embed", positions="positions_embed")
+_gpt2_layout = partial(gpt_layout, tokens="wte", positions="wpe")
+_helium_layout = partial(llama_layout, halves=False)
+_starcoder2_layout = partial(llama_layout, mlp=("", "c_fc", "c_proj"))
+_olmo = partial(_llama, norm=Norm.layernorm_pre, norm_eps=1e-5)
 FAMILIES: dict[str, Family] = {
-    "gemma": Family(
-        _gemma,
-        _ADDED,
-        _GEMMA | {"hidden_act": "gelu_pytorch_tanh"},
-        {"attention_bias": _QKVO},
-        _gemma_scales,
-    ),
-    "gemma2": Family(
-        lambda config: _gemma2(config, score_cap=bound(config, "attn_logit_softcapping")),
-        _ADDED,
-        _GEMMA | {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
-        {"attention_bias": _QKVO},
-        _gemma_scales,
-    ),
-    "gemma3_text": Family(_gemma3, _ADDED, _GEMMA, {"attention_bias": _QKVO}, _gemma_scales),
-    "gpt2": Family(
-        _gpt2,
-        partial(gpt_layout, tokens="wte", positions="wpe"),
-        {"tie_word_embeddings": True},
-    ),
-    "gpt_neox": Family(
-        _gpt_neox,
-        gpt_neox_layout,
-        {"attention_bias": True},
-        {"attention_bias": ("dense", "query_key_value")},
-    ),
+    "gemma": Family(_gemma, _gemma_layout, _GEMMA, _OUT),
+    "gemma2": Family(_gemma2, _gemma_layout, _GEMMA | _CAPS, _OUT),
+    "gemma3_text": Family(_gemma3, _gemma_layout, _GEMMA, _OUT),
+    "gpt2": Family(_gpt2, _gpt2_layout, _TIED),
+    "gpt_neox": Family(_gpt_neox, gpt_neox_layout, _NEOX, _NEOX_BIASES),
     "granite": Family(_granite, llama_layout, {}, _BIASES, _granite_scales),
-    "helium": Family(
-        _llama,
-        partial(llama_layout, halves=False),
-        {"head_dim": 128, "rms_norm_eps": 1e-8},
-        _BIASES | {"attention_bias": _QKV},
-    ),
+    "helium": Family(_llama, _helium_layout, _HELIUM, _BIASES | {"attention_bias": _QKV}),
     "llama": Family(_llama, llama_layout, {}, _BIASES),
-    "mistral": Family(_mistral, llama_layout, {"sliding_window": 4096}),
-    "olmo": Family(_olmo, llama_layout, {}, {"attention_bias": _QKVO}),
-    "openai-gpt": Family(
-        _openai_gpt,
-        partial(gpt_layout, tokens="tokens_embed", positions="positions_embed"),
-        {"tie_word_embeddings": True},
-    ),
+    "mistral": Family(partial(_llama, windowed=True), llama_layout, {"sliding_window": 4096}),
+    "olmo": Family(_olmo, llama_layout, {}, _OUT),
+    "openai-gpt": Family(_openai_gpt, _gpt1_layout, _TIED),
     "phi3": Family(_phi3, phi3_layout, {"rms_norm_eps": 1e-5}),
-    "qwen2": Family(
-        _qwen,
-        llama_layout,
-        {"max_window_layers": 28, "sliding_window": 4096},
-        {"model_type": _QKV},
-    ),
-    "qwen3": Family(
-        partial(_qwen, qk_norm=True),
-        llama_layout,
-        {"head_dim": 128, "max_window_layers": 28, "sliding_window": 4096},
-        {"attention_bias": _QKVO},
-    ),
-    "smollm3": Family(
-        _smollm3,
-        llama_layout,
-        {"no_rope_layer_interval": 4, "num_key_value_heads": 4, "tie_word_embeddings": True},
-        _BIASES,
-    ),
-    "starcoder2": Family(
-        _starcoder2,
-        partial(llama_layout, mlp=("", "c_fc", "c_proj")),
-        {
-            "hidden_act": "gelu_pytorch_tanh",
-            "num_key_value_heads": 2,
-            "tie_word_embeddings": True,
-            "use_bias": True,
-        },
-        {"use_bias": (*_QKVO, "c_fc", "c_proj")},
-    ),
+    "qwen2": Family(_qwen, llama_layout, _QWEN, {"model_type": _QKV}),
+    "qwen3": Family(partial(_qwen, qk_norm=True), llama_layout, _QWEN | {"head_dim": 128}, _OUT),
+    "smollm3": Family(_smollm3, llama_layout, _SMALL, _BIASES),
+    "starcoder2": Family(_starcoder2, _starcoder2_layout, _CODE, _CODE_BIASES),
 }
 
 
@@ -447,20 +361,6 @@ def _sizes(config: Config) -> dict[str, Any]:
         "d_head": optional(config, "head_dim") or d_model // n_heads,
         "positions": Positions.rotary,
     }
-
-
-def _rope(config: Config) -> Mapping[str, Any]:
-    """Settings of rotary positions: ``rope_parameters``, or ``rope_scaling`` of older files."""
-    older = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
-    return group(config, older)
-
-
-def _turned(d_head: int, rope: Config, usual: Any) -> int:
-    """How many entries of a head turn."""
-    part = number(rope, "partial_rotary_factor", usual)
-    if part > 1:
-        raise ValueError(f"config key 'partial_rotary_factor' is {part}, must be at most 1")
-    return int(d_head * part)
 
 
 def _rotary(rope: Mapping[str, Any], base: Any, width: int) -> dict[str, Any]:
@@ -496,27 +396,18 @@ def _llama3(frequency: float, rope: Mapping[str, Any]) -> float:
     return (1 - share) * frequency / factor + share * frequency
 
 
-def _full(n_layers: int) -> list[str]:
-    return ["full_attention"] * n_layers
-
-
-def _local(config: Config, local: tuple[int, ...]) -> dict[str, Any]:
-    """The window of local layers; it is not read where there is none."""
-    width = config.get("sliding_window")
-    if not local:
-        return {}
-    return {"window": integer({"sliding_window": width}, "sliding_window"), "local_layers": local}
-
-
-def _sliding(kinds: Any, n_layers: int) -> tuple[int, ...]:
-    if not isinstance(kinds, list):
-        raise ValueError(f"config key 'layer_types' is {cut(kinds)}, must be a list of names")
-    if len(kinds) != n_layers:
-        raise ValueError(f"config key 'layer_types' has {len(kinds)} entries, must have {n_layers}")
-    for kind in kinds:
-        if kind not in ("full_attention", "sliding_attention"):
-            raise ValueError(
-                f"config key 'layer_types' has {cut(kind)}, must be full_attention or "
-                "sliding_attention"
-            )
-    return tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
+def _local(config: Config, sliding: Callable[[int], bool]) -> dict[str, Any]:
+    """The window and the layers that have it: those that ``layer_types`` names, or the usual."""
+    n_layers, kinds = integer(config, "num_hidden_layers", most=DEEPEST), config.get("layer_types")
+    names = ("full_attention", "sliding_attention")
+    if kinds is None:
+        kinds = [names[sliding(layer)] for layer in range(n_layers)]
+    listed = isinstance(kinds, list) and len(kinds) == n_layers
+    if not listed or any(kind not in names for kind in kinds):
+        raise ValueError(
+            f"config key 'layer_types' is {cut(kinds)}, must list {' or '.join(names)} for each of "
+            f"{n_layers} layers"
+        )
+    local = tuple(layer for layer, kind in enumerate(kinds) if kind == names[1])
+    config.get("sliding_window")  # which is not read where no layer has one
+    return {"window": integer(config, "sliding_window"), "local_layers": local} if local else {}

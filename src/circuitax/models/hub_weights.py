@@ -68,12 +68,14 @@ class Hub(NamedTuple):
         layout: Of the weights, by the prefix of their names.
         tied: Whether the unembedding is the embedding.
         biases: Key and value that give a map its bias, by the map's name.
+        scales: Factors besides those of the layout.
     """
 
     spec: TransformerSpec
     layout: Callable[[str], Layout]
     tied: bool
     biases: dict[str, tuple[str, Any]]
+    scales: Mapping[str, float]
 
 
 def llama_layout(
@@ -127,12 +129,12 @@ def llama_layout(
             parts[place + ".offset"] = bare(key, d)
     if spec.norm == Norm.layernorm_pre:
         parts = {name: part for name, part in parts.items() if not name.endswith(".gain")}
-    for name, theirs in zip(("gate", "in", "out"), mlp, strict=True):
+    shapes = {"gate": (d_mlp, d), "in": (d_mlp, d), "out": (d, d_mlp)}
+    for (name, shape), theirs in zip(shapes.items(), mlp, strict=True):
         if theirs:
-            key, out = at + f"mlp.{theirs}.", d if name == "out" else d_mlp
-            shape = (out, d_mlp if name == "out" else d)
+            key = at + f"mlp.{theirs}."
             parts[f"blocks.mlp.W_{name}"] = Part(key + "weight", shape, _turned_over)
-            parts[f"blocks.mlp.b_{name}"] = bare(key + "bias", out, optional=True)
+            parts[f"blocks.mlp.b_{name}"] = bare(key + "bias", shape[0], optional=True)
     if spec.qk_norm:
         for name in ("q", "k"):
             parts[f"blocks.attention.{name}_gain"] = bare(
@@ -143,7 +145,8 @@ def llama_layout(
             parts[f"blocks.{ours}_post_norm.gain"] = bare(
                 at + f"post_{theirs}_layernorm.weight", d, gain
             )
-    return Layout(parts, ("rotary_emb.inv_freq",))
+    scales = {"W_E": d**0.5} if unit_gain else {}
+    return Layout(parts, ("rotary_emb.inv_freq",), scales=scales)
 
 
 def phi3_layout(spec: TransformerSpec, prefix: str) -> Layout:
@@ -275,7 +278,6 @@ def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike) -> Model:
         if any(name.startswith(known) for name in tensors.names):
             prefix = known
     layout, n_layers = hub.layout(prefix), hub.spec.n_layers
-    tensors.require_layers(n_layers)
     for part in layout.parts.values():
         names = [part.key.format(layer) for layer in range(n_layers)]
         if part.optional and names:
@@ -286,6 +288,7 @@ def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike) -> Model:
                 raise ValueError(
                     f"weight {names[0]!r} is {'in the file' if found else 'missing'}, but {said}"
                 )
+    layout = layout._replace(scales={**layout.scales, **hub.scales})
     return model_from_layout(tensors, layout, hub.spec, dtype, tied=hub.tied)
 
 
@@ -300,11 +303,12 @@ def model_from_layout(
     if tied:
         if untied.key in tensors.names:
             known.add(untied.key)  # some files keep the shared array under both names
-            names = parts["W_E"].key, untied.key
-            if not np.array_equal(*(tensors.take(name, untied.shape) for name in names)):
+            table = parts["W_E"]
+            first, second = (tensors.take(part.key, part.shape) for part in (table, untied))
+            if not np.array_equal(first, second):
                 raise ValueError(
-                    "config key 'tie_word_embeddings' is True, but weights {!r} and {!r} differ: "
-                    "false opens them both".format(*names)
+                    f"config key 'tie_word_embeddings' is True, but weights {table.key!r} and "
+                    f"{untied.key!r} differ: false opens them both"
                 )
         del parts["W_U"]
     # The largest first: what is read later adds its own size once more while it is copied.

@@ -65,14 +65,13 @@ def _from_gguf(reader: Any) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(_SPLITS[split]())
     tokenizer.decoder = decoders.ByteLevel()
     kinds = field(reader, "tokenizer.ggml.token_type", list, [])
-    for kind, add in ((_CONTROL, tokenizer.add_special_tokens), (_OWN, tokenizer.add_tokens)):
-        add(
-            [
-                AddedToken(token, special=kind == _CONTROL, normalized=False)
-                for token, its in zip(tokens, kinds, strict=False)
-                if its == kind
-            ]
-        )
+    tokenizer.add_tokens(
+        [
+            AddedToken(token, special=kind == _CONTROL, normalized=False)
+            for token, kind in zip(tokens, kinds, strict=False)
+            if kind in (_CONTROL, _OWN)
+        ]
+    )
     around = {name: _end(reader, name, tokens) for name in ("bos", "eos")}
     whole = [*around["bos"], "$A", *around["eos"]]
     if len(whole) > 1:
