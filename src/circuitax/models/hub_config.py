@@ -103,14 +103,14 @@ class Family(NamedTuple):
         defaults: Of absent keys, where they are not those of Llama.
         biases: The maps that have one where a key is true; where a family has them always, that
             key is ``model_type``.
-        scales: Factors by which weights are multiplied when they are read.
+        folded: Options of the layout that are in the settings.
     """
 
     spec: Callable[[Config], TransformerSpec]
-    layout: Callable[[TransformerSpec, str], Layout]
+    layout: Callable[..., Layout]
     defaults: Config = MappingProxyType({})
     biases: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    scales: Callable[[Config], dict[str, float]] = lambda config: {}
+    folded: Callable[[Config], dict[str, Any]] = lambda config: {}
 
 
 def read_hub(config: Config) -> Hub:
@@ -132,7 +132,7 @@ def read_hub(config: Config) -> Hub:
     for key, maps in row.biases.items():
         value = family if key == "model_type" else flag(settings, key, False)
         biases |= dict.fromkeys(maps, (key, value))
-    hub = Hub(spec, partial(row.layout, spec), tied, biases, row.scales(settings))
+    hub = Hub(spec, partial(row.layout, spec, **row.folded(settings)), tied, biases)
     for key, value in settings.unread():
         off, other = _OFF.get(key, (None, ""))
         full = key == "layer_types" and value == ["full_attention"] * spec.n_layers
@@ -175,70 +175,62 @@ def _gpt(config: Config, activation: Activation) -> TransformerSpec:
     )
 
 
-def _gpt_neox(config: Config) -> TransformerSpec:
-    return _llama(
-        config,
-        part=config.get("rotary_pct", 0.25),
-        base="rotary_emb_base",
-        gated=False,
-        norm=Norm.layernorm,
-        norm_eps=number(config, "layer_norm_eps", 1e-5),
-        parallel=flag(config, "use_parallel_residual"),
-        biases=True,
-    )
-
-
 def _llama(
     config: Config,
-    part: Any = None,
-    windowed: bool = False,
+    *,
+    eps: str | None = "rms_norm_eps",
     base: str = "rope_theta",
+    part: str | None = None,
+    windowed: bool = False,
     **options: Any,
 ) -> TransformerSpec:
-    """Llama, and those that differ from it by options, by windows, or turn part of a head."""
-    sizes = _sizes(config)
-    width = sizes["d_head"]
+    """Llama, and those that differ by names, options, a window, or turn a part of each head."""
+    d_model, n_heads = integer(config, "hidden_size"), integer(config, "num_attention_heads", 1)
+    shared = optional(config, "num_key_value_heads")
+    d_head = turned = optional(config, "head_dim") or d_model // n_heads
+    rope = group(config, "rope_parameters") or group(config, "rope_scaling")
+    if part is not None:
+        turned = int(d_head * number(rope, "partial_rotary_factor", config.get(part)))
+    if "rotary_base" not in options:
+        options |= _rotary(rope, config.get(base), turned)
     if "activation" not in options:
         options["activation"] = choice(config, "hidden_act", _ACTIVATIONS, "silu")
-    if "norm_eps" not in options:
-        options["norm_eps"] = number(config, "rms_norm_eps", 1e-6)
-    if "rotary_base" not in options:
-        older = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
-        rope = group(config, older)
-        if part is not None:
-            width = int(width * number(rope, "partial_rotary_factor", part))
-            options["rotary_dim"] = width
-        options |= _rotary(rope, config.get(base), width)
-    if windowed:
-        options["window"] = optional(config, "sliding_window")
     usual: dict[str, Any] = {
+        "d_vocab": integer(config, "vocab_size"),
+        "n_ctx": optional(config, "max_position_embeddings", LONGEST),
+        "n_layers": integer(config, "num_hidden_layers", most=DEEPEST),
+        "n_heads": n_heads,
+        "n_kv_heads": None if shared in (None, n_heads) else shared,
+        "d_model": d_model,
+        "d_head": d_head,
         "d_mlp": integer(config, "intermediate_size"),
         "gated": True,
         "norm": Norm.rmsnorm,
+        "norm_eps": number(config, eps, 1e-6) if eps else 1e-5,
+        "positions": Positions.rotary,
+        "rotary_dim": None if turned == d_head else turned,
+        "window": optional(config, "sliding_window") if windowed else None,
     }
-    return TransformerSpec(**sizes, **(usual | options))
+    return TransformerSpec(**(usual | options))
 
 
-def _phi3(config: Config) -> TransformerSpec:
-    return _llama(config, part=config.get("partial_rotary_factor", 1.0), windowed=True)
+def _gpt_neox(config: Config) -> TransformerSpec:
+    parallel = flag(config, "use_parallel_residual")
+    return _biased(
+        config, eps="layer_norm_eps", base="rotary_emb_base", part="rotary_pct", parallel=parallel
+    )
 
 
 def _granite(config: Config) -> TransformerSpec:
     return _llama(config, score_scale=number(config, "attention_multiplier", 1.0))
 
 
-def _granite_scales(config: Config) -> dict[str, float]:
+def _granite_factors(config: Config) -> dict[str, Any]:
     written = number(config, "residual_multiplier", 1.0)
     places = ("attention.W_O", "attention.b_O", "mlp.W_out", "mlp.b_out")
-    return {f"blocks.{place}": written for place in places} | {
-        "W_E": number(config, "embedding_multiplier", 1.0),
-        "W_U": 1 / number(config, "logits_scaling", 1.0),
-    }
-
-
-def _starcoder2(config: Config) -> TransformerSpec:
-    eps = number(config, "norm_epsilon", 1e-5)
-    return _llama(config, windowed=True, gated=False, norm=Norm.layernorm, norm_eps=eps)
+    scales = {f"blocks.{place}": written for place in places}
+    scales["W_E"] = number(config, "embedding_multiplier", 1.0)
+    return {"scales": scales | {"W_U": 1 / number(config, "logits_scaling", 1.0)}}
 
 
 def _smollm3(config: Config) -> TransformerSpec:
@@ -295,7 +287,7 @@ def _gemma2(config: Config, every: int = 2, capped: bool = True, **options: Any)
 
 
 def _gemma3(config: Config) -> TransformerSpec:
-    rope = group(config, "rope_parameters")
+    rope, width = group(config, "rope_parameters"), integer(config, "head_dim", 1)
     far, near = group(rope, "full_attention"), group(rope, "sliding_attention")
     base = number(far, "rope_theta", config.get("rope_theta", 1e6))
     older = config.get("_sliding_window_pattern", 6)
@@ -305,7 +297,7 @@ def _gemma3(config: Config) -> TransformerSpec:
         capped=False,
         qk_norm=True,
         local_rotary_base=number(near, "rope_theta", config.get("rope_local_base_freq", 1e4)),
-        **_rotary(group(config, "rope_scaling") or far, base, _sizes(config)["d_head"]),
+        **_rotary(group(config, "rope_scaling") or far, base, width),
     )
 
 
@@ -315,52 +307,46 @@ _TIED = {"tie_word_embeddings": True}
 _GEMMA = _TIED | {"head_dim": 256, "sliding_window": 4096}
 _CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
 _HELIUM = {"head_dim": 128, "rms_norm_eps": 1e-8, "rope_theta": 1e5}
-_NEOX = {"attention_bias": True, "hidden_act": "gelu"}
+_NEOX = {
+    "attention_bias": True,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-5,
+    "rotary_pct": 0.25,
+}
 _NEOX_BIASES = {"attention_bias": ("dense", "query_key_value")}
+_PHI = {"partial_rotary_factor": 1.0, "rms_norm_eps": 1e-5}
 _QWEN = {"max_window_layers": 28, "sliding_window": 4096}
 _SMALL = _TIED | {"no_rope_layer_interval": 4, "rope_theta": 2e6}
-_CODE = _TIED | {"hidden_act": "gelu_pytorch_tanh", "use_bias": True}
+_CODE = _TIED | {"hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5, "use_bias": True}
 _CODE_BIASES = {"use_bias": (*_QKVO, "c_fc", "c_proj")}
 _gemma_layout = partial(llama_layout, unit_gain=True)
 _gpt1_layout = partial(gpt_layout, tokens="tokens_embed", positions="positions_embed")
 _gpt2_layout = partial(gpt_layout, tokens="wte", positions="wpe")
 _helium_layout = partial(llama_layout, halves=False)
 _starcoder2_layout = partial(llama_layout, mlp=("", "c_fc", "c_proj"))
-_olmo = partial(_llama, norm=Norm.layernorm_pre, norm_eps=1e-5)
+_biased = partial(_llama, gated=False, norm=Norm.layernorm)
+_mistral = partial(_llama, windowed=True)
+_olmo = partial(_llama, norm=Norm.layernorm_pre, eps=None)
+_phi3 = partial(_llama, windowed=True, part="partial_rotary_factor")
+_starcoder2 = partial(_biased, windowed=True, eps="norm_epsilon")
 FAMILIES: dict[str, Family] = {
     "gemma": Family(_gemma, _gemma_layout, _GEMMA, _OUT),
     "gemma2": Family(_gemma2, _gemma_layout, _GEMMA | _CAPS, _OUT),
     "gemma3_text": Family(_gemma3, _gemma_layout, _GEMMA, _OUT),
     "gpt2": Family(_gpt2, _gpt2_layout, _TIED),
     "gpt_neox": Family(_gpt_neox, gpt_neox_layout, _NEOX, _NEOX_BIASES),
-    "granite": Family(_granite, llama_layout, {}, _BIASES, _granite_scales),
+    "granite": Family(_granite, llama_layout, {}, _BIASES, _granite_factors),
     "helium": Family(_llama, _helium_layout, _HELIUM, _BIASES | {"attention_bias": _QKV}),
     "llama": Family(_llama, llama_layout, {}, _BIASES),
-    "mistral": Family(partial(_llama, windowed=True), llama_layout, {"sliding_window": 4096}),
+    "mistral": Family(_mistral, llama_layout, {"sliding_window": 4096}),
     "olmo": Family(_olmo, llama_layout, {}, _OUT),
     "openai-gpt": Family(_openai_gpt, _gpt1_layout, _TIED),
-    "phi3": Family(_phi3, phi3_layout, {"rms_norm_eps": 1e-5}),
+    "phi3": Family(_phi3, phi3_layout, _PHI),
     "qwen2": Family(_qwen, llama_layout, _QWEN, {"model_type": _QKV}),
     "qwen3": Family(partial(_qwen, qk_norm=True), llama_layout, _QWEN | {"head_dim": 128}, _OUT),
     "smollm3": Family(_smollm3, llama_layout, _SMALL, _BIASES),
     "starcoder2": Family(_starcoder2, _starcoder2_layout, _CODE, _CODE_BIASES),
 }
-
-
-def _sizes(config: Config) -> dict[str, Any]:
-    d_model = integer(config, "hidden_size")
-    n_heads = integer(config, "num_attention_heads", 1)
-    shared = optional(config, "num_key_value_heads")
-    return {
-        "d_vocab": integer(config, "vocab_size"),
-        "n_ctx": optional(config, "max_position_embeddings", LONGEST),
-        "n_layers": integer(config, "num_hidden_layers", most=DEEPEST),
-        "n_heads": n_heads,
-        "n_kv_heads": None if shared in (None, n_heads) else shared,
-        "d_model": d_model,
-        "d_head": optional(config, "head_dim") or d_model // n_heads,
-        "positions": Positions.rotary,
-    }
 
 
 def _rotary(rope: Mapping[str, Any], base: Any, width: int) -> dict[str, Any]:

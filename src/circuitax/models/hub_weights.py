@@ -68,14 +68,12 @@ class Hub(NamedTuple):
         layout: Of the weights, by the prefix of their names.
         tied: Whether the unembedding is the embedding.
         biases: Key and value that give a map its bias, by the map's name.
-        scales: Factors besides those of the layout.
     """
 
     spec: TransformerSpec
     layout: Callable[[str], Layout]
     tied: bool
     biases: dict[str, tuple[str, Any]]
-    scales: Mapping[str, float]
 
 
 def llama_layout(
@@ -85,6 +83,7 @@ def llama_layout(
     halves: bool = True,
     unit_gain: bool = False,
     mlp: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
+    scales: Mapping[str, float] | None = None,
 ) -> Layout:
     """Llama's files, and those of the families that are named after it."""
     d, d_head, n_heads, n_kv = spec.d_model, spec.head_width, spec.n_heads, spec.kv_heads
@@ -145,8 +144,8 @@ def llama_layout(
             parts[f"blocks.{ours}_post_norm.gain"] = bare(
                 at + f"post_{theirs}_layernorm.weight", d, gain
             )
-    scales = {"W_E": d**0.5} if unit_gain else {}
-    return Layout(parts, ("rotary_emb.inv_freq",), scales=scales)
+    usual = {"W_E": d**0.5} if unit_gain else {}
+    return Layout(parts, ("rotary_emb.inv_freq",), scales=scales or usual)
 
 
 def phi3_layout(spec: TransformerSpec, prefix: str) -> Layout:
@@ -288,7 +287,6 @@ def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike) -> Model:
                 raise ValueError(
                     f"weight {names[0]!r} is {'in the file' if found else 'missing'}, but {said}"
                 )
-    layout = layout._replace(scales={**layout.scales, **hub.scales})
     return model_from_layout(tensors, layout, hub.spec, dtype, tied=hub.tied)
 
 
