@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -138,6 +139,17 @@ def test_biases_are_where_the_settings_say(
         changes = {**changes, "pretraining_tp": None, "mlp_bias": None}
     with pytest.raises(ValueError, match=message):
         load_pretrained(folder_of(tmp_path, settings(name, **changes), state))
+
+
+def test_padding_is_refused_or_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mask is refused, since padding on the left would be text; on the right it is behind it."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as in a user's session
+    model = load_pretrained(HERE / "mistral")
+    padded = {"input_ids": [[0, 0, 3], [4, 5, 6]], "attention_mask": [[0, 0, 1], [1, 1, 1]]}
+    with pytest.raises(ValueError, match="tokens is a dict, must be integers, texts of one length"):
+        run(model, padded)
+    alone, behind = (run(model, ids).logits for ids in ([4, 5, 6], [4, 5, 6, 0, 0]))
+    np.testing.assert_allclose(alone, behind[:3], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("key", ["rope.scaling.factor", "rope.scale_linear"])
