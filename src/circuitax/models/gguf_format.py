@@ -14,7 +14,6 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.memory import machine_bytes
 from circuitax.models.config_fields import DEEPEST, LARGEST, LONGEST, Settings, cut, integer, number
 from circuitax.models.hub_weights import llama_layout, model_from_layout
 from circuitax.models.sources import Tensors
@@ -42,18 +41,10 @@ _LAYER_NAMES = {
 _ROPE = "rope_freqs.weight"
 # Beginnings of keys that describe the file or its texts; those of texts are the tokenizer's.
 _HARMLESS = ("general.", "tokenizer.", "quantize.", "split.", "GGUF.")
-# Keys of an architecture that change no number that shapes do not tell, or do not at this value.
+# Keys of an architecture that change no number that shapes do not tell, and those that do if not 0.
 _IGNORED = ("attention.value_length", "rope.scaling.original_context_length", "vocab_size")
-_OFF = {
-    "attention.causal": True,
-    "attention.sliding_window": 0,
-    "expert_count": 0,
-    "expert_used_count": 0,
-    "rope.scaling.attn_factor": 1.0,
-    "rope.scaling.finetuned": False,
-}
+_ZERO = ("attention.sliding_window", "expert_count", "expert_used_count")
 _ROWS = 2048  # of a matrix that are dequantised at a time
-_PIECE = 200  # bytes, at least, that the library keeps for each length, number and text it reads
 
 T = TypeVar("T")
 
@@ -75,10 +66,7 @@ def open_gguf(file: Path) -> Any:
 def _reader_within(reader: Any) -> Any:
     """The library's reader, with a check for tensors beyond the end of the file."""
 
-    memory = machine_bytes()
-
     class Within(reader):
-        n_pieces = 0
         mapped: Any = None
         data: Any
 
@@ -88,13 +76,6 @@ def _reader_within(reader: Any) -> Any:
             end = int(offset) + np.dtype(dtype).itemsize * int(count)
             if end > len(self.data):
                 raise ValueError(f"it has {len(self.data)} bytes, and names byte {end}")
-            self.n_pieces += 1
-            needed = self.n_pieces * _PIECE
-            if memory is not None and needed > memory:
-                raise ValueError(
-                    f"{self.n_pieces} entries take {needed:.1e} bytes, must fit into the "
-                    f"{memory:.1e} of this machine"
-                )
             return super()._get(offset, dtype, count, *order, **named)
 
     return Within
@@ -234,8 +215,8 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
     )
     for key, value in settings.unread():
         name = key.removeprefix(f"{family}.")
-        if name not in _IGNORED and not (name in _OFF and value == _OFF[name]):
-            must = f"must be {_OFF[name]!r}" if name in _OFF else "which is not known here"
+        if name not in _IGNORED and (name not in _ZERO or value != 0):
+            must = "must be 0" if name in _ZERO else "which is not known here"
             raise ValueError(f"GGUF key {key!r} is {cut(value)}, {must}: it may change numbers")
     return spec
 

@@ -47,50 +47,43 @@ _ACTIVATIONS = {
 _IGNORED = """
 _attn_implementation _flash_attn_2_enabled _name_or_path _num_labels architectures attention_dropout
 attn_implementation attn_pdrop auto_map bad_words_ids begin_suppress_tokens bos_token_id
-cache_implementation chunk_size_feed_forward classifier_dropout decoder_start_token_id do_sample
-dropout dtype embd_pdrop embedding_dropout eos_token_id finetuning_task forced_bos_token_id
-forced_eos_token_id gradient_checkpointing hidden_dropout id2label initializer_factor
-initializer_range is_decoder is_llama_config label2id length_penalty max_length max_new_tokens
-max_sequence_length max_window_layers min_length model_type n_ctx n_special name_or_path
-no_repeat_ngram_size num_beams num_labels original_max_position_embeddings output_attentions
-output_hidden_states pad_token_id predict_special_tokens prefix pretraining_tp problem_type
-repetition_penalty resid_pdrop residual_dropout return_dict scale_attention_softmax_in_fp32
-sep_token_id sliding_window_size summary_activation summary_first_dropout summary_proj_to_labels
-summary_type summary_use_proj suppress_tokens task_specific_params temperature tokenizer_class top_k
-top_p torch_dtype torchscript transformers.js_config transformers_version typical_p unsloth_fixed
-unsloth_version use_cache use_return_dict
+cache_implementation chunk_size_feed_forward classifier_dropout cross_attention_hidden_size
+decoder_start_token_id diversity_penalty do_sample dropout dtype early_stopping embd_pdrop
+embedding_dropout encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
+finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing hidden_dropout
+id2label initializer_factor initializer_range is_decoder is_llama_config label2id length_penalty
+max_length max_new_tokens max_sequence_length max_window_layers min_length model_type n_ctx
+n_special name_or_path no_repeat_ngram_size num_beam_groups num_beams num_labels
+num_return_sequences original_max_position_embeddings output_attentions output_hidden_states
+output_scores pad_token_id predict_special_tokens prefix pretraining_tp problem_type pruned_heads
+remove_invalid_values repetition_penalty resid_pdrop residual_dropout return_dict
+return_dict_in_generate scale_attention_softmax_in_fp32 sep_token_id sliding_window_size
+summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
+suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class
+top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p
+unsloth_fixed unsloth_version use_bfloat16 use_cache use_return_dict
 """
 _HARMLESS = frozenset(_IGNORED.split())
-# Of keys that a family may lack: the value that is off, as None is, and who opens any other.
-_OFF: dict[str, tuple[Any, str]] = {
-    "add_cross_attention": (False, ""),
-    "attention_bias": (False, "llama"),
-    "attention_multiplier": (1, "granite"),
-    "attn_logit_softcapping": (None, "gemma2"),
-    "embedding_multiplier": (1, "granite"),
-    "final_logit_softcapping": (None, "gemma2"),
-    "hidden_act": ("gelu_pytorch_tanh", ""),
-    "hidden_activation": ("gelu_pytorch_tanh", ""),
-    "is_encoder_decoder": (False, ""),
-    "logits_scaling": (1, "granite"),
-    "mlp_bias": (False, "llama"),
-    "mlp_type": ("default", ""),
-    "no_rope_layers": (None, "smollm3"),
-    "norm_type": ("layer_norm", ""),
-    "partial_rotary_factor": (1, "phi3"),
-    "query_pre_attn_scalar": (None, "gemma2"),
-    "reorder_and_upcast_attn": (False, ""),
-    "residual_multiplier": (1, "granite"),
-    "rope_type": ("default", ""),
-    "rope_interleaved": (False, "helium"),
-    "scale_attn_by_inverse_layer_idx": (False, ""),
-    "sliding_window": (None, "mistral"),
-    "use_bidirectional_attention": (False, ""),
-    "use_mrope": (False, ""),
-    "use_sliding_window": (False, "mistral"),
+# Keys that a family may lack, by the value at which they change nothing; None is one of all keys.
+_OFF = {
+    False: "add_cross_attention attention_bias is_encoder_decoder mlp_bias reorder_and_upcast_attn "
+    "rope_interleaved scale_attn_by_inverse_layer_idx use_bidirectional_attention use_mrope "
+    "use_sliding_window",
+    1: "attention_multiplier embedding_multiplier logits_scaling partial_rotary_factor "
+    "residual_multiplier",
+    "default": "mlp_type rope_type",
+    "gelu_pytorch_tanh": "hidden_act hidden_activation",
+    "layer_norm": "norm_type",
 }
-
-
+# The families that have what another is asked for.
+_OPENS = {
+    "gemma2": "attn_logit_softcapping final_logit_softcapping query_pre_attn_scalar",
+    "granite": "attention_multiplier embedding_multiplier logits_scaling residual_multiplier",
+    "llama": "attention_bias mlp_bias",
+    "mistral": "sliding_window use_sliding_window",
+    "phi3": "partial_rotary_factor",
+    "smollm3": "no_rope_layers",
+}
 _QKV, _QKVO = ("q_proj", "k_proj", "v_proj"), ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
@@ -134,7 +127,8 @@ def read_hub(config: Config) -> Hub:
         biases |= dict.fromkeys(maps, (key, value))
     hub = Hub(spec, partial(row.layout, spec, **row.folded(settings)), tied, biases)
     for key, value in settings.unread():
-        off, other = _OFF.get(key, (None, ""))
+        off = next((value for value, keys in _OFF.items() if key in keys.split()), None)
+        other = next((name for name, keys in _OPENS.items() if key in keys.split()), None)
         full = key == "layer_types" and value == ["full_attention"] * spec.n_layers
         if key in _HARMLESS or value in (None, off) or (full and spec.window is None):
             continue
@@ -307,12 +301,7 @@ _TIED = {"tie_word_embeddings": True}
 _GEMMA = _TIED | {"head_dim": 256, "sliding_window": 4096}
 _CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
 _HELIUM = {"head_dim": 128, "rms_norm_eps": 1e-8, "rope_theta": 1e5}
-_NEOX = {
-    "attention_bias": True,
-    "hidden_act": "gelu",
-    "layer_norm_eps": 1e-5,
-    "rotary_pct": 0.25,
-}
+_NEOX = {"attention_bias": True, "hidden_act": "gelu", "layer_norm_eps": 1e-5, "rotary_pct": 0.25}
 _NEOX_BIASES = {"attention_bias": ("dense", "query_key_value")}
 _PHI = {"partial_rotary_factor": 1.0, "rms_norm_eps": 1e-5}
 _QWEN = {"max_window_layers": 28, "sliding_window": 4096}

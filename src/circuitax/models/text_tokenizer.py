@@ -22,9 +22,10 @@ _SPLITS: dict[str, Callable[[], list[Any]]] = {
 }
 # Types of tokens that are found before a text is split: control tokens, and a user's own.
 _CONTROL, _OWN = 3, 4
-# Other keys of a GGUF file's tokenizer, which change no id of this kind of tokenizer.
-_HARMLESS = re.compile(
-    r"tokenizer\.(chat_template.*|ggml\.(\w+_token_id|scores|token_type_count|add_space_prefix))"
+# Keys of a GGUF file's tokenizer that are read below, or change no id of this kind of tokenizer.
+_KNOWN = re.compile(
+    r"tokenizer\.(chat_template.*|ggml\.(model|pre|tokens|merges|token_type|add_[be]os_token|"
+    r"\w+_token_id|scores|token_type_count|add_space_prefix))"
 )
 
 
@@ -77,10 +78,8 @@ def _from_gguf(reader: Any) -> Tokenizer:
     if len(whole) > 1:
         known = [(token, ids[token]) for token in whole if token != "$A"]
         tokenizer.post_processor = processors.TemplateProcessing(single=whole, special_tokens=known)
-    read = ("model", "pre", "tokens", "merges", "token_type", "add_bos_token", "add_eos_token")
     for key in reader.fields:
-        name = key.removeprefix("tokenizer.ggml.")
-        if key.startswith("tokenizer.") and name not in read and not _HARMLESS.fullmatch(key):
+        if key.startswith("tokenizer.") and not _KNOWN.fullmatch(key):
             raise ValueError(f"GGUF key {key!r} is not known here: it may change how texts are cut")
     return tokenizer
 
