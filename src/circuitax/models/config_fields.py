@@ -28,6 +28,10 @@ class Settings(dict[str, Any]):
             value = self[key] = Settings(value)
         return value
 
+    def __getitem__(self, key: str) -> Any:
+        self._unread.discard(key)
+        return super().__getitem__(key)
+
     def unread(self) -> Iterator[tuple[str, Any]]:
         """Keys of the file that were never asked for, and their values; groups are looked into."""
         for key, value in self.items():

@@ -36,6 +36,7 @@ from circuitax.models.hub_weights import (
 _ACTIVATIONS = {
     "relu": Activation.relu,
     "gelu": Activation.gelu,
+    "gelu_python": Activation.gelu,
     "gelu_new": Activation.gelu_tanh,
     "gelu_pytorch_tanh": Activation.gelu_tanh,
     "gelu_fast": Activation.gelu_tanh,
