@@ -139,6 +139,50 @@ def test_ctrl_c_returns_what_there_is_and_the_same_call_goes_on(tmp_path: Any, x
         cx.train(Line(target=3.0), 1, 12, probe=stopping, **options)
 
 
+SOURCE = """
+import dataclasses
+import jax.numpy as jnp
+RATE = 0.5
+def penalty(w):
+    return RATE * jnp.sum(w**2)
+@dataclasses.dataclass(frozen=True)
+class Own:
+    def init(self, key, hyper):
+        return jnp.ones(2)
+    def batch(self, key, step):
+        return step
+    def loss(self, params, batch, hyper):
+        return penalty(params - 3.0), {}
+"""
+
+
+def written(source: str) -> Any:
+    """The problem that a file with this text has."""
+    names: dict[str, Any] = {"__name__": "own"}
+    exec(source, names)
+    return names["Own"]()
+
+
+def test_a_folder_is_of_one_code(tmp_path: Any) -> None:
+    """The old training came back after the body of a loss of the same name was edited."""
+    options: dict[str, Any] = {"key": jax.random.key(0), "every": 3, "folder": tmp_path}
+    first = cx.train(written(SOURCE), 1, 3, **options)
+    commented = SOURCE.replace("return step", "return step  # a number")
+    np.testing.assert_array_equal(
+        cx.train(written(commented), 1, 3, **options).models, first.models
+    )
+    for before, after in (
+        ("jnp.ones(2)", "jnp.zeros(2)"),
+        ("return step", "return -step"),
+        ("params - 3.0", "params - 4.0"),
+        ("w**2", "w**4"),
+        ("RATE = 0.5", "RATE = 0.25"),
+    ):
+        assert before in SOURCE
+        with pytest.raises(ValueError, match="other code, fields, members"):
+            cx.train(written(SOURCE.replace(before, after)), 1, 3, **options)
+
+
 def test_what_cannot_be_trained_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as in a user's session
     key = jax.random.key(0)

@@ -17,8 +17,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from circuitax.kernel.forward import forward
-from circuitax.models import gguf_format, hub_weights
-from circuitax.models.hub_config import spec_from_hub
+from circuitax.models import hub_weights
+from circuitax.models.hub_config import read_hub
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.text_tokenizer import load_tokenizer
 
@@ -152,7 +152,7 @@ def test_what_is_no_file_is_named(hub: Path, name: str, kind: str) -> None:
         ("llama.rope.dimension_count", 10, 2**31, "is 2147483648, must be from 2 to 4$"),
         ("llama.rope.freq_base", 8, "x", "is 'x', must be a positive number"),
         ("llama.rope.scaling.type", 9, (8, ["linear"]), "must be none or linear"),
-        ("llama.expert_count", 8, "", "must be 0: it is not modelled"),
+        ("llama.expert_count", 8, "", "is '', must be 0: it may change numbers"),
         ("general.architecture", 9, (8, ["llama"]), r"is \['llama'\], must be a str"),
         ("general.architecture", 8, b"\xff", "'general.architecture' must be in UTF-8"),
         ("tokenizer.ggml.tokens", 8, "abc", "is 'abc', must be a list"),
@@ -195,17 +195,6 @@ def test_a_list_longer_than_its_file_is_refused_at_once(gguf: Any, written: Any,
     file = written(gguf.with_key("tokenizer.ggml.tokens", 9, items)._replace(tensors={}, data=b""))
     for load in (load_pretrained, load_tokenizer):
         refused(load, file, "must be a GGUF file: it has [0-9]+ bytes, and names byte")
-
-
-def test_more_entries_than_memory_are_refused(
-    gguf: Any, written: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = written(gguf.with_key("llama.long", 9, listed(gguf, 0, [7] * 5000)))
-    load_pretrained(file)
-    monkeypatch.setattr(gguf_format, "machine_bytes", lambda: 10**6)
-    refused(
-        load_pretrained, file, r"5001 entries take 1.0e\+06 bytes, must fit into the 1.0e\+06 of"
-    )
 
 
 def test_weights_larger_than_memory_are_refused(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +264,7 @@ def test_wrong_settings_of_the_hub_cost_one_line(name: str) -> None:
             *parents, last = place
             reduce(dict.__getitem__, parents, changed)[last] = value
             try:
-                spec_from_hub(changed)
+                read_hub(changed)
             except ValueError as error:
                 refused += 1
                 assert "\n" not in str(error) and len(str(error)) < 300, (place, value)

@@ -93,6 +93,8 @@ def test_a_config_in_full_is_that_of_the_repository() -> None:
         ({"use_qk_norm": True}, "qk_norm", True),
         ({"attn_only": False, "gated_mlp": True}, "gated", True),
         ({"tie_word_embeddings": True}, "d_vocab_out", None),
+        # Settings of a training, of which older files hold all.
+        ({"normalization": None, "lr_hidden": 2e-3}, "d_vocab_out", None),
     ],
 )
 def test_honoured(change: dict, name: str, value: object) -> None:
@@ -103,6 +105,7 @@ def test_honoured(change: dict, name: str, value: object) -> None:
     ("change", "message"),
     [
         ({"d_model": True}, "'d_model' is True, must be an integer"),
+        ({"temper": 0.5}, "'temper' is 0.5, which no model of TransformerLens 3.9 has: remove it"),
         ({"attn_only": "no"}, "'attn_only' is 'no', must be true or false"),
         ({"attn_only": False, "act_fn": ["gelu"]}, r"'act_fn' is \['gelu'\], must be one of"),
         ({"normalization_type": ["LN"]}, r"'normalization_type' is \['LN'\], must be one of"),

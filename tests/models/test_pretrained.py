@@ -73,14 +73,19 @@ def test_saved_models_are_the_same_file_again(tmp_path: Path, name: str) -> None
     jax.tree.map(np.testing.assert_array_equal, before, after)
 
 
-def test_models_with_mlp_go_there_and_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("activation", "name"), [(Activation.relu, "relu"), (Activation.gelu_tanh, "gelu_new")]
+)
+def test_models_with_mlp_go_there_and_back(
+    tmp_path: Path, activation: Activation, name: str
+) -> None:
     spec = TransformerSpec(
         d_vocab=7,
         n_ctx=4,
         n_heads=2,
         d_model=6,
         d_mlp=5,
-        activation=Activation.relu,
+        activation=activation,
         positions=Positions.learned,
         norm=Norm.layernorm,
         biases=True,
@@ -88,7 +93,8 @@ def test_models_with_mlp_go_there_and_back(tmp_path: Path) -> None:
     model = jax.jit(init, static_argnums=1)(jax.random.key(0), spec)
     save_pretrained(model, tmp_path)
     again = load_pretrained(tmp_path)
-    assert again.spec.activation == Activation.relu
+    assert again.spec.activation == activation
+    assert json.loads((tmp_path / "config.json").read_text())["act_fn"] == name
     jax.tree.map(np.testing.assert_array_equal, again, model.replace(spec=again.spec))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import CodeType
 from typing import Any
 
 import jax
@@ -112,8 +113,8 @@ def train(
         every: Steps between two rows of the metrics, a divisor of ``steps``; at most 100 when None.
         probe: Measurement of one member's parameters every ``every`` steps: an array, called
             ``probe``, or a dict of arrays.
-        folder: Where checkpoints go; the same call resumes from the last one there. None keeps
-            nothing.
+        folder: Where checkpoints go; the same call resumes from the last one there, and code of
+            the problem that was edited since is refused. None keeps nothing.
         mesh: Devices that members are spread over, as in `ensemble.Plan`: all there are unless told
             otherwise, one where None. The cores of a CPU are devices where a script or notebook
             begins with ``jax.config.update("jax_num_cpu_devices", 2)``.
@@ -216,7 +217,7 @@ def _dataset(
 
 
 def _identity(plan: ensemble.Plan, members: Member, probe: Any) -> str:
-    """A checksum of settings and members; of code it holds names alone."""
+    """A checksum of settings, members, and the code of the problem and the probe."""
     problem: Any = plan.problem
     fields = dataclasses.fields(problem) if dataclasses.is_dataclass(problem) else ()
     values = {field.name: getattr(problem, field.name) for field in fields}
@@ -232,15 +233,44 @@ def _identity(plan: ensemble.Plan, members: Member, probe: Any) -> str:
         # Functions print where they are in memory.
         text = re.sub(r" at 0x[0-9a-f]+", "", repr(leaf)).encode()
         digest.update(np.asarray(leaf).tobytes() if is_array else text)
+    methods = [vars(kind).get(name) for kind in type(problem).__mro__ for name in METHODS]
+    seen: set[CodeType] = set()
+    for function in (*methods, *values.values(), probe):
+        _add_code(digest, function, seen)
     return digest.hexdigest() + "\n"
+
+
+def _add_code(digest: Any, function: Any, seen: set[CodeType]) -> None:
+    """Add a function's instructions and constants, and those of its module that it names."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    codes = [getattr(function, "__code__", None)]
+    while codes:
+        code = codes.pop()
+        if code is None or code in seen:
+            continue
+        seen.add(code)
+        codes += [const for const in code.co_consts if inspect.iscode(const)]
+        # A set has no order that the next process shares.
+        plain = [
+            sorted(const, key=repr) if isinstance(const, frozenset) else const
+            for const in code.co_consts
+            if not inspect.iscode(const)
+        ]
+        digest.update(code.co_code + repr((code.co_names, plain)).encode())
+        for name in code.co_names:
+            known = function.__globals__.get(name)
+            if isinstance(known, int | float | str):
+                digest.update(repr(known).encode())
+            elif getattr(known, "__module__", None) == function.__module__:
+                _add_code(digest, known, seen)
 
 
 def _claim(folder: Path, identity: str) -> None:
     path = folder / IDENTITY
     if path.exists() and path.read_text(encoding="utf-8") != identity:
         raise ValueError(
-            f"folder={str(folder)!r} holds another training (of another key, other fields, "
-            "members, optimizer or every), must be empty or a new one"
+            f"folder={str(folder)!r} holds another training (of another key, other code, "
+            "fields, members, optimizer or every), must be empty or a new one"
         )
     folder.mkdir(parents=True, exist_ok=True)
     write_text(path, identity)

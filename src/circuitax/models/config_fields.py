@@ -1,6 +1,6 @@
 """Single settings of a ``config.json``: read with a type and bounds, or refused in one line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -12,6 +12,33 @@ LARGEST, DEEPEST, LONGEST = 2**24, 10_000, 2**31 - 1
 # A number from here on is a mistake; Python's integers have no end, its floats do.
 _MOST = 1e300
 _NONE = object()  # no value of a setting, which may be None
+
+
+class Settings(dict[str, Any]):
+    """Settings over defaults, which know what was read of them: no key of a file is silence."""
+
+    def __init__(self, given: Config, defaults: Config | None = None) -> None:
+        super().__init__({**(defaults or {}), **given})
+        self._unread = set(given)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._unread.discard(key)
+        value = super().get(key, default)
+        if isinstance(value, dict) and not isinstance(value, Settings):
+            value = self[key] = Settings(value)
+        return value
+
+    def __getitem__(self, key: str) -> Any:
+        self._unread.discard(key)
+        return super().__getitem__(key)
+
+    def unread(self) -> Iterator[tuple[str, Any]]:
+        """Keys of the file that were never asked for, and their values; groups are looked into."""
+        for key, value in self.items():
+            if key in self._unread:
+                yield key, value
+            elif isinstance(value, Settings):
+                yield from value.unread()
 
 
 def integer(config: Config, key: str, least: int = 0, most: int = LARGEST) -> int:

@@ -14,8 +14,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.memory import machine_bytes
-from circuitax.models.config_fields import DEEPEST, LARGEST, LONGEST, cut, integer, number
+from circuitax.models.config_fields import DEEPEST, LARGEST, LONGEST, Settings, cut, integer, number
 from circuitax.models.hub_weights import llama_layout, model_from_layout
 from circuitax.models.sources import Tensors
 
@@ -40,8 +39,12 @@ _LAYER_NAMES = {
     "ffn_down": "mlp.down_proj",
 }
 _ROPE = "rope_freqs.weight"
+# Beginnings of keys that describe the file or its texts; those of texts are the tokenizer's.
+_HARMLESS = ("general.", "tokenizer.", "quantize.", "split.", "GGUF.")
+# Keys of an architecture that change no number that shapes do not tell, and those that do if not 0.
+_IGNORED = ("attention.value_length", "rope.scaling.original_context_length", "vocab_size")
+_ZERO = ("attention.sliding_window", "expert_count", "expert_used_count")
 _ROWS = 2048  # of a matrix that are dequantised at a time
-_PIECE = 200  # bytes, at least, that the library keeps for each length, number and text it reads
 
 T = TypeVar("T")
 
@@ -63,10 +66,7 @@ def open_gguf(file: Path) -> Any:
 def _reader_within(reader: Any) -> Any:
     """The library's reader, with a check for tensors beyond the end of the file."""
 
-    memory = machine_bytes()
-
     class Within(reader):
-        n_pieces = 0
         mapped: Any = None
         data: Any
 
@@ -76,13 +76,6 @@ def _reader_within(reader: Any) -> Any:
             end = int(offset) + np.dtype(dtype).itemsize * int(count)
             if end > len(self.data):
                 raise ValueError(f"it has {len(self.data)} bytes, and names byte {end}")
-            self.n_pieces += 1
-            needed = self.n_pieces * _PIECE
-            if memory is not None and needed > memory:
-                raise ValueError(
-                    f"{self.n_pieces} entries take {needed:.1e} bytes, must fit into the "
-                    f"{memory:.1e} of this machine"
-                )
             return super()._get(offset, dtype, count, *order, **named)
 
     return Within
@@ -172,37 +165,36 @@ def _name(theirs: str) -> str:
 
 
 def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
-    settings = {key: _content(reader, key) for key in reader.fields if key.startswith(f"{family}.")}
+    keys = [key for key in reader.fields if not key.startswith(_HARMLESS)]
+    settings = Settings({key: _content(reader, key) for key in keys})
 
     def size(key: str, default: int | None = None, least: int = 1, most: int = LARGEST) -> int:
         key = f"{family}.{key}"
-        given = settings if default is None or key in settings else {key: default}
-        return integer(given, key, least, most)
+        return integer({key: settings.get(key, default)}, key, least, most)
 
     def real(key: str, default: float | None = None) -> float:
         return float(number(settings, f"{family}.{key}", default))
 
-    scaling = settings.get(f"{family}.rope.scaling.type", "none")
+    # As llama.cpp reads them: linear where a factor has no type, and the factor's older name.
+    scaling = settings.get(f"{family}.rope.scaling.type", "linear")
     if scaling not in ("none", "linear"):
         raise ValueError(
             f"GGUF key '{family}.rope.scaling.type' is {cut(scaling)}, must be none or linear"
         )
-    for key in ("expert_count", "attention.sliding_window"):
-        if settings.get(f"{family}.{key}", 0) != 0:
-            raise ValueError(f"GGUF key '{family}.{key}' must be 0: it is not modelled")
+    factor = real("rope.scaling.factor", real("rope.scale_linear", 1.0))
     d_model, n_heads = size("embedding_length"), size("attention.head_count")
     n_kv = size("attention.head_count_kv", n_heads)
     d_head = size("attention.key_length", d_model // n_heads)
     turned = size("rope.dimension_count", d_head, least=2, most=d_head)
     base = real("rope.freq_base", 1e4)
     frequencies = None
-    if scaling == "linear" or _ROPE in tensors.names:
-        divisor = np.full(turned // 2, real("rope.scaling.factor", 1.0))
+    if (scaling == "linear" and factor != 1.0) or _ROPE in tensors.names:
+        divisor = np.full(turned // 2, factor if scaling == "linear" else 1.0)
         if _ROPE in tensors.names:
             divisor = divisor * tensors.take(_ROPE, (turned // 2,))
         powers = base ** (-np.arange(0, turned, 2) / turned)
         frequencies = tuple((powers / divisor).tolist())
-    return TransformerSpec(
+    spec = TransformerSpec(
         d_vocab=len(field(reader, "tokenizer.ggml.tokens", list)),
         n_ctx=size("context_length", most=LONGEST),
         n_layers=size("block_count", least=0, most=DEEPEST),
@@ -221,6 +213,12 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
         rotary_frequencies=frequencies,
         qk_norm="layers.0.self_attn.q_norm.weight" in tensors.names,
     )
+    for key, value in settings.unread():
+        name = key.removeprefix(f"{family}.")
+        if name not in _IGNORED and (name not in _ZERO or value != 0):
+            must = "must be 0" if name in _ZERO else "which is not known here"
+            raise ValueError(f"GGUF key {key!r} is {cut(value)}, {must}: it may change numbers")
+    return spec
 
 
 def _rounded(value: float) -> float:

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
@@ -12,6 +14,7 @@ from circuitax.models.config_fields import (
     DEEPEST,
     LONGEST,
     Config,
+    Settings,
     bound,
     choice,
     cut,
@@ -21,31 +24,93 @@ from circuitax.models.config_fields import (
     number,
     optional,
 )
+from circuitax.models.hub_weights import (
+    Hub,
+    Layout,
+    gpt_layout,
+    gpt_neox_layout,
+    llama_layout,
+    phi3_layout,
+)
 
 _ACTIVATIONS = {
     "relu": Activation.relu,
     "gelu": Activation.gelu,
+    "gelu_python": Activation.gelu,
     "gelu_new": Activation.gelu_tanh,
     "gelu_pytorch_tanh": Activation.gelu_tanh,
     "gelu_fast": Activation.gelu_tanh,
     "silu": Activation.silu,
     "swish": Activation.silu,
 }
-# Options that change what a model computes and that no family here has, with the value for "off".
-_ABSENT: dict[str, Any] = {
-    "add_cross_attention": False,
-    "is_encoder_decoder": False,
-    "quantization_config": None,
-    "reorder_and_upcast_attn": False,
-    "scale_attn_by_inverse_layer_idx": False,
-    "use_bidirectional_attention": False,
+# Keys that no forward pass reads: names, training, how it is computed, tokens and generation, heads
+# other than the language model's, and lengths of options that are refused where they are on.
+_IGNORED = """
+_attn_implementation _flash_attn_2_enabled _name_or_path _num_labels architectures attention_dropout
+attn_implementation attn_pdrop auto_map bad_words_ids begin_suppress_tokens bos_token_id
+cache_implementation chunk_size_feed_forward classifier_dropout cross_attention_hidden_size
+decoder_start_token_id diversity_penalty do_sample dropout dtype early_stopping embd_pdrop
+embedding_dropout encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
+finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing hidden_dropout
+id2label initializer_factor initializer_range is_decoder is_llama_config label2id length_penalty
+max_length max_new_tokens max_sequence_length max_window_layers min_length model_type n_ctx
+n_special name_or_path no_repeat_ngram_size num_beam_groups num_beams num_labels
+num_return_sequences original_max_position_embeddings output_attentions output_hidden_states
+output_scores pad_token_id predict_special_tokens prefix pretraining_tp problem_type pruned_heads
+remove_invalid_values repetition_penalty resid_pdrop residual_dropout return_dict
+return_dict_in_generate scale_attention_softmax_in_fp32 sep_token_id sliding_window_size
+summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
+suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class
+top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p
+unsloth_fixed unsloth_version use_bfloat16 use_cache use_return_dict
+"""
+_HARMLESS = frozenset(_IGNORED.split())
+# Keys that a family may lack, by the value at which they change nothing; None is one of all keys.
+_OFF = {
+    False: "add_cross_attention attention_bias is_encoder_decoder mlp_bias reorder_and_upcast_attn "
+    "rope_interleaved scale_attn_by_inverse_layer_idx use_bidirectional_attention use_mrope "
+    "use_sliding_window",
+    1: "attention_multiplier embedding_multiplier logits_scaling partial_rotary_factor "
+    "residual_multiplier",
+    "default": "mlp_type rope_type",
+    "gelu_pytorch_tanh": "hidden_act hidden_activation",
+    "layer_norm": "norm_type",
 }
+# The families that have what another is asked for.
+_OPENS = {
+    "gemma2": "attn_logit_softcapping final_logit_softcapping query_pre_attn_scalar",
+    "granite": "attention_multiplier embedding_multiplier logits_scaling residual_multiplier",
+    "llama": "attention_bias mlp_bias",
+    "mistral": "sliding_window use_sliding_window",
+    "phi3": "partial_rotary_factor",
+    "smollm3": "no_rope_layers",
+}
+_QKV, _QKVO = ("q_proj", "k_proj", "v_proj"), ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
-def spec_from_hub(config: Config) -> TransformerSpec:
-    """The spec of a model of the Hub, without the flags set by its weights.
+class Family(NamedTuple):
+    """A row of the table of families.
 
-    Source: transformers 5.23, the configuration classes, for names and defaults.
+    Attributes:
+        spec: Of the settings.
+        layout: Of the weights, by the spec and the prefix of their names.
+        defaults: Of absent keys, where they are not those of Llama.
+        biases: The maps that have one where a key is true; where a family has them always, that
+            key is ``model_type``.
+        folded: Options of the layout that are in the settings.
+    """
+
+    spec: Callable[[Config], TransformerSpec]
+    layout: Callable[..., Layout]
+    defaults: Config = MappingProxyType({})
+    biases: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    folded: Callable[[Config], dict[str, Any]] = lambda config: {}
+
+
+def read_hub(config: Config) -> Hub:
+    """What a ``config.json`` says; a key that is neither read nor known to be harmless is refused.
+
+    Source: transformers 5.24, the configuration classes, for names and defaults.
     """
     family = config.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
@@ -53,10 +118,24 @@ def spec_from_hub(config: Config) -> TransformerSpec:
             f"config key 'model_type' is {cut(family)}, must be one of "
             f"{', '.join(sorted(FAMILIES))}"
         )
-    for key, absent in _ABSENT.items():
-        if config.get(key) not in (None, absent):
-            raise ValueError(f"config key {key!r} is {cut(config[key])}, must be {absent!r}")
-    return FAMILIES[family](config)
+    row = FAMILIES[family]
+    settings = Settings(config, row.defaults)
+    spec = row.spec(settings)
+    tied = flag(settings, "tie_word_embeddings", False)
+    biases: dict[str, tuple[str, Any]] = {}
+    for key, maps in row.biases.items():
+        value = family if key == "model_type" else flag(settings, key, False)
+        biases |= dict.fromkeys(maps, (key, value))
+    hub = Hub(spec, partial(row.layout, spec, **row.folded(settings)), tied, biases)
+    for key, value in settings.unread():
+        off = next((value for value, keys in _OFF.items() if key in keys.split()), None)
+        other = next((name for name, keys in _OPENS.items() if key in keys.split()), None)
+        full = key == "layer_types" and value == ["full_attention"] * spec.n_layers
+        if key in _HARMLESS or value in (None, off) or (full and spec.window is None):
+            continue
+        opens = f"model_type {other!r} opens it" if other else "remove it if it changes no number"
+        raise ValueError(f"config key {key!r} is {cut(value)}, which no {family} has here: {opens}")
+    return hub
 
 
 def _gpt2(config: Config) -> TransformerSpec:
@@ -91,121 +170,173 @@ def _gpt(config: Config, activation: Activation) -> TransformerSpec:
     )
 
 
-def _gpt_neox(config: Config) -> TransformerSpec:
-    d_model = integer(config, "hidden_size")
-    n_heads = integer(config, "num_attention_heads", 1)
-    d_head = d_model // n_heads
-    rope = _rope(config)
-    part = number(rope, "partial_rotary_factor", config.get("rotary_pct", 0.25))
-    if part > 1:
-        raise ValueError(f"config key 'partial_rotary_factor' is {part}, must be at most 1")
-    turned = int(d_head * part)
-    return TransformerSpec(
-        **_sizes(config),
-        d_mlp=integer(config, "intermediate_size"),
-        activation=choice(config, "hidden_act", _ACTIVATIONS, "gelu"),
-        norm=Norm.layernorm,
-        norm_eps=number(config, "layer_norm_eps", 1e-5),
-        parallel=flag(config, "use_parallel_residual"),
-        biases=True,
-        rotary_dim=turned,
-        **_rotary(rope, config.get("rotary_emb_base"), turned),
-    )
-
-
-def _llama(config: Config) -> TransformerSpec:
-    sizes = _sizes(config)
-    turned = sizes["d_head"]
-    return TransformerSpec(
-        **sizes,
-        d_mlp=integer(config, "intermediate_size"),
-        gated=True,
-        activation=choice(config, "hidden_act", _ACTIVATIONS, "silu"),
-        norm=Norm.rmsnorm,
-        norm_eps=number(config, "rms_norm_eps", 1e-6),
-        **_rotary(_rope(config), config.get("rope_theta"), turned),
-        **_windows(config, sizes["n_layers"]),
-    )
-
-
-def _qwen3(config: Config) -> TransformerSpec:
-    return _llama(config if config.get("head_dim") else {**config, "head_dim": 128}).replace(
-        qk_norm=True
-    )
-
-
-def _gemma3(config: Config) -> TransformerSpec:
-    sizes = _sizes({"head_dim": 256, **config})
-    width, n_layers = sizes["d_head"], sizes["n_layers"]
-    rope = _rope(config)
-    if "full_attention" in rope:
-        far, near = group(rope, "full_attention"), group(rope, "sliding_attention")
-    else:
-        far = {"rope_theta": 1e6, **rope}
-        near = {"rope_theta": config.get("rope_local_base_freq", 10_000.0)}
-    if near.get("rope_type", "default") != "default":
-        raise ValueError(
-            "config key 'rope_type' of sliding layers is "
-            f"{cut(near['rope_type'])}, must be 'default'"
-        )
-    kinds = config.get("layer_types")
-    if kinds is None:
-        older = config.get("_sliding_window_pattern", 6)
-        every = number(config, "sliding_window_pattern", older, whole=True)
-        kinds = [
-            "sliding_attention" if (layer + 1) % every else "full_attention"
-            for layer in range(n_layers)
-        ]
-    return TransformerSpec(
-        **sizes,
-        d_mlp=integer(config, "intermediate_size"),
-        gated=True,
-        activation=choice(config, "hidden_activation", _ACTIVATIONS, "gelu_pytorch_tanh"),
-        norm=Norm.rmsnorm,
-        norm_eps=number(config, "rms_norm_eps", 1e-6),
-        score_scale=number(config, "query_pre_attn_scalar", 256) ** -0.5,
-        score_cap=bound(config, "attn_logit_softcapping"),
-        logit_cap=bound(config, "final_logit_softcapping"),
-        qk_norm=True,
-        post_norm=True,
-        local_rotary_base=number(near, "rope_theta", 10_000.0),
-        window=number(config, "sliding_window", 4096, whole=True),
-        local_layers=_sliding(kinds, n_layers),
-        **_rotary(far, config.get("rope_theta"), width),
-    )
-
-
-FAMILIES: dict[str, Callable[[Config], TransformerSpec]] = {
-    "gpt2": _gpt2,
-    "gpt_neox": _gpt_neox,
-    "llama": _llama,
-    "openai-gpt": _openai_gpt,
-    "qwen2": _llama,
-    "qwen3": _qwen3,
-    "gemma3_text": _gemma3,
-}
-
-
-def _sizes(config: Config) -> dict[str, Any]:
-    d_model = integer(config, "hidden_size")
-    n_heads = integer(config, "num_attention_heads", 1)
+def _llama(
+    config: Config,
+    *,
+    eps: str | None = "rms_norm_eps",
+    base: str = "rope_theta",
+    part: str | None = None,
+    windowed: bool = False,
+    **options: Any,
+) -> TransformerSpec:
+    """Llama, and those that differ by names, options, a window, or turn a part of each head."""
+    d_model, n_heads = integer(config, "hidden_size"), integer(config, "num_attention_heads", 1)
     shared = optional(config, "num_key_value_heads")
-    return {
+    d_head = turned = optional(config, "head_dim") or d_model // n_heads
+    rope = group(config, "rope_parameters") or group(config, "rope_scaling")
+    if part is not None:
+        turned = int(d_head * number(rope, "partial_rotary_factor", config.get(part)))
+    if "rotary_base" not in options:
+        options |= _rotary(rope, config.get(base), turned)
+    if "activation" not in options:
+        options["activation"] = choice(config, "hidden_act", _ACTIVATIONS, "silu")
+    usual: dict[str, Any] = {
         "d_vocab": integer(config, "vocab_size"),
         "n_ctx": optional(config, "max_position_embeddings", LONGEST),
         "n_layers": integer(config, "num_hidden_layers", most=DEEPEST),
         "n_heads": n_heads,
         "n_kv_heads": None if shared in (None, n_heads) else shared,
         "d_model": d_model,
-        "d_head": optional(config, "head_dim") or d_model // n_heads,
+        "d_head": d_head,
+        "d_mlp": integer(config, "intermediate_size"),
+        "gated": True,
+        "norm": Norm.rmsnorm,
+        "norm_eps": number(config, eps, 1e-6) if eps else 1e-5,
         "positions": Positions.rotary,
+        "rotary_dim": None if turned == d_head else turned,
+        "window": optional(config, "sliding_window") if windowed else None,
     }
+    return TransformerSpec(**(usual | options))
 
 
-def _rope(config: Config) -> Mapping[str, Any]:
-    """Settings of rotary positions: ``rope_parameters``, or ``rope_scaling`` of older files."""
-    older = "rope_parameters" if config.get("rope_parameters") else "rope_scaling"
-    return group(config, older)
+def _gpt_neox(config: Config) -> TransformerSpec:
+    parallel = flag(config, "use_parallel_residual")
+    return _biased(
+        config, eps="layer_norm_eps", base="rotary_emb_base", part="rotary_pct", parallel=parallel
+    )
+
+
+def _granite(config: Config) -> TransformerSpec:
+    return _llama(config, score_scale=number(config, "attention_multiplier", 1.0))
+
+
+def _granite_factors(config: Config) -> dict[str, Any]:
+    written = number(config, "residual_multiplier", 1.0)
+    places = ("attention.W_O", "attention.b_O", "mlp.W_out", "mlp.b_out")
+    scales = {f"blocks.{place}": written for place in places}
+    scales["W_E"] = number(config, "embedding_multiplier", 1.0)
+    return {"scales": scales | {"W_U": 1 / number(config, "logits_scaling", 1.0)}}
+
+
+def _smollm3(config: Config) -> TransformerSpec:
+    """Layers without positions are the usual ones, of angle 0; the others are local ones."""
+    spec, every = _llama(config), integer(config, "no_rope_layer_interval", 1)
+    config.get("sliding_window")  # nothing without use_sliding_window, which is refused
+    turning = config.get("no_rope_layers")
+    if turning is None:
+        turning = [(layer + 1) % every for layer in range(spec.n_layers)]
+    listed = isinstance(turning, list) and len(turning) == spec.n_layers
+    if not listed or (spec.rotary_frequencies is not None and not all(turning)):
+        raise ValueError(
+            f"config key 'no_rope_layers' is {cut(turning)}, must list 0 or 1 for each of "
+            f"{spec.n_layers} layers, and no 0 beside a 'rope_type' other than 'default'"
+        )
+    if all(turning):
+        return spec
+    return spec.replace(
+        rotary_frequencies=(0.0,) * (spec.rotary_width // 2),
+        local_layers=tuple(layer for layer, on in enumerate(turning) if on),
+        local_rotary_base=spec.rotary_base,
+    )
+
+
+def _qwen(config: Config, **options: Any) -> TransformerSpec:
+    on, first = flag(config, "use_sliding_window", False), integer(config, "max_window_layers")
+    windowed = on and config.get("sliding_window") is not None
+    local = _local(config, lambda layer: windowed and layer >= first)
+    if local and not on:
+        raise ValueError(
+            "config key 'layer_types' has 'sliding_attention', must have none where "
+            "'use_sliding_window' is false; set it to true"
+        )
+    return _llama(config, **options, **local)
+
+
+def _gemma(config: Config) -> TransformerSpec:
+    # Its "gelu" has always been the tanh form.
+    names = _ACTIVATIONS | {"gelu": Activation.gelu_tanh}
+    return _llama(config, activation=choice(config, "hidden_act", names, "gelu"))
+
+
+def _gemma2(config: Config, every: int = 2, capped: bool = True, **options: Any) -> TransformerSpec:
+    return _llama(
+        config,
+        activation=choice(config, "hidden_activation", _ACTIVATIONS, "gelu_pytorch_tanh"),
+        score_scale=number(config, "query_pre_attn_scalar", 256) ** -0.5,
+        score_cap=bound(config, "attn_logit_softcapping") if capped else None,
+        logit_cap=bound(config, "final_logit_softcapping"),
+        post_norm=True,
+        **_local(config, lambda layer: (layer + 1) % every != 0),
+        **options,
+    )
+
+
+def _gemma3(config: Config) -> TransformerSpec:
+    rope, width = group(config, "rope_parameters"), integer(config, "head_dim", 1)
+    far, near = group(rope, "full_attention"), group(rope, "sliding_attention")
+    base = number(far, "rope_theta", config.get("rope_theta", 1e6))
+    older = config.get("_sliding_window_pattern", 6)
+    return _gemma2(
+        config,
+        every=number(config, "sliding_window_pattern", older, whole=True),
+        capped=False,
+        qk_norm=True,
+        local_rotary_base=number(near, "rope_theta", config.get("rope_local_base_freq", 1e4)),
+        **_rotary(group(config, "rope_scaling") or far, base, width),
+    )
+
+
+_OUT = {"attention_bias": _QKVO}
+_BIASES = _OUT | {"mlp_bias": ("gate_proj", "up_proj", "down_proj")}
+_TIED = {"tie_word_embeddings": True}
+_GEMMA = _TIED | {"head_dim": 256, "sliding_window": 4096}
+_CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+_HELIUM = {"head_dim": 128, "rms_norm_eps": 1e-8, "rope_theta": 1e5}
+_NEOX = {"attention_bias": True, "hidden_act": "gelu", "layer_norm_eps": 1e-5, "rotary_pct": 0.25}
+_NEOX_BIASES = {"attention_bias": ("dense", "query_key_value")}
+_PHI = {"partial_rotary_factor": 1.0, "rms_norm_eps": 1e-5}
+_QWEN = {"max_window_layers": 28, "sliding_window": 4096}
+_SMALL = _TIED | {"no_rope_layer_interval": 4, "rope_theta": 2e6}
+_CODE = _TIED | {"hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5, "use_bias": True}
+_CODE_BIASES = {"use_bias": (*_QKVO, "c_fc", "c_proj")}
+_gemma_layout = partial(llama_layout, unit_gain=True)
+_gpt1_layout = partial(gpt_layout, tokens="tokens_embed", positions="positions_embed")
+_gpt2_layout = partial(gpt_layout, tokens="wte", positions="wpe")
+_helium_layout = partial(llama_layout, halves=False)
+_starcoder2_layout = partial(llama_layout, mlp=("", "c_fc", "c_proj"))
+_biased = partial(_llama, gated=False, norm=Norm.layernorm)
+_mistral = partial(_llama, windowed=True)
+_olmo = partial(_llama, norm=Norm.layernorm_pre, eps=None)
+_phi3 = partial(_llama, windowed=True, part="partial_rotary_factor")
+_starcoder2 = partial(_biased, windowed=True, eps="norm_epsilon")
+FAMILIES: dict[str, Family] = {
+    "gemma": Family(_gemma, _gemma_layout, _GEMMA, _OUT),
+    "gemma2": Family(_gemma2, _gemma_layout, _GEMMA | _CAPS, _OUT),
+    "gemma3_text": Family(_gemma3, _gemma_layout, _GEMMA, _OUT),
+    "gpt2": Family(_gpt2, _gpt2_layout, _TIED),
+    "gpt_neox": Family(_gpt_neox, gpt_neox_layout, _NEOX, _NEOX_BIASES),
+    "granite": Family(_granite, llama_layout, {}, _BIASES, _granite_factors),
+    "helium": Family(_llama, _helium_layout, _HELIUM, _BIASES | {"attention_bias": _QKV}),
+    "llama": Family(_llama, llama_layout, {}, _BIASES),
+    "mistral": Family(_mistral, llama_layout, {"sliding_window": 4096}),
+    "olmo": Family(_olmo, llama_layout, {}, _OUT),
+    "openai-gpt": Family(_openai_gpt, _gpt1_layout, _TIED),
+    "phi3": Family(_phi3, phi3_layout, _PHI),
+    "qwen2": Family(_qwen, llama_layout, _QWEN, {"model_type": _QKV}),
+    "qwen3": Family(partial(_qwen, qk_norm=True), llama_layout, _QWEN | {"head_dim": 128}, _OUT),
+    "smollm3": Family(_smollm3, llama_layout, _SMALL, _BIASES),
+    "starcoder2": Family(_starcoder2, _starcoder2_layout, _CODE, _CODE_BIASES),
+}
 
 
 def _rotary(rope: Mapping[str, Any], base: Any, width: int) -> dict[str, Any]:
@@ -241,27 +372,18 @@ def _llama3(frequency: float, rope: Mapping[str, Any]) -> float:
     return (1 - share) * frequency / factor + share * frequency
 
 
-def _windows(config: Config, n_layers: int) -> dict[str, Any]:
-    kinds = config.get("layer_types")
-    if kinds is None and flag(config, "use_sliding_window", False):
-        full = config.get("max_window_layers")
-        full = n_layers if full is None else integer(config, "max_window_layers")
-        kinds = ["full_attention" if i < full else "sliding_attention" for i in range(n_layers)]
-    local = () if kinds is None else _sliding(kinds, n_layers)
-    if not local:
-        return {}
-    return {"window": integer(config, "sliding_window"), "local_layers": local}
-
-
-def _sliding(kinds: Any, n_layers: int) -> tuple[int, ...]:
-    if not isinstance(kinds, list):
-        raise ValueError(f"config key 'layer_types' is {cut(kinds)}, must be a list of names")
-    if len(kinds) != n_layers:
-        raise ValueError(f"config key 'layer_types' has {len(kinds)} entries, must have {n_layers}")
-    for kind in kinds:
-        if kind not in ("full_attention", "sliding_attention"):
-            raise ValueError(
-                f"config key 'layer_types' has {cut(kind)}, must be full_attention or "
-                "sliding_attention"
-            )
-    return tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
+def _local(config: Config, sliding: Callable[[int], bool]) -> dict[str, Any]:
+    """The window and the layers that have it: those that ``layer_types`` names, or the usual."""
+    n_layers, kinds = integer(config, "num_hidden_layers", most=DEEPEST), config.get("layer_types")
+    names = ("full_attention", "sliding_attention")
+    if kinds is None:
+        kinds = [names[sliding(layer)] for layer in range(n_layers)]
+    listed = isinstance(kinds, list) and len(kinds) == n_layers
+    if not listed or any(kind not in names for kind in kinds):
+        raise ValueError(
+            f"config key 'layer_types' is {cut(kinds)}, must list {' or '.join(names)} for each of "
+            f"{n_layers} layers"
+        )
+    local = tuple(layer for layer, kind in enumerate(kinds) if kind == names[1])
+    config.get("sliding_window")  # which is not read where no layer has one
+    return {"window": integer(config, "sliding_window"), "local_layers": local} if local else {}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Shaped
 
 from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
 from circuitax.memory import machine_bytes
@@ -48,21 +49,43 @@ class Layout(NamedTuple):
     """Layout of a family's weights, and the entries of its files that are ignored.
 
     Attributes:
-        embed_scale: Factor on the embedding, which a tied unembedding does not have.
         ignored: Ends of names of buffers.
         zeros: Whether optional weights that are absent are 0, and not None.
+        scales: Factors on weights of ours; a tied unembedding does not have the embedding's.
     """
 
     parts: dict[str, Part]
-    embed_scale: float
     ignored: tuple[str, ...] = ()
     zeros: bool = False
+    scales: Mapping[str, float] = {}
+
+
+class Hub(NamedTuple):
+    """What the settings of a model of the Hub say.
+
+    Attributes:
+        spec: Without the flags set by weights.
+        layout: Of the weights, by the prefix of their names.
+        tied: Whether the unembedding is the embedding.
+        biases: Key and value that give a map its bias, by the map's name.
+    """
+
+    spec: TransformerSpec
+    layout: Callable[[str], Layout]
+    tied: bool
+    biases: dict[str, tuple[str, Any]]
 
 
 def llama_layout(
-    spec: TransformerSpec, prefix: str, *, halves: bool = True, unit_gain: bool = False
+    spec: TransformerSpec,
+    prefix: str,
+    *,
+    halves: bool = True,
+    unit_gain: bool = False,
+    mlp: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
+    scales: Mapping[str, float] | None = None,
 ) -> Layout:
-    """Llama, Qwen and Gemma files."""
+    """Llama's files, and those of the families that are named after it."""
     d, d_head, n_heads, n_kv = spec.d_model, spec.head_width, spec.n_heads, spec.kv_heads
     d_mlp = spec.d_mlp or 0
     at = prefix + "layers.{}."
@@ -95,16 +118,22 @@ def llama_layout(
             at + "self_attn.o_proj.weight", (d, n_heads * d_head), partial(_heads_out, n=n_heads)
         ),
         "blocks.attention.b_O": bare(at + "self_attn.o_proj.bias", d, optional=True),
-        "blocks.mlp.W_gate": Part(at + "mlp.gate_proj.weight", (d_mlp, d), _turned_over),
-        "blocks.mlp.W_in": Part(at + "mlp.up_proj.weight", (d_mlp, d), _turned_over),
-        "blocks.mlp.W_out": Part(at + "mlp.down_proj.weight", (d, d_mlp), _turned_over),
-        "blocks.mlp.b_gate": bare(at + "mlp.gate_proj.bias", d_mlp, optional=True),
-        "blocks.mlp.b_in": bare(at + "mlp.up_proj.bias", d_mlp, optional=True),
-        "blocks.mlp.b_out": bare(at + "mlp.down_proj.bias", d, optional=True),
         "blocks.attention_norm.gain": bare(at + "input_layernorm.weight", d, gain),
         "blocks.mlp_norm.gain": bare(at + inside + ".weight", d, gain),
         "final_norm.gain": bare(prefix + "norm.weight", d, gain),
     }
+    if spec.norm == Norm.layernorm:
+        for place in ("blocks.attention_norm", "blocks.mlp_norm", "final_norm"):
+            key = parts[place + ".gain"].key.removesuffix("weight") + "bias"
+            parts[place + ".offset"] = bare(key, d)
+    if spec.norm == Norm.layernorm_pre:
+        parts = {name: part for name, part in parts.items() if not name.endswith(".gain")}
+    shapes = {"gate": (d_mlp, d), "in": (d_mlp, d), "out": (d, d_mlp)}
+    for (name, shape), theirs in zip(shapes.items(), mlp, strict=True):
+        if theirs:
+            key = at + f"mlp.{theirs}."
+            parts[f"blocks.mlp.W_{name}"] = Part(key + "weight", shape, _turned_over)
+            parts[f"blocks.mlp.b_{name}"] = bare(key + "bias", shape[0], optional=True)
     if spec.qk_norm:
         for name in ("q", "k"):
             parts[f"blocks.attention.{name}_gain"] = bare(
@@ -115,11 +144,29 @@ def llama_layout(
             parts[f"blocks.{ours}_post_norm.gain"] = bare(
                 at + f"post_{theirs}_layernorm.weight", d, gain
             )
-    scale = d**0.5 if unit_gain else 1.0
-    return Layout(parts, scale, ("rotary_emb.inv_freq",))
+    usual = {"W_E": d**0.5} if unit_gain else {}
+    return Layout(parts, ("rotary_emb.inv_freq",), scales=scales or usual)
 
 
-def _gpt_layout(spec: TransformerSpec, prefix: str, tokens: str, positions: str) -> Layout:
+def phi3_layout(spec: TransformerSpec, prefix: str) -> Layout:
+    """Llama's, with queries, keys and values in one map, and so gate and input of the MLP."""
+    layout = llama_layout(spec, prefix)
+    for key, names in (
+        ("self_attn.qkv_proj", [f"attention.W_{letter}" for letter in "QKV"]),
+        ("mlp.gate_up_proj", ["mlp.W_gate", "mlp.W_in"]),
+    ):
+        pieces = [layout.parts[f"blocks.{name}"] for name in names]
+        ends = np.cumsum([0, *(piece.shape[0] for piece in pieces)])
+        for i, (name, piece) in enumerate(zip(names, pieces, strict=True)):
+            layout.parts[f"blocks.{name}"] = Part(
+                f"{prefix}layers.{{}}.{key}.weight",
+                (int(ends[-1]), spec.d_model),
+                lambda W, rows=slice(ends[i], ends[i + 1]), to=piece.convert: to(W[rows]),  # type: ignore[misc]
+            )
+    return layout
+
+
+def gpt_layout(spec: TransformerSpec, prefix: str, tokens: str, positions: str) -> Layout:
     """GPT and GPT-2 files, which differ in the names of their tables."""
     d, n, d_mlp = spec.d_model, spec.n_heads, spec.d_mlp or 0
     at = prefix + "h.{}."
@@ -152,10 +199,10 @@ def _gpt_layout(spec: TransformerSpec, prefix: str, tokens: str, positions: str)
             (3 * d,),
             lambda b, i=i: b[i * d : (i + 1) * d].reshape(n, -1),  # type: ignore[misc]
         )
-    return Layout(parts, 1.0, (".attn.bias", ".attn.masked_bias", "position_ids"))
+    return Layout(parts, (".attn.bias", ".attn.masked_bias", "position_ids"))
 
 
-def _gpt_neox_layout(spec: TransformerSpec, prefix: str) -> Layout:
+def gpt_neox_layout(spec: TransformerSpec, prefix: str) -> Layout:
     d, n, d_mlp, d_head = spec.d_model, spec.n_heads, spec.d_mlp or 0, spec.head_width
     at = prefix + "layers.{}."
     parts = {
@@ -187,18 +234,7 @@ def _gpt_neox_layout(spec: TransformerSpec, prefix: str) -> Layout:
         parts[f"blocks.attention.W_{letter}"] = Part(key + "weight", (3 * d, d), weight)
         parts[f"blocks.attention.b_{letter}"] = Part(key + "bias", (3 * d,), bias, optional=True)
     buffers = (".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq")
-    return Layout(parts, 1.0, buffers)
-
-
-LAYOUTS: dict[str, Callable[[TransformerSpec, str], Layout]] = {
-    "gpt2": partial(_gpt_layout, tokens="wte", positions="wpe"),
-    "gpt_neox": _gpt_neox_layout,
-    "llama": llama_layout,
-    "openai-gpt": partial(_gpt_layout, tokens="tokens_embed", positions="positions_embed"),
-    "qwen2": llama_layout,
-    "qwen3": llama_layout,
-    "gemma3_text": partial(llama_layout, unit_gain=True),
-}
+    return Layout(parts, buffers)
 
 
 def _layer_norm(ours: str, theirs: str, d: int) -> dict[str, Part]:
@@ -233,17 +269,25 @@ def _heads_out(W: np.ndarray, n: int) -> np.ndarray:
 _ALIGNMENT = 64  # bytes
 
 
-def model_from_hub(
-    tensors: Tensors, family: str, spec: TransformerSpec, dtype: DTypeLike, *, tied: bool
-) -> Model:
+def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike) -> Model:
     """A model of a Hub family."""
     # A model with a head for its task has one more name in front of all that is inside.
     prefix = ""
     for known in ("model.", "transformer.", "gpt_neox.", "language_model.model."):
         if any(name.startswith(known) for name in tensors.names):
             prefix = known
-    layout = LAYOUTS[family](spec, prefix)
-    return model_from_layout(tensors, layout, spec, dtype, tied=tied)
+    layout, n_layers = hub.layout(prefix), hub.spec.n_layers
+    for part in layout.parts.values():
+        names = [part.key.format(layer) for layer in range(n_layers)]
+        if part.optional and names:
+            key, value = hub.biases.get(names[0].split(".")[-2], ("", False))
+            found = any(name in tensors.names for name in names)
+            if found != bool(value):
+                said = f"config key {key!r} is {value!r}" if key else "its family has none"
+                raise ValueError(
+                    f"weight {names[0]!r} is {'in the file' if found else 'missing'}, but {said}"
+                )
+    return model_from_layout(tensors, layout, hub.spec, dtype, tied=hub.tied)
 
 
 def model_from_layout(
@@ -257,6 +301,13 @@ def model_from_layout(
     if tied:
         if untied.key in tensors.names:
             known.add(untied.key)  # some files keep the shared array under both names
+            table = parts["W_E"]
+            first, second = (tensors.take(part.key, part.shape) for part in (table, untied))
+            if not np.array_equal(first, second):
+                raise ValueError(
+                    f"config key 'tie_word_embeddings' is True, but weights {table.key!r} and "
+                    f"{untied.key!r} differ: false opens them both"
+                )
         del parts["W_U"]
     # The largest first: what is read later adds its own size once more while it is copied.
     sizes = {ours: math.prod(part.shape) * _count(part, spec) for ours, part in parts.items()}
@@ -277,10 +328,11 @@ def model_from_layout(
         known.update(keys)
         named[ours] = _stacked(tensors, part, keys, dtype)
         if ours == "W_E" and tied:
-            # Before an embedding scale, which the unembedding does not have.
+            # Before a scale of the embedding, which the unembedding does not have.
             named["W_U"] = jax.block_until_ready(named["W_E"].T)
-    if layout.embed_scale != 1.0:
-        named["W_E"] = named["W_E"] * jnp.asarray(layout.embed_scale, dtype)
+    for ours, scale in layout.scales.items():
+        if ours in named and scale != 1.0:
+            named[ours] = named[ours] * jnp.asarray(scale, dtype)
     for name in sorted(tensors.names):
         if name not in known and not name.endswith(layout.ignored):
             raise ValueError(f"weight {name!r} has no place in a model with this config")

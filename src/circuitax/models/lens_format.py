@@ -19,6 +19,7 @@ from circuitax.models.config_fields import (
     LARGEST,
     LONGEST,
     Config,
+    Settings,
     bound,
     choice,
     cut,
@@ -36,7 +37,12 @@ _NORMS = {
     "LNPre": Norm.layernorm_pre,
     "RMS": Norm.rmsnorm,
 }
-_ACTIVATIONS = {"relu": Activation.relu, "gelu": Activation.gelu, "silu": Activation.silu}
+_ACTIVATIONS = {
+    "relu": Activation.relu,
+    "gelu": Activation.gelu,
+    "gelu_new": Activation.gelu_tanh,
+    "silu": Activation.silu,
+}
 _POSITIONS = {
     "standard": Positions.learned,
     "shortformer": Positions.shortformer,
@@ -70,25 +76,27 @@ _SAME = {
     "output_logits_soft_cap": "logit_cap",
     "rotary_base_local": "local_rotary_base",
 }
-# Options that our forward pass lacks, with the value that switches them off.
+# Options that our forward pass lacks, by the value that switches them off.
 _ABSENT = {
-    "clip_qkv": None,
-    "experts_per_token": None,
-    "load_in_4bit": False,
-    "num_experts": None,
-    "post_embedding_ln": False,
-    "quantization_method": None,
-    "relative_attention_max_distance": None,
-    "relative_attention_num_buckets": None,
-    "rotary_scaling_factor": 1.0,
-    "scale_attn_by_inverse_layer_idx": False,
-    "use_NTK_by_parts_rope": False,
-    "use_attention_sinks": False,
-    "use_dynamic_ntk_rope": False,
-    "use_logn_attn": False,
-    "use_normalization_before_and_after": False,
-    "use_yarn_rope": False,
+    None: "clip_qkv experts_per_token num_experts quantization_method "
+    "relative_attention_max_distance relative_attention_num_buckets",
+    False: "load_in_4bit post_embedding_ln scale_attn_by_inverse_layer_idx use_NTK_by_parts_rope "
+    "use_attention_sinks use_dynamic_ntk_rope use_logn_attn use_normalization_before_and_after "
+    "use_yarn_rope",
+    1.0: "rotary_scaling_factor",
 }
+# Other fields of TransformerLens 3.9, which are not read or follow one that is off.
+_IGNORED = """
+NTK_by_parts_factor NTK_by_parts_high_freq_factor NTK_by_parts_low_freq_factor NTK_original_ctx_len
+act_fn attn_scale attn_types checkpoint_index checkpoint_label_type checkpoint_value d_mlp
+decoder_start_token_id default_prepend_bos device dtype from_checkpoint gated_mlp init_mode
+init_weights initializer_range layer_norm_folding model_name n_devices n_params norm_topk_prob
+original_architecture rotary_adjacent_pairs rotary_base_local rotary_dim seed tie_word_embeddings
+tokenizer_name tokenizer_prepends_bos train_seq_length trust_remote_code
+ungroup_grouped_query_attention use_attn_in use_attn_result use_hook_mlp_in use_hook_tokens
+use_split_qkv_input uses_rms_norm window_size yarn_attention_factor yarn_beta_fast yarn_beta_slow
+yarn_factor yarn_global_attn_only yarn_original_max_position_embeddings yarn_truncate
+"""
 
 
 def spec_from_config(config: Config) -> TransformerSpec:
@@ -96,11 +104,13 @@ def spec_from_config(config: Config) -> TransformerSpec:
 
     Source: TransformerLens 3.9, ``HookedTransformerConfig``, for names and defaults.
     """
-    for key, absent in _ABSENT.items():
-        if config.get(key) not in (None, absent):
-            required = json.dumps(absent)
-            raise ValueError(f"config key {key!r} is {cut(config[key])}, must be {required}")
-    given = _DEFAULTS | {"eps": config.get("ln_eps", _EPS)} | dict(config)
+    given = Settings(config, _DEFAULTS | {"eps": config.get("ln_eps", _EPS)})
+    given.get("ln_eps")
+    for absent, keys in _ABSENT.items():
+        for key in keys.split():
+            if given.get(key) not in (None, absent):
+                required = json.dumps(absent)
+                raise ValueError(f"config key {key!r} is {cut(given[key])}, must be {required}")
     sizes: dict[str, Any] = {
         key: integer(given, key, most=_MOST.get(key, LARGEST)) for key in _SIZES
     }
@@ -108,7 +118,7 @@ def spec_from_config(config: Config) -> TransformerSpec:
     positions, norm = _positions(given), _norm(given)
     if given.get("final_rms") not in (None, False) and norm != Norm.rmsnorm:
         raise ValueError(f"config key 'final_rms' is {cut(given['final_rms'])}, must be false")
-    return TransformerSpec(
+    spec = TransformerSpec(
         **sizes,
         n_kv_heads=_size(given, "n_key_value_heads", None, sizes["n_heads"]),
         d_vocab_out=_size(given, "d_vocab_out", -1, sizes["d_vocab"]),
@@ -128,6 +138,14 @@ def spec_from_config(config: Config) -> TransformerSpec:
         causal=choice(given, "attention_dir", _DIRECTIONS),
         biases=True,
     )
+    # Older files, which say ``normalization``, hold all settings of their training too.
+    for key, value in () if "normalization" in config else given.unread():
+        if value is not None and key not in _IGNORED.split():
+            raise ValueError(
+                f"config key {key!r} is {cut(value)}, which no model of TransformerLens 3.9 has: "
+                "remove it if it changes no number"
+            )
+    return spec
 
 
 def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
@@ -152,6 +170,7 @@ def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
         if not right:
             raise ValueError(f"{name}={getattr(spec, name)} must be {value} to save")
     names = {norm: name for name, norm in _NORMS.items()}
+    acts = {activation: name for name, activation in _ACTIVATIONS.items()}
     return {
         "d_model": spec.d_model,
         "n_layers": spec.n_layers,
@@ -160,7 +179,7 @@ def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
         "n_heads": spec.n_heads,
         "n_ctx": spec.n_ctx,
         "d_vocab": spec.d_vocab,
-        "act_fn": spec.activation.value,
+        "act_fn": acts.get(spec.activation, spec.activation.value),
         "attn_only": spec.d_mlp is None,
         "normalization": names[spec.norm],
         "shortformer_pos": spec.positions == Positions.shortformer,
@@ -305,7 +324,7 @@ def lens_layout(spec: TransformerSpec, *, grouped: bool, halves: bool = False) -
             turned if turns and name in _TURNED else np.asarray,
             optional=name.startswith("b_"),
         )
-    return Layout(parts, 1.0, BUFFERS, zeros=True)
+    return Layout(parts, BUFFERS, zeros=True)
 
 
 def model_from_lens(

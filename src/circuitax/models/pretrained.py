@@ -15,9 +15,8 @@ from safetensors.numpy import save_file
 from circuitax.data.files import ABSENT, fingerprint
 from circuitax.kernel.checks import check_float_type
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.models.config_fields import flag
 from circuitax.models.gguf_format import model_from_gguf
-from circuitax.models.hub_config import spec_from_hub
+from circuitax.models.hub_config import read_hub
 from circuitax.models.hub_weights import model_from_hub
 from circuitax.models.lens_format import (
     BUFFERS,
@@ -35,12 +34,6 @@ from circuitax.models.sources import (
     safetensors_files,
     tensors_of,
 )
-
-_TIED = (
-    "gpt2",
-    "openai-gpt",
-    "gemma3_text",
-)  # families whose embeddings are tied unless the settings say no
 
 
 def load_pretrained(
@@ -67,7 +60,7 @@ def load_pretrained(
 
     Source: TransformerLens 3.9, ``HookedTransformer``: unless the config says otherwise ε = 1e-5,
         scores over ``sqrt(d_head)``, causal; a final norm; shortformer vectors join queries and
-        keys after the norm. transformers 5.23 for the families of the Hub.
+        keys after the norm. transformers 5.24 for the families of the Hub.
     """
     check_float_type("dtype", dtype)
     place = find_source(source, config)
@@ -77,10 +70,9 @@ def load_pretrained(
     if place.kind == "hub":
         files = safetensors_files(place.path)
         require_sizes(settings, files)
-        spec = spec_from_hub(settings)
-        tied = flag(settings, "tie_word_embeddings", settings["model_type"] in _TIED)
+        hub = read_hub(settings)
         with open_safetensors(files) as tensors:
-            return model_from_hub(tensors, settings["model_type"], spec, dtype, tied=tied)
+            return model_from_hub(tensors, hub, dtype)
     file = _state_file(place.path)
     require_sizes(settings, [file])
     spec, halves = spec_from_config(settings), pairs_halves(settings)

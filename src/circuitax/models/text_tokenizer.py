@@ -1,13 +1,14 @@
 """The tokenizer of a model: ``tokenizer.json`` of a folder, or a GGUF file's own."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from circuitax.data.tokenizer import read_tokenizer
-from circuitax.models.config_fields import cut
+from circuitax.models.config_fields import cut, integer
 from circuitax.models.gguf_format import field, open_gguf
 from circuitax.models.sources import find_source
 
@@ -19,7 +20,13 @@ _SPLITS: dict[str, Callable[[], list[Any]]] = {
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
     ],
 }
-_CONTROL = 3  # the type of tokens that no text contains
+# Types of tokens that are found before a text is split: control tokens, and a user's own.
+_CONTROL, _OWN = 3, 4
+# Keys of a GGUF file's tokenizer that are read below, or change no id of this kind of tokenizer.
+_KNOWN = re.compile(
+    r"tokenizer\.(chat_template.*|ggml\.(model|pre|tokens|merges|token_type|add_[be]os_token|"
+    r"\w+_token_id|scores|token_type_count|add_space_prefix))"
+)
 
 
 def load_tokenizer(source: str | Path) -> Tokenizer:
@@ -59,14 +66,30 @@ def _from_gguf(reader: Any) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(_SPLITS[split]())
     tokenizer.decoder = decoders.ByteLevel()
     kinds = field(reader, "tokenizer.ggml.token_type", list, [])
-    tokenizer.add_special_tokens(
+    tokenizer.add_tokens(
         [
-            AddedToken(token, special=True, normalized=False)
+            AddedToken(token, special=kind == _CONTROL, normalized=False)
             for token, kind in zip(tokens, kinds, strict=False)
-            if kind == _CONTROL
+            if kind in (_CONTROL, _OWN)
         ]
     )
+    around = {name: _end(reader, name, tokens) for name in ("bos", "eos")}
+    whole = [*around["bos"], "$A", *around["eos"]]
+    if len(whole) > 1:
+        known = [(token, ids[token]) for token in whole if token != "$A"]
+        tokenizer.post_processor = processors.TemplateProcessing(single=whole, special_tokens=known)
+    for key in reader.fields:
+        if key.startswith("tokenizer.") and not _KNOWN.fullmatch(key):
+            raise ValueError(f"GGUF key {key!r} is not known here: it may change how texts are cut")
     return tokenizer
+
+
+def _end(reader: Any, name: str, tokens: list[str]) -> list[str]:
+    """The token that the file puts before (``bos``) or behind (``eos``) each text, if it does."""
+    if not field(reader, f"tokenizer.ggml.add_{name}_token", bool, False):
+        return []
+    key = f"tokenizer.ggml.{name}_token_id"
+    return [tokens[integer({key: field(reader, key, int)}, key, 0, len(tokens) - 1)]]
 
 
 def _merge(merge: Any, ids: Mapping[str, int]) -> tuple[str, str]:
