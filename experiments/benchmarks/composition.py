@@ -35,7 +35,7 @@ class Size(NamedTuple):
 
 def cases(stack: ExitStack) -> list[Case]:
     """Against the peer where its memory suffices (17.9 GB at the middle size); alone beyond."""
-    peer = stack.enter_context(Peer("transformer_lens_composition"))
+    peer = stack.enter_context(Peer("lens"))
     return [
         *both(Size(8, 12, 768, 64), peer, target=30.0),
         *both(Size(12, 12, 768, 64)),
@@ -44,7 +44,7 @@ def cases(stack: ExitStack) -> list[Case]:
 
 
 def random_model(size: Size) -> Model:
-    """Heads as ``peers/transformer_lens_composition.py`` draws them, in a model of one token."""
+    """Heads as ``peers/lens.py`` draws them, in a model of one token."""
     n_layers, n_heads, d_model, d_head = size
     rng = np.random.default_rng(0)
     shapes = [(d_model, d_head)] * 3 + [(d_head, d_model)]
@@ -73,7 +73,9 @@ def both(
         "operations are those that symmetric Grams and later readers need, not those lost at the "
         "edges of tiles and groups"
     )
-    theirs = peer and peer.round(lambda: scores(model()), tolerance=TOLERANCE, size=size)
+    theirs = peer and peer.round(
+        lambda: scores(model()), tolerance=TOLERANCE, what="composition", size=size
+    )
     name = PEER if peer else ""
     return [
         Case(
@@ -93,7 +95,7 @@ def both(
             f"composition scores, {what}: peak memory of the process",
             "MB",
             cache(lambda: alone("composition", *size)),
-            peer and (lambda: peer.ask(size=size, values=False)["peak_mb"]),
+            peer and (lambda: peer.ask(what="composition", size=size, values=False)["peak_mb"]),
             name,
             wanted=most,
             note=f"the weights are {weights / 2**20:.0f} MB of it, and are there before; "

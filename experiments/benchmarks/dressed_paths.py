@@ -109,7 +109,7 @@ def pairs_case(run: Run, n_neurons: int, files: Files, peer: Peer) -> Case:
             nodes=found,
             lead=[right, wrong],
             copies=COPIES,
-            **files.hub,
+            folder=str(files.hub),
         ),
         "RelP on PyTorch 2.13.0, LlamaForCausalLM of transformers, held modules",
         3.0,

@@ -22,10 +22,10 @@ from circuitax.models.transformer import init
 
 
 class Files(NamedTuple):
-    """What a request to a peer says of a model, for transformers and for TransformerLens."""
+    """A folder for transformers; settings and a file for TransformerLens."""
 
-    hub: dict[str, Any]
-    lens: dict[str, Any]
+    hub: Path
+    lens: list[str]
 
 
 def smollm2_spec(n_layers: int = 30, d_vocab: int = 49_152) -> TransformerSpec:
@@ -67,8 +67,7 @@ def exported(model: Model, stack: ExitStack) -> Files:
     _save(weights, folder / "model.safetensors")
     beside = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "lens.safetensors"
     _save(lens_weights(model), beside)
-    lens = {"config": json.dumps(lens_config(spec)), "weights": str(beside)}
-    return Files({"folder": str(folder)}, lens)
+    return Files(folder, [json.dumps(lens_config(spec)), str(beside)])
 
 
 def _save(arrays: dict[str, Any], file: Path) -> None:

@@ -45,37 +45,21 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A measurement, its peer, and the expected ratio.
-
-    Attributes:
-        name: What is timed.
-        unit: What one figure counts, such as ``"ms a step"``.
-        ours: Does one round and returns its figure in ``unit``; once beforehand, uncounted.
-        theirs: The same work by the peer, or None where there is only the machine's peak.
-        peer: Who that is, with version and setting.
-        target: Least ratio theirs / ours, or None.
-        wanted: What else is wanted of ours: an amount with its unit, and a share of the limit.
-        flops: Floating-point operations of the matrix products that one figure of ours needs.
-        moved: Bytes that it moves to and from memory at least.
-        draws: Random words of 32 bits that it draws at least.
-        seconds: Factor from ``unit`` to seconds.
-        once: Whether a round takes so long that there is a single one, without one beforehand.
-        note: What a reader must know to judge the figure.
-    """
+    """A measurement, its peer, and the expected ratio; ``unit`` is such as ``"ms a step"``."""
 
     name: str
     unit: str
-    ours: Callable[[], float]
-    theirs: Callable[[], float] | None = None
-    peer: str = ""
-    target: float | None = None
-    wanted: str = ""
-    flops: float = 0.0
-    moved: float = 0.0
-    draws: float = 0.0
-    seconds: float = 1.0
-    once: bool = False
-    note: str = ""
+    ours: Callable[[], float]  # does one round and returns its figure in this unit
+    theirs: Callable[[], float] | None = None  # the same work by the peer
+    peer: str = ""  # with version and setting
+    target: float | None = None  # least ratio theirs / ours
+    wanted: str = ""  # of ours: an amount with its unit, and a share of the limit
+    flops: float = 0.0  # of the matrix products that one figure of ours needs
+    moved: float = 0.0  # bytes to and from memory at least
+    draws: float = 0.0  # random words of 32 bits at least
+    seconds: float = 1.0  # factor from the unit to seconds
+    once: bool = False  # one round of minutes, without one beforehand
+    note: str = ""  # what a reader must know to judge the figure
 
 
 class Round(NamedTuple):

@@ -1,5 +1,6 @@
 """Training attention-only transformers, against TransformerLens: one model, and ensembles."""
 
+import json
 import math
 import shutil
 from collections.abc import Callable
@@ -107,9 +108,18 @@ def _case(
     target: float | None = None,
     wanted: str = "",
 ) -> Case:
-    theirs = stack.enter_context(Peer("transformer_lens_training")).round(
+    sizes = {
+        "n_layers": LAYERS,
+        "n_heads": HEADS,
+        "d_model": size.d_model,
+        "d_head": size.d_model // HEADS,
+        "n_ctx": size.context,
+        "d_vocab": size.vocabulary,
+    }
+    theirs = stack.enter_context(Peer("lens")).round(
         scale=1e6 / (size.their_steps * BATCH * size.context),
-        sizes=[LAYERS, HEADS, size.d_model, size.context, size.vocabulary],
+        what="training",
+        sizes=json.dumps(sizes),
         batch=BATCH,
         rate=RATE,
         text_tokens=TEXT_TOKENS,

@@ -10,7 +10,6 @@ place; no time depends on what weights hold.
 import sys
 from contextlib import ExitStack
 from functools import cache
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +28,6 @@ from experiments.benchmarks.harness import TOLERANCE, Case, Peer
 from experiments.benchmarks.machine import alone, peak_mb, seconds
 
 TRANSFORMERS = "transformers 5.23 on PyTorch 2.13.0, LlamaForCausalLM, eager"
-LENS = "TransformerLens 3.9.0 on PyTorch 2.13.0"
 PROMPT = 16
 
 
@@ -38,11 +36,11 @@ def cases(stack: ExitStack) -> list[Case]:
     model = smollm2()
     files = exported(model, stack)
     reader = stack.enter_context(Peer("transformers_llama"))
-    composer = stack.enter_context(Peer("transformer_lens_composition"))
+    composer = stack.enter_context(Peer("lens"))
     return [
         *opening(model, files, stack.enter_context(Peer("transformers_llama"))),
         *(reading(model, files, reader, length) for length in (32, 256)),
-        patching(model, files, stack.enter_context(Peer("transformer_lens_run"))),
+        patching(model, files, stack.enter_context(Peer("lens"))),
         # Of all heads the peer's scores would need about 47 GB; 12 layers fit.
         *composition.both(composition.Size(12, 9, 576, 64), composer, target=25.0),
         *composition.both(composition.Size(30, 9, 576, 64)),
@@ -52,16 +50,18 @@ def cases(stack: ExitStack) -> list[Case]:
 def opening(model: Model, files: Files, peer: Peer) -> list[Case]:
     """A folder of the Hub, and the compressed file: time and memory."""
     n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(model))
-    folder = Path(files.hub["folder"])
+    folder = files.hub
     weights = f"the weights are {n_bytes / 2**20:.0f} MB in float32"
-    first = cache(lambda: peer.ask(**files.hub))  # of a process that has done nothing else
+    first = cache(
+        lambda: peer.ask(folder=str(files.hub))
+    )  # of a process that has done nothing else
     name = "opening SmolLM2-135M, a folder with safetensors"
     found = [
         Case(
             name,
             "s",
             lambda: seconds(load_pretrained, folder),
-            lambda: peer.ask(**files.hub)["seconds"] if first() else 0.0,
+            lambda: peer.ask(folder=str(files.hub))["seconds"] if first() else 0.0,
             TRANSFORMERS,
             moved=(folder / "model.safetensors").stat().st_size + n_bytes,
             note=f"{weights}; files in the system's cache on both sides; the peer maps the file, "
@@ -107,7 +107,9 @@ def reading(model: Model, files: Files, peer: Peer, length: int) -> Case:
         f"reading {length} tokens, SmolLM2-135M, all logits",
         "s a token",
         lambda: seconds(read, model, ids) / length,
-        peer.round(lambda: read(model, ids)[-1], scale=scale, text=tokens.tolist(), **files.hub),
+        peer.round(
+            lambda: read(model, ids)[-1], scale=scale, text=tokens.tolist(), folder=str(files.hub)
+        ),
         TRANSFORMERS,
         1.0,
         flops=2.0 * sum(W.size for W in jax.tree.leaves((model.blocks, model.W_U))),
@@ -141,14 +143,15 @@ def patching(model: Model, files: Files, peer: Peer) -> Case:
         lambda: seconds(patched, model),
         peer.round(
             lambda: patched(model)[*asked.T],
+            what="patching",
+            model=files.lens,
             text=text.tolist(),
             donor=donor.tolist(),
             right=right,
             heads=asked.tolist(),
             repeats=n / len(asked),
-            **files.lens,
         ),
-        f"{LENS}, patching.py",
+        "TransformerLens 3.9.0 on PyTorch 2.13.0, patching.py",
         3.0,
         flops=patching_flops(model),
         note="operations are those of weights behind each head, and of one run of either text; "

@@ -1,0 +1,142 @@
+"""TransformerLens: composition scores of all pairs of heads, patching of heads, and training."""
+
+import json
+import resource
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas  # type: ignore[import-untyped]
+import torch  # type: ignore[import-not-found]
+from safetensors.torch import load_file
+from transformer_lens import (  # type: ignore[import-not-found]
+    HookedTransformer,
+    HookedTransformerConfig,
+    patching,
+)
+
+BARE = {"attn_only": True, "normalization_type": None}
+
+
+def new_model(**settings: Any) -> Any:
+    """A model on the CPU."""
+    return HookedTransformer(HookedTransformerConfig(**settings, device="cpu", seed=0))
+
+
+@cache
+def drawn_model(n_layers: int, n_heads: int, d_model: int, d_head: int) -> Any:
+    """Normal weights over ``√d_model``, drawn as ``experiments/benchmarks/composition.py`` does."""
+    sizes = {"n_layers": n_layers, "n_heads": n_heads, "d_model": d_model, "d_head": d_head}
+    model = new_model(**sizes, **BARE, n_ctx=2, d_vocab=2)
+    rng = np.random.default_rng(0)
+    with torch.no_grad():
+        for name in ("W_Q", "W_K", "W_V", "W_O"):
+            last = (d_head, d_model) if name == "W_O" else (d_model, d_head)
+            drawn = rng.standard_normal((n_layers, n_heads, *last), np.float32)
+            for block, W in zip(model.blocks, drawn / np.float32(d_model**0.5), strict=True):
+                getattr(block.attn, name).copy_(torch.from_numpy(W))
+    return model
+
+
+@torch.no_grad()
+def composition(size: list[int], values: bool) -> dict[str, Any]:
+    """Time of all three kinds; the scores themselves if asked."""
+    model = drawn_model(*size)
+    start = time.perf_counter()
+    scores = [model.all_composition_scores(kind) for kind in "QKV"]
+    seconds = time.perf_counter() - start
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    found = torch.stack(scores).tolist() if values else []
+    return {"seconds": seconds, "peak_mb": peak_mb, "values": found}
+
+
+@cache
+def loaded_model(config: str, weights: str) -> Any:
+    """A model of these settings, with weights that a file has under TransformerLens's names."""
+    model = new_model(**json.loads(config))
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, W in load_file(weights).items():
+            parameters[name].copy_(W)
+    return model.eval()
+
+
+@torch.no_grad()
+def patched(
+    model: list[str],
+    text: list[int],
+    donor: list[int],
+    right: int,
+    heads: list[list[int]],
+    repeats: float,
+    values: bool,
+) -> dict[str, Any]:
+    """The logit of one token at the end, when a head's output is that of the other text.
+
+    As ``get_act_patch_attn_head_out_all_pos``, of the heads that are asked for. The donor's run
+    counts once, the patching ``repeats`` times.
+    """
+    lens = loaded_model(*model)
+    start = time.perf_counter()
+    kept = lens.run_with_cache(torch.tensor([donor]))[1]
+    begin = time.perf_counter()
+    found = patching.generic_activation_patch(
+        lens,
+        torch.tensor([text]),
+        kept,
+        lambda logits: logits[0, -1, right],
+        patch_setter=patching.layer_head_vector_patch_setter,
+        activation_name="z",
+        index_df=pandas.DataFrame(heads, columns=["layer", "head"]),
+    )
+    seconds = begin - start + repeats * (time.perf_counter() - begin)
+    return {"seconds": seconds, "values": found.tolist()}
+
+
+@cache
+def training_step(
+    sizes: str, batch: int, rate: float, text_tokens: int, compiled: bool
+) -> Callable[[], None]:
+    """A model with its optimizer and its text; each call is one step on random windows of it."""
+    torch.manual_seed(0)
+    model = new_model(**json.loads(sizes), **BARE, positional_embedding_type="shortformer")
+    d_vocab, n_ctx = model.cfg.d_vocab, model.cfg.n_ctx
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    share = 1 / np.arange(1, d_vocab + 1)
+    drawn = np.random.default_rng(0).choice(d_vocab, text_tokens, p=share / share.sum())
+    windows = torch.from_numpy(drawn).unfold(0, n_ctx, 1)
+
+    def loss(tokens: Any) -> Any:
+        return model(tokens, return_type="loss")
+
+    compute = torch.compile(loss) if compiled else loss
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        compute(windows[torch.randint(len(windows), (batch,))]).backward()
+        optimizer.step()
+
+    return step
+
+
+def trained(steps: int, values: bool, **setting: Any) -> dict[str, Any]:
+    """Go on training for ``steps``."""
+    step = training_step(**setting)
+    start = time.perf_counter()
+    for _ in range(steps):
+        step()
+    return {"seconds": time.perf_counter() - start}
+
+
+KINDS: dict[str, Callable[..., dict[str, Any]]] = {
+    "composition": composition,
+    "patching": patched,
+    "training": trained,
+}
+
+
+def answer(what: str, **request: Any) -> dict[str, Any]:
+    """One of the three."""
+    return KINDS[what](**request)
