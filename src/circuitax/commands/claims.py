@@ -47,7 +47,8 @@ def main(options: dict[str, Any]) -> int:
 def _lines(settled: SettledRow) -> Iterator[str]:
     row = settled.row
     why = f" ({settled.why})" if settled.why else ""
-    yield _wrapped(f"{MARKS[settled.word]} {settled.word}: {row.says}{why}", "", "  ")
+    word = settled.word or "beside"
+    yield _wrapped(f"{MARKS[settled.word]} {word}: {row.says}{why}", "", "  ")
     for each in settled.quantities:
         told = f"{each.quantity.id}: {each.quantity.says}: {quantity_text(each)}"
         told += f"; printed: {printed_text(each)}; control: {control_text(each)}"

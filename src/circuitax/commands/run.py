@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from circuitax.commands.cli import guarded
+from circuitax.commands.cli import WIDTH, guarded
 from circuitax.config.catalogue import ExperimentEntry, checkout, discover, extra_conf
 from circuitax.cores import one_device_a_core
 from circuitax.records.chapters import CHAPTERS
@@ -62,7 +63,9 @@ def main(arguments: list[str] | None = None) -> int:
     typed = sys.argv[1:] if arguments is None else arguments
     entries = discover()
     if not typed or {"-h", "--help"} & set(typed):
-        print(help_text(entries), end="")
+        named = [text.partition("=")[2] for text in typed if text.startswith("experiment=")]
+        entry = entries.get(named[0]) if named else None
+        print(help_text(entries) if entry is None else help_of(entry), end="")
         return 0 if typed else 2
     return guarded(lambda: _run(typed, entries))
 
@@ -80,6 +83,20 @@ def help_text(entries: dict[str, ExperimentEntry]) -> str:
             rows.append(f"  {name:{width}} {seconds:>6}  {entry.message}")
     example = next(iter(entries), "NAME")
     return HELP.format(experiments="\n".join(rows).strip("\n") or "  (none)", example=example)
+
+
+def help_of(entry: ExperimentEntry) -> str:
+    """The text of ``experiment=NAME --help``: every field with its meaning, range and default."""
+    from circuitax.config.spec import explained
+
+    seconds = {scale: entry.seconds(scale) for scale in ("quick", "evening", "paper")}
+    times = ", ".join(f"{scale} {n:.0f} s" for scale, n in seconds.items() if n is not None)
+    lines = [f"{entry.title} ({entry.name}): {entry.message}", f"on 2 cores: {times}", ""]
+    lines += ["fields, as field=value; defaults are those of the code, and its YAML has its own:"]
+    for path, text in explained(entry.load().Spec):
+        lines.append(textwrap.fill(f"{path}: {text}", WIDTH, subsequent_indent="      "))
+    asks = f"python -m experiments.run experiment={entry.name} --cfg job"
+    return "\n".join([*lines, "", f"their values at a scale: {asks} scale=tiny", ""])
 
 
 def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:

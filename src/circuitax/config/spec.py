@@ -16,6 +16,7 @@ from omegaconf import Container, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config import ranges
+from circuitax.documented import described
 from circuitax.names import nearest
 
 BY_SCALE = "by_scale"  # the resolver, as configurations write it
@@ -132,6 +133,24 @@ def _fields(spec: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
         nested = _nested(hints[field.name])
         if nested is not None:
             yield from _fields(nested, f"{path}.")
+
+
+def explained(spec: type, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every field of a spec by its path: meaning, what it may be, and the code's own default."""
+    meanings, hints = described(spec), typing.get_type_hints(spec, include_extras=True)
+    plain = typing.get_type_hints(spec)
+    for field in dataclasses.fields(spec):
+        nested, meaning = _nested(plain[field.name]), meanings.get(field.name, "")
+        if nested is not None:
+            yield f"{prefix}{field.name}", meaning
+            yield from explained(nested, f"{prefix}{field.name}.")
+            continue
+        limits = "".join(f" {text}" for text in ranges.ranges_of(hints[field.name]))
+        value = field.default.value if isinstance(field.default, enum.Enum) else field.default
+        default = "" if value is dataclasses.MISSING else f"; default {value!r}"
+        hint = plain[field.name]
+        kind = "a value or a list" if hint is Any else type_name(hint)
+        yield f"{prefix}{field.name}", f"{meaning} ({kind}{limits}{default})"
 
 
 def _nested(hint: Any) -> type | None:

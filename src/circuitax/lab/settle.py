@@ -69,7 +69,10 @@ def _settle_row(row: Row, readings: "_Readings") -> SettledRow:
     if row.absent:
         return SettledRow(row, NOT_TESTED, row.absent, ())
     found = tuple(_settle_quantity(quantity, readings) for quantity in row.quantities)
-    word = judge_row([each.word for each in found if each.quantity.rule != COMPARISON])
+    judged = [each.word for each in found if each.quantity.rule != COMPARISON]
+    if not judged:  # printed beside, not judged, not counted
+        return SettledRow(row, "", "", found)
+    word = judge_row(judged)
     whys = dict.fromkeys(each.why for each in found if each.word == NOT_TESTED and each.why)
     return SettledRow(row, word, "; ".join(whys) if word == NOT_TESTED else "", found)
 

@@ -20,7 +20,7 @@ from circuitax.records.table import CORRECTION, OURS, THEOREM
 from circuitax.records.templates import lend, render
 
 # A mark for each word, so that no reader depends on colour.
-MARKS = {REPRODUCED: "✔", PARTLY: "◐", NOT_REPRODUCED: "✘", NOT_TESTED: "–"}
+MARKS = {REPRODUCED: "✔", PARTLY: "◐", NOT_REPRODUCED: "✘", NOT_TESTED: "–", "": "·"}
 # Disagreements that the summary tells, those with most to say first.
 MOST_TOLD = 10
 
@@ -66,7 +66,8 @@ def headline(rows: Sequence[SettledRow]) -> str:
     """The one sentence on how the published results fared."""
     words = count_words(rows)
     total = sum(words.values())
-    revised = sum(settled.row.published and settled.row.revised for settled in rows)
+    counted = [settled.row for settled in rows if settled.row.published and settled.word]
+    revised = sum(row.revised for row in counted)
     a, b, c, d = (words.get(word, 0) for word in WORDS)
     return (
         f"Of {total} published results {a} are reproduced, {b} partly, {c} not; {d} could not be "
@@ -145,13 +146,14 @@ def printed_text(settled: SettledQuantity) -> str:
 
 def row_lines(found: Sequence[SettledRow]) -> list[str]:
     """A line for each row for a terminal, those that disagree first."""
-    order = [NOT_REPRODUCED, PARTLY, NOT_TESTED, REPRODUCED]
+    order = [NOT_REPRODUCED, PARTLY, NOT_TESTED, REPRODUCED, ""]
     ranked = sorted(found, key=lambda settled: order.index(settled.word))
     lines = []
     for settled in ranked:
         why = f" ({settled.why})" if settled.why else ""
         lines.append(
-            f"{MARKS[settled.word]} {settled.word}: {settled.row.says} {ours_text(settled)}{why}"
+            f"{MARKS[settled.word]} {settled.word or 'ours'}: {settled.row.says} "
+            f"{ours_text(settled)}{why}"
         )
     return lines
 

@@ -26,7 +26,10 @@ class SettledQuantity:
 
 @dataclass(frozen=True)
 class SettledRow:
-    """A row with its word, why it is not tested if it is not, and its quantities."""
+    """A row with its word, why it is not tested if it is not, and its quantities.
+
+    A row of comparisons alone has no word.
+    """
 
     row: Row
     word: str
@@ -65,7 +68,7 @@ def count_words(rows: Iterable[SettledRow]) -> dict[str, int]:
     """How many published rows have each word."""
     found: dict[str, int] = {}
     for settled in rows:
-        if settled.row.published:
+        if settled.row.published and settled.word:
             found[settled.word] = found.get(settled.word, 0) + 1
     return found
 

@@ -125,17 +125,16 @@ def judge_network(x: Estimate, control: Control) -> Judgement:
 
 
 def judge_row(words: Sequence[str]) -> str:
-    """The word of a row by those of its quantities; comparisons are left out.
+    """The word of a row by those of its quantities, without comparisons.
 
     All reproduced: reproduced. Some of them, or some in part: partly. None, and at least one that
     could have been: not reproduced. Else: not tested here.
     """
-    judged = [word for word in words if word]
-    if judged and all(word == REPRODUCED for word in judged):
+    if words and all(word == REPRODUCED for word in words):
         return REPRODUCED
-    if any(word in (REPRODUCED, PARTLY) for word in judged):
+    if any(word in (REPRODUCED, PARTLY) for word in words):
         return PARTLY
-    return NOT_REPRODUCED if NOT_REPRODUCED in judged else NOT_TESTED
+    return NOT_REPRODUCED if NOT_REPRODUCED in words else NOT_TESTED
 
 
 def _beyond(x: Estimate, limit: float | int, above: bool) -> bool:
