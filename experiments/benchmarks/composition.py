@@ -6,9 +6,10 @@ prints the peak of memory of our side alone, in MB, which the table asks of a fr
 """
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -73,9 +74,12 @@ def both(
         "operations are those that symmetric Grams and later readers need, not those lost at the "
         "edges of tiles and groups"
     )
-    theirs = peer and peer.round(
-        lambda: scores(model()), tolerance=TOLERANCE, what="composition", size=size
-    )
+    theirs: Callable[[], float] | None = None
+    their_peak: Callable[[], float] | None = None
+    if peer is not None:
+        asked: dict[str, Any] = {"what": "composition", "size": size}
+        theirs = peer.round(lambda: scores(model()), tolerance=TOLERANCE, **asked)
+        their_peak = peer.round(key="peak_mb", **asked)
     name = PEER if peer else ""
     return [
         Case(
@@ -95,7 +99,7 @@ def both(
             f"composition scores, {what}: peak memory of the process",
             "MB",
             cache(lambda: alone("composition", *size)),
-            peer and (lambda: peer.ask(what="composition", size=size, values=False)["peak_mb"]),
+            their_peak,
             name,
             wanted=most,
             note=f"the weights are {weights / 2**20:.0f} MB of it, and are there before; "

@@ -6,6 +6,8 @@ of a search, unlike all others, depends on what weights hold.
 """
 
 from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +15,7 @@ import numpy as np
 
 from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.ledger import Ledger, position_ledger
-from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
+from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.paths.groups import neuron_flows, path_groups
 from circuitax.circuits.paths.path_graph import Node, path_graph
 from circuitax.kernel.model import Model
@@ -50,8 +52,8 @@ def alone_cases(run: Run) -> list[Case]:
 
     def certified() -> list[Ledger]:
         bounds = dressed_bounds(frozen, -1)
-        wanted = {"k": K, "budget": BUDGET, "bounds": bounds}
-        return [position_ledger(frozen, -1, w, **wanted) for w in directions]
+        search = partial(position_ledger, frozen, -1, k=K, budget=BUDGET, bounds=bounds)
+        return [search(w) for w in directions]
 
     found = certified()
     verdicts = ", ".join("proven" if each.complete else "gap remains" for each in found)
@@ -120,7 +122,7 @@ def pairs_case(run: Run, n_neurons: int, files: Files, peer: Peer) -> Case:
     )
 
 
-def n_weights(frozen: FrozenModel) -> int:
+def n_weights(frozen: Any) -> int:
     """Numbers by which a row of a stream is multiplied in one pass, MLPs included."""
     maps = frozen.maps
-    return sum(W.size for W in (frozen.W_V, frozen.W_O, maps.W_in, maps.W_out))
+    return sum(int(W.size) for W in (frozen.W_V, frozen.W_O, maps.W_in, maps.W_out))

@@ -75,7 +75,7 @@ def _save(arrays: dict[str, Any], file: Path) -> None:
     save_file(whole, file, metadata={"format": "pt"})
 
 
-def hub_weights(model: Model) -> dict[str, Any]:
+def hub_weights(model: Any) -> dict[str, Any]:
     """By the names of the family ``llama``."""
     heads, mlp = model.blocks.attention, model.blocks.mlp
     each = {
@@ -116,7 +116,7 @@ def hub_config(spec: TransformerSpec) -> dict[str, Any]:
     }
 
 
-def lens_weights(model: Model) -> dict[str, Any]:
+def lens_weights(model: Any) -> dict[str, Any]:
     """By TransformerLens's names."""
     heads, mlp = model.blocks.attention, model.blocks.mlp
     each = {

@@ -26,14 +26,7 @@ import numpy as np
 from tqdm import tqdm
 
 from circuitax.cores import n_cores
-from experiments.benchmarks.machine import (
-    Speeds,
-    forget_peak,
-    machine_speeds,
-    peak_mb,
-    present_mb,
-    time_by_kind,
-)
+from experiments.benchmarks.machine import Speeds, forget_peak, machine_speeds, peak_mb, present_mb
 from experiments.benchmarks.page import page
 
 FOLDER = Path(__file__).parent
@@ -109,11 +102,12 @@ class Peer:
         self,
         ours: Callable[[], Any] | None = None,
         *,
+        key: str = "seconds",
         scale: float = 1.0,
         tolerance: float = TOLERANCE,
         **request: Any,
     ) -> Callable[[], float]:
-        """Rounds that ask for the same: seconds times ``scale``; the first values must be ours."""
+        """Rounds that ask for the same: a figure times ``scale``; the first values must be ours."""
         unchecked = ours
 
         def theirs() -> float:
@@ -122,7 +116,7 @@ class Peer:
             if unchecked is not None:
                 require_close(unchecked(), answer["values"], tolerance)
                 unchecked = None
-            return scale * answer["seconds"]
+            return scale * answer[key]
 
         return theirs
 
@@ -158,13 +152,11 @@ def one_round(case: Case, speeds: Callable[[], Speeds]) -> Round:
 
 
 def measure(case: Case, n_rounds: int, speeds: Callable[[], Speeds]) -> Row:
-    """One row from rounds in turns; of compiled products also where their time goes."""
+    """One row from rounds in turns, behind one of each side that does not count."""
     if not case.once:
         for warm in filter(None, (case.ours, case.theirs)):
             warm()
-    rounds = [one_round(case, speeds) for _ in range(1 if case.once else n_rounds)]
-    row = row_of(case, rounds)
-    return row | {"parts": time_by_kind(case.ours)} if case.flops and not case.once else row
+    return row_of(case, [one_round(case, speeds) for _ in range(1 if case.once else n_rounds)])
 
 
 def row_of(case: Case, rounds: list[Round]) -> Row:

@@ -48,12 +48,11 @@ def cases(stack: ExitStack) -> list[Case]:
             "pass; the peer works in double precision inside, and is faster when given it",
         )
         found.append(case)
-    alike = {"sizes": SIZES, "dtype": "float64", "levels": LEVELS, "values": False}
     memory = Case(
         f"{NAME}: peak memory of the process",
         "MB",
         cache(lambda: alone("jl_distortion")),
-        lambda: peer.ask(**alike)["peak_mb"],
+        peer.round(key="peak_mb", sizes=SIZES, dtype="float64", levels=LEVELS),
         PEER,
         note=f"the points are {points_mb:.0f} MB in float32 and {2 * points_mb:.0f} MB in double "
         "precision; ours has no N×N term",

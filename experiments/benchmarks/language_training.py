@@ -5,7 +5,7 @@ import math
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +27,7 @@ TEXT_TOKENS = 200_000
 MEMBERS = 8
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """One model and the steps of a round on either side."""
 
     d_model: int
@@ -36,17 +35,6 @@ class Size:
     vocabulary: int
     our_steps: int
     their_steps: int
-
-    @property
-    def flops_a_token(self) -> float:
-        """Matrix products of a training step: three times those of the forward pass.
-
-        Scores and mixing count whole, since neither side skips what the causal mask removes.
-        Look-ups, softmax and the optimizer count nothing.
-        """
-        d = self.d_model
-        layer = 4 * 2 * d * d + 2 * 2 * self.context * d
-        return 3.0 * (LAYERS * layer + 2 * d * self.vocabulary)
 
 
 LARGE = Size(128, 128, 1024, our_steps=20, their_steps=10)
@@ -126,6 +114,10 @@ def _case(
         compiled=compiled,
         steps=size.their_steps,
     )
+    d = size.d_model
+    # Of the forward pass of a layer, for a token; scores and mixing count whole, since neither side
+    # skips what the causal mask removes.
+    layer = 4 * 2 * d * d + 2 * 2 * size.context * d
     which = "one model" if n_members == 1 else f"{n_members} models, a model"
     more = ", and trains one model after the other; our members lie on one device a core"
     return Case(
@@ -137,7 +129,7 @@ def _case(
         f"{PEER}, {'torch.compile' if compiled else 'eager'}",
         target,
         wanted,
-        flops=size.flops_a_token,
+        flops=3.0 * (LAYERS * layer + 2 * d * size.vocabulary),
         seconds=1e-6,
         note="tokens a second are a million over the figure; same text, Adam and shortformer "
         "positions, no norm; operations are three times those of the forward pass's matrix "

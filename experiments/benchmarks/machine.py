@@ -1,13 +1,10 @@
-"""Measurements of this machine: its speeds, memory, and where a program's time goes."""
+"""Measurements of this machine: its speeds, and the memory of a process."""
 
-import re
 import resource
 import subprocess
 import sys
-import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +15,6 @@ import jax.numpy as jnp
 from circuitax.kernel.keys import uniforms
 
 PEAK_SIZE, COPY_WORDS, DRAWN_WORDS = 2048, 2**25, 2**22  # the copy is far beyond any cache
-# Names that XLA's CPU compiler gives to what it runs. Loops and calls hold others, which count.
-PRODUCTS = re.compile(r"dot|ynn|matmul|gemm|convolution")
-COPIES = re.compile(r"copy|transpose|concatenate|slice|pad|gather|scatter")
-CONTROL = re.compile(r"while|call|conditional|tuple|parameter|bitcast(\.\d+)?$")
-OPERATION = re.compile(r"[a-z][a-z0-9_-]*(\.\d+)*")
 
 
 class Speeds(NamedTuple):
@@ -99,42 +91,3 @@ def alone(module: str, *arguments: object) -> float:
     command = [sys.executable, "-m", f"experiments.benchmarks.{module}", *map(str, arguments)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout)
-
-
-def time_by_kind(compute: Callable[[], Any]) -> dict[str, float]:
-    """Shares of matrix products, of copies and slices, and of all else, in one compiled call.
-
-    Shares of the time that threads spent inside operations; what they waited is not part of it.
-    Empty on another device than a CPU, whose operations have other names.
-    """
-    if jax.default_backend() != "cpu":
-        return {}
-    with tempfile.TemporaryDirectory() as folder:
-        options = jax.profiler.ProfileOptions()
-        options.python_tracer_level = 0
-        with jax.profiler.trace(folder, profiler_options=options):
-            compute()
-        (path,) = Path(folder).rglob("*.xplane.pb")
-        profile = jax.profiler.ProfileData.from_file(str(path))
-        spent: dict[str, float] = defaultdict(float)
-        for plane in profile.planes:
-            for line in plane.lines:
-                for event in line.events:
-                    spent[event.name] += event.duration_ns
-    return shares_by_kind(spent)
-
-
-def shares_by_kind(spent: Mapping[str, float]) -> dict[str, float]:
-    """Time by name of event, as shares of the three kinds; empty if none is an operation."""
-    kinds: dict[str, float] = defaultdict(float)
-    for name, time_of_it in spent.items():
-        if not OPERATION.fullmatch(name) or CONTROL.match(name):
-            continue
-        if PRODUCTS.search(name):
-            kinds["matrix products"] += time_of_it
-        elif COPIES.search(name):
-            kinds["copies and slices"] += time_of_it
-        else:
-            kinds["other operations"] += time_of_it
-    total = sum(kinds.values())
-    return {name: each / total for name, each in kinds.items()} if total else {}

@@ -9,7 +9,9 @@ place; no time depends on what weights hold.
 
 import sys
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,54 +50,39 @@ def cases(stack: ExitStack) -> list[Case]:
 
 
 def opening(model: Model, files: Files, peer: Peer) -> list[Case]:
-    """A folder of the Hub, and the compressed file: time and memory."""
+    """A folder of the Hub against the peer, and the compressed file: time and memory."""
     n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(model))
-    folder = files.hub
     weights = f"the weights are {n_bytes / 2**20:.0f} MB in float32"
-    first = cache(
-        lambda: peer.ask(folder=str(files.hub))
-    )  # of a process that has done nothing else
-    name = "opening SmolLM2-135M, a folder with safetensors"
+    first = cache(lambda: peer.ask(folder=str(files.hub)))  # before it has done anything else
+
+    def case(what: str, source: str | Path, file: Path, note: str, **more: Any) -> Case:
+        ours = partial(seconds, load_pretrained, source)
+        n_moved = file.stat().st_size + n_bytes
+        return Case(f"opening SmolLM2-135M, {what}", "s", ours, moved=n_moved, note=note, **more)
+
+    def memory(what: str, source: str | Path, note: str, **more: Any) -> Case:
+        name = f"opening SmolLM2-135M, {what}: peak memory of the process"
+        note = f"{weights}; JAX itself is about 200 MB{note}; measured once"
+        return Case(name, "MB", cache(lambda: alone("real_model", source)), note=note, **more)
+
+    again = peer.round(folder=str(files.hub))
+    folder, gguf = "a folder with safetensors", "GGUF Q4_1"
+    how = "files in the system's cache on both sides; the peer maps the file, and reads it when it "
+    file, unread = files.hub / "model.safetensors", "; the peer has not read its weights yet"
+    told = {"theirs": lambda: again() if first() else 0.0, "peer": TRANSFORMERS}
+    held = {"theirs": lambda: first()["peak_mb"], "peer": TRANSFORMERS}
     found = [
-        Case(
-            name,
-            "s",
-            lambda: seconds(load_pretrained, folder),
-            lambda: peer.ask(folder=str(files.hub))["seconds"] if first() else 0.0,
-            TRANSFORMERS,
-            moved=(folder / "model.safetensors").stat().st_size + n_bytes,
-            note=f"{weights}; files in the system's cache on both sides; the peer maps the file, "
-            "and reads it when it is used",
-        ),
-        Case(
-            f"{name}: peak memory of the process",
-            "MB",
-            cache(lambda: alone("real_model", folder)),
-            lambda: first()["peak_mb"],
-            TRANSFORMERS,
-            note=f"{weights}; JAX itself is about 200 MB; the peer has not read its weights yet; "
-            "measured once",
-        ),
+        case(folder, files.hub, file, f"{weights}; {how}is used", **told),
+        memory(folder, files.hub, unread, **held),
     ]
-    if has_smollm2():
-        name = "opening SmolLM2-135M, GGUF Q4_1"
-        found += [
-            Case(
-                name,
-                "s",
-                lambda: seconds(load_pretrained, "smollm2"),
-                wanted="10 s",
-                moved=smollm2_file().stat().st_size + n_bytes,
-                note=f"{weights}, dequantised from 93 MB",
-            ),
-            Case(
-                f"{name}: peak memory of the process",
-                "MB",
-                cache(lambda: alone("real_model", "smollm2")),
-                note=f"{weights}; JAX itself is about 200 MB, the mapped file 93 MB; measured once",
-            ),
-        ]
-    return found
+    if not has_smollm2():
+        return found
+    note = f"{weights}, dequantised from 93 MB"
+    return [
+        *found,
+        case(gguf, "smollm2", smollm2_file(), note, wanted="10 s"),
+        memory(gguf, "smollm2", ", the mapped file 93 MB"),
+    ]
 
 
 def reading(model: Model, files: Files, peer: Peer, length: int) -> Case:

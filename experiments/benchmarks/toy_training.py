@@ -59,13 +59,15 @@ def setting(n: int, m: int, hyper: ToyHyper) -> dict:
     return {"n": n, "m": m, "density": density, "importance": importance, "batch": BATCH}
 
 
-def needs(n: int, m: int, n_members: int, share: int) -> dict[str, float]:
+def needs(n: int, m: int, n_members: int, share: int) -> tuple[float, float]:
     """Operations of one step, ``W x``, ``Wᵀ h`` and the three of the gradient; and its draws."""
-    return {"flops": 10.0 * n * m * BATCH * n_members, "draws": n * BATCH * n_members / share}
+    return 10.0 * n * m * BATCH * n_members, n * BATCH * n_members / share
 
 
-def our_steps(n: int, m: int, hyper: ToyHyper, n_steps: int, share: int) -> Callable[[], float]:
-    """Seconds a step, of a training that goes on."""
+def our_steps(
+    n: int, m: int, hyper: ToyHyper, n_steps: int, share: int, *, scale: float
+) -> Callable[[], float]:
+    """Seconds a step times ``scale``, of a training that goes on."""
     members = new_members(jax.random.key(0), 1e-3, hyper, common=share)
     plan = Plan(problem(n, m), OptimSpec(), chunk=n_steps, common=share)
     state, advance = ensemble.init(plan, members), ensemble.advance(plan, members)
@@ -75,7 +77,7 @@ def our_steps(n: int, m: int, hyper: ToyHyper, n_steps: int, share: int) -> Call
         state, _ = advance(state)
         return state.params
 
-    return lambda: seconds(chunk) / n_steps
+    return lambda: scale * seconds(chunk) / n_steps
 
 
 def steps(peer: Peer) -> Iterator[Case]:
@@ -83,17 +85,19 @@ def steps(peer: Peer) -> Iterator[Case]:
     for common in (True, False):
         for (n, m, n_members), our_count, their_count, targets in SHAPES:
             hyper, share = hypers(n, n_members), n_members if common else 1
-            ours = our_steps(n, m, hyper, our_count, share)
+            ours = our_steps(n, m, hyper, our_count, share, scale=1e3)
             kind = "one batch for all members" if common else "own batch for each member"
+            flops, draws = needs(n, m, n_members, share)
             scale = 1e3 / their_count
             yield Case(
                 f"toy step, n={n}, m={m}, {n_members} members, {kind}",
                 "ms a step",
-                lambda ours=ours: 1e3 * ours(),
+                ours,
                 peer.round(scale=scale, steps=their_count, **setting(n, m, hyper)),
                 PEER,
                 targets[0 if common else 1],
-                **needs(n, m, n_members, share),
+                flops=flops,
+                draws=draws,
                 seconds=1e-3,
                 note="same optimizer, batch and loss; theirs draws twice a feature and member",
             )
@@ -103,16 +107,17 @@ def geometry(peer: Peer) -> Case:
     """All features equally important; steps of both sides are timed, and scaled."""
     (n, m, n_members), our_count, their_count = GEOMETRY
     hyper = hypers(n, n_members, decay=1.0)
-    ours = our_steps(n, m, hyper, our_count, n_members)
+    flops, draws = needs(n, m, n_members, n_members)
     scale = GEOMETRY_STEPS / their_count
     return Case(
         "geometry figure by the official protocol",
         "s",
-        lambda: GEOMETRY_STEPS * ours(),
+        our_steps(n, m, hyper, our_count, n_members, scale=GEOMETRY_STEPS),
         peer.round(scale=scale, steps=their_count, **setting(n, m, hyper)),
         PEER,
         5.0,
-        **{name: GEOMETRY_STEPS * need for name, need in needs(n, m, n_members, n_members).items()},
+        flops=GEOMETRY_STEPS * flops,
+        draws=GEOMETRY_STEPS * draws,
         note=f"{n} features in {m} dimensions at {n_members} densities by the official protocol on "
         f"both sides, {GEOMETRY_STEPS:,} steps of AdamW at 1e-3, of which ours times {our_count} "
         f"and theirs {their_count} a round, and scales; one batch serves all our members. Fewer "
@@ -146,7 +151,7 @@ def intro(peer: Peer) -> Case:
             raise RuntimeError(f"our mean loss is higher than theirs: {mean}")
         return answer["seconds"]
 
-    needed = needs(n, m, INTRO_RESTARTS * n_densities, INTRO_RESTARTS * n_densities)
+    flops, draws = needs(n, m, INTRO_RESTARTS * n_densities, INTRO_RESTARTS * n_densities)
     return Case(
         "intro figure to an equal or better loss",
         "s",
@@ -154,7 +159,8 @@ def intro(peer: Peer) -> Case:
         theirs,
         PEER,
         20.0,
-        **{name: INTRO_STEPS * need for name, need in needed.items()},
+        flops=INTRO_STEPS * flops,
+        draws=INTRO_STEPS * draws,
         note=f"ours: {INTRO_STEPS} steps at {INTRO_RATE:g} on a cosine, better of "
         f"{INTRO_RESTARTS}, warm; theirs: {INTRO_THEIR_STEPS} steps; mean loss over densities on "
         f"{INTRO_EXAM * BATCH:,} common fresh samples is no higher, or the benchmark stops",
