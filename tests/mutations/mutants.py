@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         "mixed_values_not_divided",
         "kernel/attention.py",
-        "return mix_values(exponentials, v) / total[..., None],",
-        "return mix_values(exponentials, v),",
+        "mix_values(exponentials, at_least_single(v)) / total[..., None]",
+        "mix_values(exponentials, at_least_single(v))",
         (
             "tests/kernel/test_attention.py"
             "::test_dividing_after_mixing_is_the_same_in_value_and_gradient",

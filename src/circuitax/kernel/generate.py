@@ -16,6 +16,7 @@ from circuitax.kernel.checks import shortened, whole
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import Tokens, forward, token_ids
 from circuitax.kernel.keys import at_index, check_key
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.model import Model, check_one_member
 
 
@@ -47,6 +48,7 @@ def token_distribution(
         return jax.nn.one_hot(jnp.argmax(logits), logits.shape[0], dtype=logits.dtype)
     # Differences come first: quotients by a small temperature would round or overflow. A subnormal
     # temperature would be taken for 0.
+    logits = at_least_single(logits)
     temperature = max(sampling.temperature, float(jnp.finfo(logits.dtype).tiny))
     p = softmax((logits - logits.max()) / temperature)
     order = jnp.argsort(-logits, stable=True)

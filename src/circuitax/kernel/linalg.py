@@ -16,6 +16,11 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Complex, Float
 
 
+def at_least_single(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Half precision as single, for squares, exponentials, angles and long sums; others as is."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
 def safe_sqrt(square: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """``√max(square, 0)``, with gradient 0 instead of ∞ where ``square ≤ 0``."""
     positive = square > 0
@@ -45,7 +50,7 @@ def scaled_to_one(
     W: Float[Array, "*batch n m"],
 ) -> tuple[Float[Array, "*batch n m"], Float[Array, "*batch"]]:
     """``(W / c, c)`` with c the power of two that brings the largest |entry| of W into [1/2, 1)."""
-    W = W.astype(jnp.promote_types(W.dtype, jnp.float32))
+    W = at_least_single(W)
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(W), axis=(-2, -1), initial=0))
     usual = (largest >= jnp.finfo(W.dtype).tiny) & jnp.isfinite(largest)
     largest = jnp.where(usual, largest, 0.5)
