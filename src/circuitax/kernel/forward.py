@@ -49,7 +49,8 @@ def token_ids(
     if not jnp.issubdtype(ids.dtype, jnp.integer):
         raise ValueError(f"{name} has type {ids.dtype}, must be integers")
     if not isinstance(ids, jax.core.Tracer):
-        values = np.asarray(ids)
+        # As given: without x64, ids beyond 32 bits would come back as others.
+        values = np.asarray(tokens)
         for extreme in (int(values.min()), int(values.max())):
             if not 0 <= extreme < d_vocab:
                 raise ValueError(f"{name} has the id {extreme}, must lie in [0, d_vocab={d_vocab})")
@@ -64,7 +65,7 @@ def _as_array(tokens: Tokens, name: str) -> Array:
         )
     try:
         return jnp.asarray(tokens)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{name} is a {type(tokens).__name__}, must be integers, texts of one length: {error}"
         ) from None
