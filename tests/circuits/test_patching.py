@@ -375,9 +375,7 @@ ANALYSES = {
 def test_an_edited_run_is_not_analysed_as_if_it_were_none(name, make_run):
     run = make_run(2)
     edited = run_model(run.model, run.tokens, ablate_head(run, (0, 1)), outputs=True)
-    with pytest.raises(
-        ValueError, match=r"run was made with interventions \(head_keep, "
-    ):
+    with pytest.raises(ValueError, match=r"run was made with interventions \(head_keep, "):
         ANALYSES[name](edited)
 
 
