@@ -408,3 +408,12 @@ def test_effects_in_the_type_of_the_model(make_run, x64):
         found = patching.ablation_effects(run_model(model, run.tokens)).heads
         assert found.dtype == jnp.float32
         np.testing.assert_allclose(found, want, atol=tolerance)
+
+
+def test_no_layers_have_no_mlps_to_ablate_or_to_dress(make_run):
+    run = make_run(0, mlp=True)
+    effects = patching.ablation_effects(run)
+    assert effects.heads.shape == (0, 2) and effects.mlps.shape == (0,)
+    found = ledger(run, 3, by_position=True, mlps="dressed")
+    assert found.names == ["direct"] and found.complete
+    np.testing.assert_allclose(found.values, [run.logits[-1, 3]], rtol=1e-5)

@@ -130,7 +130,7 @@ def each_component(model: Model) -> Ablation:
     if model.blocks.mlp is None:
         return each_head(model)
     masks = jnp.eye(n + n_layers, dtype=model.W_E.dtype)
-    return Ablation(masks[:, :n].reshape(-1, n_layers, n_heads), masks[:, n:])
+    return Ablation(masks[:, :n].reshape(-1 if n else 0, n_layers, n_heads), masks[:, n:])
 
 
 def each_head(model: Model) -> Ablation:

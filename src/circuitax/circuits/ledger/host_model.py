@@ -106,6 +106,16 @@ def check_host(name: str, given: Any) -> None:
         )
 
 
+def check_bounds(made_of: tuple[Any, int], asked: tuple[Any, int]) -> None:
+    """Refuse bounds of another position, or of another run: both are a model and a position."""
+    if made_of[1] != asked[1]:
+        raise ValueError(f"bounds are of position {made_of[1]}, must be of {asked[1]}")
+    theirs, own = jax.tree.flatten(made_of[0]), jax.tree.flatten(asked[0])
+    pairs = zip(theirs[0], own[0], strict=False)
+    if theirs[1] != own[1] or not all(a is b or np.array_equal(a, b) for a, b in pairs):
+        raise ValueError("bounds are of another run or model than frozen, must be made from it")
+
+
 class HostModel(NamedTuple):
     """A frozen model on the host in double precision, heads of all layers on one axis."""
 
