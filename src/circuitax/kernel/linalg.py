@@ -18,7 +18,8 @@ from jaxtyping import Array, Complex, Float
 
 def at_least_single(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Half precision as single, for squares, exponentials, angles and long sums; others as is."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    half = jnp.issubdtype(x.dtype, jnp.floating) and jnp.finfo(x.dtype).bits < 32
+    return x.astype(jnp.float32) if half else x
 
 
 def safe_sqrt(square: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -38,11 +39,12 @@ def safe_divide(
 
 def norm(vectors: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
     """Euclidean norm over the last axis; its gradient at the zero vector is 0."""
-    return safe_sqrt(jnp.sum(vectors**2, axis=-1))
+    return safe_sqrt(jnp.sum(at_least_single(vectors) ** 2, axis=-1)).astype(vectors.dtype)
 
 
 def cosine(x: Float[Array, "*batch d"], y: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
     """``⟨x, y⟩ / (‖x‖ ‖y‖)`` over the last axis, in [-1, 1]; 0 if either vector is 0."""
+    x, y = at_least_single(x), at_least_single(y)
     return safe_divide(jnp.sum(x * y, axis=-1), norm(x) * norm(y))
 
 
@@ -50,7 +52,7 @@ def scaled_to_one(
     W: Float[Array, "*batch n m"],
 ) -> tuple[Float[Array, "*batch n m"], Float[Array, "*batch"]]:
     """``(W / c, c)`` with c the power of two that brings the largest |entry| of W into [1/2, 1)."""
-    W = at_least_single(W)
+    W = W.astype(jnp.promote_types(W.dtype, jnp.float32))
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(W), axis=(-2, -1), initial=0))
     usual = (largest >= jnp.finfo(W.dtype).tiny) & jnp.isfinite(largest)
     largest = jnp.where(usual, largest, 0.5)
