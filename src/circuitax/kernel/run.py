@@ -1,6 +1,6 @@
 """A run: a model, a text or a batch of texts, and the results of one forward pass."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import jax
@@ -100,7 +100,8 @@ class Run:
         if not -self.n_texts <= index < self.n_texts:
             raise IndexError(f"index={index} must be from 0 to {self.n_texts - 1}")
         parts = (self.tokens, self.logits, self.trace)
-        return Run(self.model, *jax.tree.map(lambda leaf: leaf[index], parts), self.edited)
+        tokens, logits, trace = jax.tree.map(lambda leaf: leaf[index], parts)
+        return Run(self.model, tokens, logits, trace, self.edited)
 
     def _repr_html_(self) -> str | None:
         """The attention of every head over the text, for a notebook; of a batch, the first text."""
@@ -201,8 +202,7 @@ def unedited(run: Any, allowed: Collection[str] = ()) -> Run:
     edits = [name for name in run.edited if name not in allowed]
     if edits:
         raise ValueError(
-            f"run was made with interventions ({', '.join(edits)}), which this analysis would not "
-            "see: it must be a run without, cx.run(model, tokens)"
+            f"run was made with interventions ({', '.join(edits)}), must be made without here"
         )
     return run
 
@@ -216,6 +216,9 @@ def _flatten(run: Run) -> tuple[tuple[Any, ...], tuple[str, ...]]:
     return tuple(getattr(run, name) for name in _FIELDS), run.edited
 
 
-jax.tree_util.register_pytree_with_keys(
-    Run, _flatten_with_keys, lambda edited, fields: Run(*fields, edited), _flatten
-)
+def _unflatten(edited: tuple[str, ...], fields: Iterable[Any]) -> Run:
+    model, tokens, logits, trace = fields
+    return Run(model, tokens, logits, trace, edited)
+
+
+jax.tree_util.register_pytree_with_keys(Run, _flatten_with_keys, _unflatten, _flatten)

@@ -194,8 +194,7 @@ def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> F
         after = trace.scales.attention_post[:, None, :, None]
         A, b_V = A / after, None if b_V is None else b_V / after
     maps = None
-    has_mlps = blocks.mlp is not None and spec.n_layers > 0
-    if mlps == "dressed" and has_mlps and trace.gates is not None:
+    if mlps == "dressed" and blocks.mlp is not None and trace.gates is not None and spec.n_layers:
         maps = _frozen_mlps(run, blocks.mlp, trace.gates, gates)
     embedded = run.model.W_E[run.tokens]
     in_stream = spec.positions.in_stream
