@@ -271,8 +271,9 @@ SPEC = TransformerSpec(d_vocab=12, n_ctx=14, n_layers=2, n_heads=2, d_model=8)
 TEXTS = RepeatedSource(6, 14, 12, min_period=3, max_period=6, distinct=True)(jax.random.key(1))
 
 
-def test_against_sums_over_every_pair_of_positions() -> None:
-    model = init(jax.random.key(0), SPEC)
+@pytest.mark.parametrize("options", [{}, {"causal": False}, {"window": 5}])
+def test_against_sums_over_every_pair_of_positions(options) -> None:
+    model = init(jax.random.key(0), SPEC).with_options(**options)
     scores = induction_scores(model, TEXTS)
     prefix, previous, n_prefix, uniform = np.zeros((2, 2)), np.zeros((2, 2)), 0, 0.0
     losses = np.zeros(13)
@@ -280,10 +281,11 @@ def test_against_sums_over_every_pair_of_positions() -> None:
         logits, trace = forward(model, jnp.asarray(text))
         A = np.asarray(trace.patterns, float)
         for t in range(14):
-            marked = [s for s in range(1, t + 1) if text[s - 1] == text[t] and s - 1 < t]
+            read = range(max(0, t - model.spec.window + 1) if model.spec.window else 0, t + 1)
+            marked = [s for s in read if s and text[s - 1] == text[t] and s - 1 < t]
             if marked:
                 prefix += A[:, :, t, marked].sum(-1)
-                uniform += len(marked) / (t + 1)
+                uniform += len(marked) / (len(read) if model.spec.causal else 14)
                 n_prefix += 1
             if t:
                 previous += A[:, :, t, t - 1] / 13 / 6

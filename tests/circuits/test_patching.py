@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from circuitax.circuits import patching, path_patching
+from circuitax.circuits.explain.explanation import explain
+from circuitax.circuits.ledger.ledger import ledger
 from circuitax.circuits.patching import head_gradients
 from circuitax.circuits.paths import components, expansion, frozen
 from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.term_losses import term_losses
+from circuitax.kernel.edits import ablate_head, patch_pattern
 from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import Interventions, ablate_heads, freeze
 from circuitax.kernel.norm import Norm
@@ -353,3 +357,63 @@ def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, mon
     )()
     loops = [step.params["length"] for step in steps.eqns if step.primitive.name == "scan"]
     assert loops == [5]
+
+
+ANALYSES = {
+    "expand": lambda run: expansion.expand(run),
+    "ledger": lambda run: ledger(run, 3),
+    "explain": lambda run: explain(run),
+    "term_losses": lambda run: term_losses(run),
+    "ablation_effects": lambda run: patching.ablation_effects(run),
+    "patch_effects": lambda run: patching.patch_effects(run, run),
+    "patch_path": lambda run: path_patching.patch_path(run, (0, 0), None, run.head_outputs[0, 0]),
+    "attribute_sources": lambda run: components.attribute_sources(run, run.streams[-1]),
+}
+
+
+@pytest.mark.parametrize("name", list(ANALYSES))
+def test_an_edited_run_is_not_analysed_as_if_it_were_none(name, make_run):
+    run = make_run(2)
+    edited = run_model(run.model, run.tokens, ablate_head(run, (0, 1)), outputs=True)
+    with pytest.raises(ValueError, match=r"run was made with interventions \(head_keep, "):
+        ANALYSES[name](edited)
+
+
+def test_a_run_with_another_pattern_is_expanded_with_it(make_run, x64):
+    run = make_run(2)
+    edit = patch_pattern(run, (0, 1), jnp.eye(5)[::-1])
+    edited = run_model(run.model, run.tokens, edit, outputs=True)
+    assert np.abs(np.asarray(edited.logits - run.logits)).max() > 0.01
+    np.testing.assert_allclose(expansion.expand(edited).remainder, 0, atol=1e-12)
+
+
+def test_donors_of_other_sizes_are_refused(make_run):
+    run = make_run(2, mlp=True)
+    for donor, text in (
+        (make_run(1, mlp=True), "donor.model has n_layers=1, must have the 2 of the run's"),
+        (make_run(2), "donor.model has d_mlp=None, must have the 5 of the run's"),
+    ):
+        donor = run_model(donor.model, run.tokens, outputs=True)
+        for effects in (patching.ablation_effects, patching.patch_effects):
+            with pytest.raises(ValueError, match=text):
+                effects(run, donor=donor)
+
+
+def test_effects_in_the_type_of_the_model(make_run, x64):
+    """Single precision where double is the default, and half precision."""
+    run = make_run(2)
+    want = patching.ablation_effects(run).heads
+    for dtype, tolerance in ((jnp.float32, 1e-5), (jnp.float16, 1e-2)):
+        model = jax.tree.map(lambda leaf, dtype=dtype: leaf.astype(dtype), run.model)
+        found = patching.ablation_effects(run_model(model, run.tokens)).heads
+        assert found.dtype == jnp.float32
+        np.testing.assert_allclose(found, want, atol=tolerance)
+
+
+def test_no_layers_have_no_mlps_to_ablate_or_to_dress(make_run):
+    run = make_run(0, mlp=True)
+    effects = patching.ablation_effects(run)
+    assert effects.heads.shape == (0, 2) and effects.mlps.shape == (0,)
+    found = ledger(run, 3, by_position=True, mlps="dressed")
+    assert found.names == ["direct"] and found.complete
+    np.testing.assert_allclose(found.values, [run.logits[-1, 3]], rtol=1e-5)

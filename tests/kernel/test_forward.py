@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from circuitax.kernel.attention import attend, causal_mask
 from circuitax.kernel.forward import batch_logits, forward, next_token_losses, unembed
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.model import Model
@@ -36,6 +37,19 @@ def test_token_losses_keep_their_digits_beside_large_logits() -> None:
     tokens = jnp.array([1, 0])
     want = np.log1p(np.exp(-7.0) + np.exp(-9.0))
     np.testing.assert_allclose(next_token_losses(logits + 4096, tokens), [want], rtol=2e-4)
+
+
+def test_losses_and_patterns_of_half_precision_are_summed_in_single(rng) -> None:
+    logits, tokens = jnp.asarray(rng.normal(size=(4, 5000)), jnp.bfloat16), jnp.arange(4)
+    want = next_token_losses(logits.astype(jnp.float32), tokens)
+    np.testing.assert_array_equal(next_token_losses(logits, tokens), want)
+    mask = causal_mask(jnp.arange(300), jnp.arange(300))
+    scores, v = (jnp.asarray(rng.normal(size=(1, 300, k)), jnp.float16) for k in (300, 4))
+    v = 2000 * v  # sums of exponentials with these would overflow
+    mixed, pattern = attend(scores, mask, v)
+    wide = attend(scores.astype(jnp.float32), mask, v.astype(jnp.float32))
+    np.testing.assert_allclose(mixed.astype(jnp.float32), wide[0], rtol=1e-3, atol=1)
+    np.testing.assert_allclose(pattern.astype(jnp.float32), wide[1], rtol=1e-3, atol=1e-7)
 
 
 run = jax.jit(forward, static_argnames="outputs")

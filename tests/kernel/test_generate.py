@@ -103,3 +103,9 @@ def test_keys_decide_and_longer_texts_continue_shorter_ones(model: Model) -> Non
     assert len({tuple(text) for text in np.asarray(texts).tolist()}) > 1
     short = run(model, PROMPT, 2, key=keys[2])
     np.testing.assert_array_equal(texts[2, :4], short)
+
+
+def test_a_model_without_a_largest_logit_generates_nothing(model: Model) -> None:
+    broken = model.replace(W_U=model.W_U.at[0, 3].set(jnp.nan))
+    with pytest.raises(ValueError, match="model gives logits that are NaN or infinite"):
+        generate(broken, PROMPT, 3, key=jax.random.key(0))

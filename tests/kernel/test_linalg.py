@@ -55,6 +55,13 @@ def test_participation_ratio_counts_equal_weights() -> None:
     np.testing.assert_allclose(linalg.participation_ratio(weights), [3.0, 1.0, 0.0], rtol=1e-6)
 
 
+def test_norms_and_cosines_of_half_precision_do_not_overflow(rng: np.random.Generator) -> None:
+    x, y = jnp.asarray(900 * rng.standard_normal((2, 3, 20)), jnp.float16)
+    for f, given in ((linalg.norm, (x,)), (linalg.cosine, (x, y))):
+        want = f(*(part.astype(jnp.float32) for part in given))
+        np.testing.assert_allclose(f(*given).astype(jnp.float32), want, rtol=1e-3)
+
+
 def test_scaled_to_one_divides_by_an_exact_power_of_two() -> None:
     W = jnp.array([[[3e-12, -5e-12]], [[0.0, 0.0]], [[7.0, 1e30]], [[1.0, -0.25]]])
     scaled, c = jax.jit(linalg.scaled_to_one)(W)

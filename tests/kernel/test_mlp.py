@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circuitax.kernel.forward import forward
-from circuitax.kernel.mlp import Activation, activate, apply_mlp, hidden_units
+from circuitax.kernel.mlp import Activation, activate, apply_mlp, gate, hidden_units
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -37,6 +37,18 @@ ORACLE = {
 def test_S0_def_4_activations(x64: None, name: str) -> None:
     z = np.linspace(-4, 4, 17)
     np.testing.assert_allclose(activate(jnp.asarray(z), name), ORACLE[name](z), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", list(Activation))
+def test_half_precision_has_the_gates_of_single(name: str) -> None:
+    z = np.linspace(-60, 60, 401)
+    for dtype, rtol in ((jnp.bfloat16, 5e-3), (jnp.float16, 6e-4)):
+        half = jnp.asarray(z, dtype)
+        for f in (activate, gate):
+            got = f(half, name)
+            assert got.dtype == dtype
+            want = f(half.astype(jnp.float32), name)
+            np.testing.assert_allclose(got.astype(jnp.float32), want, rtol=rtol, atol=1e-7)
 
 
 def test_E26_gelu_is_exact_and_need_not_increase(x64: None) -> None:

@@ -94,3 +94,18 @@ def test_a_frozen_scale_makes_the_norm_affine(
     np.testing.assert_allclose(sums[0] + sums[1], sums[2], rtol=1e-12, atol=1e-12)
     live = [apply_norm(v, norm, EPS, weights)[0] for v in (x, y, x + y)]
     assert np.abs(np.asarray(live[0] + live[1] - live[2])).max() > 0.1
+
+
+@pytest.mark.parametrize("norm", [Norm.layernorm, Norm.rmsnorm])
+@pytest.mark.parametrize(("dtype", "rtol"), [("bfloat16", 8e-3), ("float16", 1e-3)])
+def test_half_precision_squares_in_single(
+    norm: Norm, dtype: str, rtol: float, rng: np.random.Generator
+) -> None:
+    """Squares of entries above 256 are not finite in float16."""
+    x = jnp.asarray(900 * rng.standard_normal((3, 64)), dtype)
+    gain = jnp.asarray(rng.standard_normal(64), dtype)
+    found = apply_norm(x, norm, EPS, NormWeights(gain))
+    wide = (x.astype(jnp.float32), norm, EPS, NormWeights(gain.astype(jnp.float32)))
+    for got, want in zip(found, apply_norm(*wide), strict=True):
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got.astype(jnp.float32), want, rtol=rtol, atol=1e-6)

@@ -45,3 +45,19 @@ def test_rotary_scores_depend_on_offsets_only(x64: None, rng: np.random.Generato
     np.testing.assert_allclose(scores(0), scores(17), atol=1e-12)
     unturned = jnp.einsum("htk,hsk->hts", q, k)
     assert np.abs(np.asarray(scores(0) - unturned)).max() > 0.1
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 2e-2), ("float16", 3e-3)])
+def test_half_precision_tells_late_positions_apart(
+    dtype: str, tolerance: float, rng: np.random.Generator
+) -> None:
+    index = jnp.arange(2000, 2005)
+    x = jnp.asarray(rng.standard_normal((2, 5, 6)), dtype)
+    turned = rotate(x, index)
+    assert turned.dtype == dtype
+    want = rotate(x.astype(jnp.float32), index)
+    np.testing.assert_allclose(turned.astype(jnp.float32), want, atol=2 * tolerance)
+    vectors = sinusoidal(index, 6, jnp.dtype(dtype))
+    assert vectors.dtype == dtype
+    want = sinusoidal(index, 6, jnp.dtype("float32"))
+    np.testing.assert_allclose(vectors.astype(jnp.float32), want, atol=tolerance)

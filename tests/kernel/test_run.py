@@ -4,8 +4,10 @@ import jax
 import numpy as np
 import pytest
 
+from circuitax.kernel.edits import ablate_head
 from circuitax.kernel.forward import forward
-from circuitax.kernel.run import one_text, run, token_losses
+from circuitax.kernel.interventions import TRACED, freeze
+from circuitax.kernel.run import one_text, run, token_losses, unedited
 
 TEXTS = [[3, 1, 4, 1], [5, 9, 2, 6]]
 
@@ -50,3 +52,25 @@ def test_what_a_run_knows_is_an_attribute(make_transformer, x64: None) -> None:
     np.testing.assert_allclose(slope[2, 3], moved / 1e-6, rtol=1e-4)
     with pytest.raises(ValueError, match="n_ctx=1 must be at least 2"):
         run(model, [3]).loss  # noqa: B018
+    classifier = model.replace(W_U=model.W_U[:, :4])
+    with pytest.raises(ValueError, match="d_vocab_out=4 must be d_vocab=11 to predict tokens"):
+        run(classifier, TEXTS).loss  # noqa: B018
+
+
+def test_ids_beyond_32_bits_are_no_other_ids(make_transformer) -> None:
+    model = make_transformer()
+    for ids in ([1, 2**32 + 3], np.array([1, 2**32 + 3])):
+        with pytest.raises(ValueError, match="4294967299"):
+            run(model, ids)
+
+
+def test_an_edited_run_says_so(make_transformer) -> None:
+    plain = run(make_transformer(mlp=True), TEXTS[0], outputs=True)
+    held = run(plain.model, TEXTS[0], freeze(plain.trace))
+    ablated = jax.jit(run)(plain.model, TEXTS[0], ablate_head(plain, (0, 1)))
+    assert unedited(plain) is plain and unedited(held, TRACED) is held
+    for seen, names in ((held, "all_patterns, scales, gates"), (ablated, "head_keep, head_add")):
+        with pytest.raises(ValueError, match=rf"run was made with interventions \({names}\)"):
+            unedited(seen)
+    with pytest.raises(ValueError, match="head_keep"):
+        unedited(run(plain.model, TEXTS, ablate_head(plain, (0, 1)))[1], TRACED)

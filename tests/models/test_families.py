@@ -1,4 +1,4 @@
-"""Every family of the Hub computes what transformers computes, in both precisions.
+"""Every family of the Hub computes what transformers computes, in every precision.
 
 `tests/fixtures/families/make_families.py` made the models and the references, in float64.
 """
@@ -25,14 +25,17 @@ def test_all_families_are_here() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("float64", 1e-9)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [("float64", 1e-9), ("float32", 1e-4), ("float16", 2e-2), ("bfloat16", 8e-2)],
+)
 def test_logits_and_patterns(name: str, dtype: str, tolerance: float) -> None:
     reference = np.load(HERE / name / "reference.npz")
     with jax.enable_x64(dtype == "float64"):
         model = load_pretrained(HERE / name, dtype=dtype)
         assert model.W_E.dtype == dtype
         found = jax.jit(run)(model, jnp.asarray(reference["tokens"]))
-        logits, patterns = np.asarray(found.logits), np.asarray(found.trace.patterns)
+        logits, patterns = (np.asarray(x, float) for x in (found.logits, found.trace.patterns))
     scale = np.abs(reference["logits"]).max()
     np.testing.assert_allclose(logits, reference["logits"], atol=tolerance * scale, rtol=0)
     np.testing.assert_allclose(patterns, reference["patterns"], atol=tolerance, rtol=0)

@@ -202,6 +202,7 @@ def test_a_gated_bias_moves_behind_the_product() -> None:
     "options",
     [
         {"n_kv_heads": 2, "positions": Positions.rotary, "rotary_dim": 2, "rotary_base": 30.0},
+        {"n_ctx": None, "positions": Positions.rotary},
         {"window": 3, "local_layers": (1,), "score_cap": 2.0, "logit_cap": 5.0},
         {"qk_norm": True, "causal": False, "norm": Norm.rmsnorm, "norm_eps": 1e-3},
         {"d_vocab_out": 3, "score_scale": 0.5, "parallel": True, "d_mlp": 5},

@@ -17,11 +17,12 @@ from circuitax.circuits.paths.components import (
 from circuitax.circuits.weights.heads import unembedding
 from circuitax.display.tables import NumberTable
 from circuitax.documented import documented
+from circuitax.kernel.attention import causal_mask
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward, next_token_losses, token_ids
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
 from circuitax.kernel.linalg import cosine, safe_divide
-from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.model import Model, check_next_tokens, check_one_member
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.shown import known, largest, tabled
 
@@ -45,6 +46,7 @@ def detect(
     mask: Bool[Array, "dest src"],
     *,
     causal: bool = True,
+    window: int | None = None,
 ) -> Detection:
     """The mean attention on a mask, for every head at once.
 
@@ -53,7 +55,8 @@ def detect(
     Source: induction-heads paper, "prefix matching" (mean attention to the marked positions).
     Differs: a destination without any marked source is left out of the mean.
     """
-    allowed = jnp.tril(jnp.ones_like(mask)) if causal else jnp.ones_like(mask)
+    dest, src = (jnp.arange(size) for size in mask.shape)
+    allowed = causal_mask(dest, src, causal, window)
     marked = mask & allowed
     counts = marked.any(axis=-1)
     n_dest = counts.sum()
@@ -235,7 +238,8 @@ class InductionScores(NamedTuple):
         loss_by_position: Entry t is the loss on token t + 1.
         prefix: Attention to positions that follow an earlier occurrence of the present token.
         previous: Attention to the position before.
-        chance: The prefix score of uniform attention.
+        chance: The prefix score of uniform attention over what a head may read; of layers without
+            window, where some have one and others none.
     """
 
     loss_by_position: Float[Array, " n_losses"]
@@ -262,11 +266,13 @@ def induction_scores(model: Model, texts: Any) -> InductionScores:
             earlier position matches; ``[batch, n_ctx]``, at least one of two tokens.
 
     Raises:
-        ValueError: If the model is an ensemble, or ``texts`` is not a batch of texts.
+        ValueError: If the model is an ensemble or does not predict tokens, or ``texts`` is not a
+            batch of texts.
 
     Source: induction-heads paper, evaluators "prefix matching" and "previous token".
     """
     check_one_member(model)
+    check_next_tokens(model)
     texts = token_ids(texts, model.d_vocab, batch=True, name="texts")
     if texts.ndim != 2 or texts.shape[1] < 2:
         raise ValueError(
@@ -278,8 +284,16 @@ def induction_scores(model: Model, texts: Any) -> InductionScores:
 @compiled()
 def _scores(model: Model, texts: Int[Array, "batch n_ctx"]) -> InductionScores:
     logits, trace = jax.vmap(lambda text: forward(model, text))(texts)
-    found = jax.vmap(lambda A, text: detect(A, prefix_mask(text)))(trace.patterns, texts)
-    before = jax.vmap(lambda A, text: detect(A, previous_mask(text)).score)(trace.patterns, texts)
+    spec = model.spec
+    window = spec.window if spec.local_layers is None else None
+
+    def on(mask: Callable[[Array], Array]) -> Detection:
+        def one(A: Array, text: Array) -> Detection:
+            return detect(A, mask(text), causal=spec.causal, window=window)
+
+        return jax.vmap(one)(trace.patterns, texts)
+
+    found, before = on(prefix_mask), on(previous_mask).score
     weight = found.n_dest.astype(logits.dtype)
     weight = safe_divide(weight, jnp.broadcast_to(weight.sum(), weight.shape))
     return InductionScores(

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
 from circuitax.kernel.forward import forward
-from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.linalg import at_least_single, safe_divide
 from circuitax.kernel.model import Model
 
 
@@ -22,7 +22,7 @@ def bigram_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
     Source: S0 Remark 21.
     """
     every = jnp.arange(model.d_vocab)
-    return jax.nn.log_softmax(forward(model, every)[0], axis=-1)
+    return jax.nn.log_softmax(at_least_single(forward(model, every)[0]), axis=-1)
 
 
 def direct_path_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
@@ -33,7 +33,7 @@ def direct_path_log_probs(model: Model) -> Float[Array, "d_vocab d_vocab"]:
     logits = model.W_E @ model.W_U
     if model.b_U is not None:
         logits = logits + model.b_U[None, :]
-    return jax.nn.log_softmax(logits, axis=-1)
+    return jax.nn.log_softmax(at_least_single(logits), axis=-1)
 
 
 def in_context_score(

@@ -16,8 +16,8 @@ from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward, next_token_losses, token_ids
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
-from circuitax.kernel.model import Model
-from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.model import Model, check_next_tokens
+from circuitax.kernel.run import Run, one_text, unedited
 from circuitax.kernel.shown import known, largest, tabled
 
 BLOCK_ENTRIES = 2**27  # numbers held at once by edited runs: 512 MiB in float32
@@ -70,20 +70,21 @@ def ablation_effects(
         run: A run on one text.
         metric: From logits to an array; None for the mean next-token loss on the text, in nats. One
             function is compiled once, one that is made anew in each call in each call.
-        donor: Run of another text of equal length, made with ``outputs=True``, whose outputs take
-            their place (resample ablation); None for zeros.
+        donor: Run of another text of equal length, of a model of the same sizes, made with
+            ``outputs=True``, whose outputs take their place (resample ablation); None for zeros.
         preserve_patterns: Whether attention patterns and norm scales stay as they are in the run;
             otherwise later layers react.
 
     Raises:
-        ValueError: If a run is of a batch or an ensemble, or the donor's text has another length.
+        ValueError: If a run is of a batch or an ensemble, the run was made with interventions, or
+            the donor's text has another length or its model other sizes.
 
     Source: framework paper and induction-heads paper, "full" and "pattern-preserving" ablation.
     """
-    measure = _metric_of(one_text(run), metric)
+    measure = _metric_of(unedited(run), metric)
     n_layers, n_heads = run.trace.patterns.shape[:2]
     if donor is not None:
-        _check_donor(one_text(donor, "donor").trace, run.tokens)
+        _check_donor(donor, run)
     values = ablated_metrics(
         run.model,
         run.tokens,
@@ -112,12 +113,12 @@ def patch_effects(
         metric: From logits to an array; None for the mean next-token loss on the run's text.
 
     Raises:
-        ValueError: If a run is of a batch or an ensemble, or the donor's text has another length.
+        ValueError: As `ablation_effects`.
 
     Source: activation patching (causal tracing), every layer and position.
     """
-    measure = _metric_of(one_text(run), metric)
-    _check_donor(one_text(donor, "donor").trace, run.tokens)
+    measure = _metric_of(unedited(run), metric)
+    _check_donor(donor, run)
     values = patched_metrics(run.model, run.tokens, donor.trace, measure)
     return values - measure(run.logits)[None, None]
 
@@ -128,14 +129,14 @@ def each_component(model: Model) -> Ablation:
     n = n_layers * n_heads
     if model.blocks.mlp is None:
         return each_head(model)
-    masks = jnp.eye(n + n_layers)
-    return Ablation(masks[:, :n].reshape(-1, n_layers, n_heads), masks[:, n:])
+    masks = jnp.eye(n + n_layers, dtype=model.W_E.dtype)
+    return Ablation(masks[:, :n].reshape(-1 if n else 0, n_layers, n_heads), masks[:, n:])
 
 
 def each_head(model: Model) -> Ablation:
     """One cell for each head, with that head alone replaced; no MLP."""
     n = model.n_layers * model.n_heads
-    return Ablation(jnp.eye(n).reshape(n, model.n_layers, model.n_heads))
+    return Ablation(jnp.eye(n, dtype=model.W_E.dtype).reshape(n, model.n_layers, model.n_heads))
 
 
 def ablation_edit(
@@ -238,15 +239,19 @@ def _metric_of(run: Run, metric: Metric | None) -> Metric:
         if not callable(metric):
             raise ValueError(f"metric={shortened(metric)} must be a function of the logits")
         return lambda logits: jnp.asarray(metric(logits))
+    check_next_tokens(run.model)
     return lambda logits: next_token_losses(logits, run.tokens).mean()
 
 
-def _check_donor(donor: Trace, tokens: Int[Array, " n_ctx"]) -> None:
-    n_ctx = donor.streams.shape[1]
-    if n_ctx != tokens.shape[0]:
-        raise ValueError(
-            f"donor is of a text of {n_ctx} tokens, must have the {tokens.shape[0]} of the run"
-        )
+def _check_donor(donor: Run, run: Run) -> None:
+    n_ctx, n_run = one_text(donor, "donor").tokens.shape[0], run.tokens.shape[0]
+    if n_ctx != n_run:
+        raise ValueError(f"donor is of a text of {n_ctx} tokens, must have the {n_run} of the run")
+    for name in ("n_layers", "n_heads", "d_model", "d_mlp"):
+        given, want = getattr(donor.model, name), getattr(run.model, name)
+        # Any MLPs may stand in for others, but not none: what they write would count as zero.
+        if (given is None) != (want is None) if name == "d_mlp" else given != want:
+            raise ValueError(f"donor.model has {name}={given}, must have the {want} of the run's")
 
 
 def head_gradients(
@@ -261,7 +266,7 @@ def head_gradients(
 
     Source: Nanda 2023, attribution patching; here with zero for the other run.
     """
-    model, trace = one_text(run).model, run.trace
+    model, trace = unedited(run).model, run.trace
     held = Interventions()
     if frozen:
         held = held._replace(all_patterns=trace.patterns, scales=trace.scales)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read
 from circuitax.kernel.checks import check_index, check_range
 from circuitax.kernel.interventions import Interventions
-from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.run import Run, unedited
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import NormWeights
 
@@ -59,7 +59,7 @@ def patch_path(
 
     Source: path patching; TransformerLens.
     """
-    trace, model = one_text(run).trace, run.model
+    trace, model = unedited(run).trace, run.model
     if trace.head_outputs is None:
         raise ValueError("run.trace.head_outputs is None, must be kept: run(..., outputs=True)")
     if reads not in READS:
@@ -95,7 +95,7 @@ def patch_paths(
 
     Source: path patching, "direct" edges; TransformerLens has one edge at a time.
     """
-    trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
+    trace, spec, blocks = unedited(run).trace, run.model.spec, run.model.blocks
     check_pre_ln(run.model, "patch_paths")
     for name in ("query", "key", "value"):
         shape, want = getattr(edges, name).shape, trace.patterns.shape[:2]

@@ -20,6 +20,7 @@ from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import next_token_losses
+from circuitax.kernel.model import check_next_tokens
 from circuitax.kernel.run import Run
 from circuitax.kernel.shown import known, tabled
 
@@ -111,6 +112,7 @@ def term_losses(run: Run) -> TermLosses:
     Source: framework paper, "term importance analysis".
     """
     model = frozen_model(run)
+    check_next_tokens(run.model)
     n_layers = run.model.n_layers
     return TermLosses(
         selection_losses(run, order_streams(model), cumulative(n_layers + 1)),

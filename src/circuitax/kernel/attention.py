@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, DTypeLike, Float, Int
 
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.model import Model
 from circuitax.kernel.positions import Positions, rotate
 from circuitax.kernel.spec import TransformerSpec
@@ -27,7 +28,7 @@ def softmax(z: Float[Array, "*shape"], axis: int = -1) -> Float[Array, "*shape"]
 
     Source: S0 Definition 1.
     """
-    return jax.nn.softmax(z, axis=axis)
+    return jax.nn.softmax(at_least_single(z), axis=axis).astype(z.dtype)
 
 
 def masked_softmax(
@@ -38,14 +39,17 @@ def masked_softmax(
     Source: S0 Remark 11; S2, "Self-Attention and Causal Masking".
     """
     exponentials, total = masked_exponentials(scores, mask)
-    return exponentials / total[..., None]
+    return (exponentials / total[..., None]).astype(scores.dtype)
 
 
 def masked_exponentials(
     scores: Float[Array, "*batch dest src"], mask: Bool[Array, "dest src"]
 ) -> tuple[Float[Array, "*batch dest src"], Float[Array, "*batch dest"]]:
-    """`masked_softmax` before its division: ``exp(s - max s)``, and the sum of each row."""
-    z = jnp.where(jnp.broadcast_to(mask, scores.shape), scores, -jnp.inf)
+    """`masked_softmax` before its division: ``exp(s - max s)``, and the sum of each row.
+
+    Both are of single precision at least.
+    """
+    z = jnp.where(jnp.broadcast_to(mask, scores.shape), at_least_single(scores), -jnp.inf)
     # The shift cancels in the quotient, and so does its derivative. It is finite for every row.
     shift = jnp.maximum(jnp.max(z, axis=-1), jnp.finfo(z.dtype).min)
     exponentials = jnp.exp(z - jax.lax.stop_gradient(shift)[..., None])
@@ -61,7 +65,7 @@ def rotary_frequencies(
     Source: RoFormer; S2, the attention chapter (docs/bibliography.md), "Positional encodings"
         (RoPE).
     """
-    width = spec.rotary_width
+    width, dtype = spec.rotary_width, jnp.promote_types(dtype, jnp.float32)
     powers = -jnp.arange(0, width, 2, dtype=dtype) / width
     if spec.rotary_frequencies is None:
         usual = spec.rotary_base**powers
@@ -219,7 +223,8 @@ def attend(
     Source: S0 Definition 7 and Remark 11.
     """
     exponentials, total = masked_exponentials(scores, mask)
-    return mix_values(exponentials, v) / total[..., None], exponentials / total[..., None]
+    mixed = mix_values(exponentials, at_least_single(v)) / total[..., None]
+    return mixed.astype(v.dtype), (exponentials / total[..., None]).astype(v.dtype)
 
 
 def head_outputs(

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, DTypeLike, Float, Int
 
 from circuitax.kernel.attention import cap
 from circuitax.kernel.cache import Cache
@@ -20,11 +20,13 @@ from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.interventions import (
     Interventions,
+    NormScales,
     Trace,
     check_edit,
     check_interventions,
 )
 from circuitax.kernel.layer import Layer, Place, apply_layer, edited
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.model_fields import check_options
 from circuitax.kernel.norm import Norm, apply_norm
@@ -47,7 +49,8 @@ def token_ids(
     if not jnp.issubdtype(ids.dtype, jnp.integer):
         raise ValueError(f"{name} has type {ids.dtype}, must be integers")
     if not isinstance(ids, jax.core.Tracer):
-        values = np.asarray(ids)
+        # As given: without x64, ids beyond 32 bits would come back as others.
+        values = np.asarray(tokens)
         for extreme in (int(values.min()), int(values.max())):
             if not 0 <= extreme < d_vocab:
                 raise ValueError(f"{name} has the id {extreme}, must lie in [0, d_vocab={d_vocab})")
@@ -62,7 +65,7 @@ def _as_array(tokens: Tokens, name: str) -> Array:
         )
     try:
         return jnp.asarray(tokens)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{name} is a {type(tokens).__name__}, must be integers, texts of one length: {error}"
         ) from None
@@ -94,6 +97,7 @@ def next_token_losses(
         raise ValueError(f"n_ctx={tokens.shape[-1]} must be at least 2 to have a next token")
     # The last position has no target; carrying its logits along is cheaper than copying the rest.
     targets = jnp.roll(tokens, -1, axis=-1)
+    logits = at_least_single(logits)
     shift = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
     log_total = jnp.log(jnp.sum(jnp.exp(logits - shift), axis=-1))
     picked = jnp.take_along_axis(logits, targets[..., None], axis=-1) - shift
@@ -123,7 +127,8 @@ def forward(
     Args:
         model: One model, not an ensemble.
         tokens: Token ids ``[n_ctx]``, at least one, as an array or a list. They lie in
-            ``[0, d_vocab)``; under jit others are clamped, as JAX indexes do.
+            ``[0, d_vocab)``, which is not checked under jit: there an id beyond is read as the
+            last one, and a negative one counts from the end.
         interventions: Edits and frozen values.
         cache: Keys and values of earlier positions, which the tokens follow; it must have room for
             them. The result has the rows of these tokens only, equal to those of the whole text,
@@ -177,6 +182,7 @@ def final_stream(
     edit = interventions or Interventions()
     hidden = None if spec.d_mlp is None else (spec.mlp_depth, spec.d_mlp)
     check_interventions(edit, n_layers, model.n_heads, n_ctx, model.d_model, hidden)
+    edit = _as_weights(edit, model.W_E.dtype)
     if cache is not None and not spec.causal:
         raise ValueError("spec.causal=False must be True to continue from a cache")
     for name in ("all_patterns", "patterns"):
@@ -239,6 +245,15 @@ def unembed(
     logits = read @ model.W_U
     logits = logits if model.b_U is None else logits + model.b_U[None, :]
     return cap(logits, spec.logit_cap), scale
+
+
+def _as_weights(edit: Interventions, dtype: DTypeLike) -> Interventions:
+    """The edit in the type of the weights, which streams keep; divisors may be more precise."""
+
+    def cast(x: Array) -> Array:
+        return x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+    return jax.tree.map(cast, edit._replace(scales=NormScales()))._replace(scales=edit.scales)
 
 
 def _split_last(edits: Array | None) -> tuple[Array | None, Array | None]:

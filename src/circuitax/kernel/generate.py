@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from circuitax.kernel.attention import softmax
 from circuitax.kernel.cache import Cache, empty_cache
@@ -16,7 +16,8 @@ from circuitax.kernel.checks import shortened, whole
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import Tokens, forward, token_ids
 from circuitax.kernel.keys import at_index, check_key
-from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.linalg import at_least_single
+from circuitax.kernel.model import Model, check_next_tokens, check_one_member
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ def token_distribution(
         return jax.nn.one_hot(jnp.argmax(logits), logits.shape[0], dtype=logits.dtype)
     # Differences come first: quotients by a small temperature would round or overflow. A subnormal
     # temperature would be taken for 0.
+    logits = at_least_single(logits)
     temperature = max(sampling.temperature, float(jnp.finfo(logits.dtype).tiny))
     p = softmax((logits - logits.max()) / temperature)
     order = jnp.argsort(-logits, stable=True)
@@ -103,7 +105,8 @@ def generate(
 
     Raises:
         ValueError: If the prompt is empty, ``n_new`` is less than 1, the text would be longer than
-            the position table, or the outputs are no tokens.
+            the position table, the outputs are no tokens, or, outside jit, a largest logit is not
+            finite.
 
     Source: S0 Algorithm 10.
     Differs: keys and values of earlier tokens are kept instead of computing ``T(X_0)`` anew.
@@ -115,10 +118,7 @@ def generate(
     if sampling is not None and not isinstance(sampling, Sampling):
         given = f"sampling={shortened(sampling)}"
         raise ValueError(f"{given} must be a Sampling, such as Sampling(temperature=0)")
-    if model.spec.vocab_out != model.d_vocab:
-        raise ValueError(
-            f"d_vocab_out={model.spec.vocab_out} must be d_vocab={model.d_vocab} to generate tokens"
-        )
+    check_next_tokens(model)
     if model.spec.positions.needs_table and model.W_pos is not None:
         # The last token is returned but never read by the model.
         n_ctx, n_read = model.W_pos.shape[0], n_prompt + n_new - 1
@@ -127,23 +127,31 @@ def generate(
                 f"n_new={n_new} after {n_prompt} tokens reads {n_read} positions, "
                 f"must be at most the {n_ctx} of model.W_pos"
             )
-    return _generate(model, ids, n_new, key, sampling or Sampling())
+    text, usable = _generate(model, ids, n_new, key, sampling or Sampling())
+    if not isinstance(usable, jax.core.Tracer) and not usable:
+        raise ValueError("model gives logits that are NaN or infinite: no token can be drawn")
+    return text
 
 
 @compiled("n_new", "how")
 def _generate(
     model: Model, prompt: Int[Array, " n_prompt"], n_new: int, key: Key[Array, ""], how: Sampling
-) -> Int[Array, " n_text"]:
-    def pick(logits: Array, step: Array) -> Array:
-        return next_token(at_index(key, step), logits, how).astype(prompt.dtype)
+) -> tuple[Int[Array, " n_text"], Bool[Array, ""]]:
+    """The text, and whether a token could be drawn at every step."""
 
-    def step(carry: _Carry, j: Array) -> tuple[_Carry, Array]:
+    def pick(logits: Array, step: Array) -> tuple[Array, Array]:
+        new = next_token(at_index(key, step), logits, how).astype(prompt.dtype)
+        return new, jnp.isfinite(jnp.max(logits))
+
+    def step(carry: _Carry, j: Array) -> tuple[_Carry, tuple[Array, Array]]:
         last, cache = carry
         logits, trace = forward(model, last[None], cache=cache)
-        new = pick(logits[0], j)
-        return (new, trace.cache), new
+        new, usable = pick(logits[0], j)
+        return (new, trace.cache), (new, usable)
 
     logits, trace = forward(model, prompt, cache=empty_cache(model, prompt.shape[0] + n_new - 1))
-    first = pick(logits[-1], jnp.zeros((), jnp.int32))
-    _, rest = jax.lax.scan(step, (first, trace.cache), jnp.arange(1, n_new, dtype=jnp.int32))
-    return jnp.concatenate([prompt, first[None], rest])
+    first, usable = pick(logits[-1], jnp.zeros((), jnp.int32))
+    _, (rest, others) = jax.lax.scan(
+        step, (first, trace.cache), jnp.arange(1, n_new, dtype=jnp.int32)
+    )
+    return jnp.concatenate([prompt, first[None], rest]), usable & others.all()

@@ -118,6 +118,11 @@ class Interventions(NamedTuple):
 
 
 GATES = ("frozen", "shared")
+# Interventions whose whole effect stands in the trace: patterns, divisors and factors.
+TRACED = (
+    *("query_add", "key_add", "all_patterns", "patterns", "pattern_frozen"),
+    *("scales", "gates", "gate_share"),
+)
 
 
 def freeze(trace: Trace, gates: str | None = "frozen") -> Interventions:

@@ -77,7 +77,7 @@ def apply_layer(
             post_scale = norm_scale(written, spec.norm, spec.norm_eps)
         # The norm of a sum over heads is linear in each head, up to a divisor that they share.
         W_O = W_O * blocks.attention_post_norm.gain[None, None, :]
-        mixed = mixed / post_scale[None, :, None]
+        mixed = (mixed / post_scale[None, :, None]).astype(mixed.dtype)
     if edit.head_keep is not None:
         mixed = edit.head_keep[..., None] * mixed
     stream = entering + attention.write_heads(mixed, W_O, b_O)

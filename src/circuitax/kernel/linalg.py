@@ -16,6 +16,12 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Complex, Float
 
 
+def at_least_single(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Half precision as single, for squares, exponentials, angles and long sums; others as is."""
+    half = jnp.issubdtype(x.dtype, jnp.floating) and jnp.finfo(x.dtype).bits < 32
+    return x.astype(jnp.float32) if half else x
+
+
 def safe_sqrt(square: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """``√max(square, 0)``, with gradient 0 instead of ∞ where ``square ≤ 0``."""
     positive = square > 0
@@ -33,11 +39,12 @@ def safe_divide(
 
 def norm(vectors: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
     """Euclidean norm over the last axis; its gradient at the zero vector is 0."""
-    return safe_sqrt(jnp.sum(vectors**2, axis=-1))
+    return safe_sqrt(jnp.sum(at_least_single(vectors) ** 2, axis=-1)).astype(vectors.dtype)
 
 
 def cosine(x: Float[Array, "*batch d"], y: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
     """``⟨x, y⟩ / (‖x‖ ‖y‖)`` over the last axis, in [-1, 1]; 0 if either vector is 0."""
+    x, y = at_least_single(x), at_least_single(y)
     return safe_divide(jnp.sum(x * y, axis=-1), norm(x) * norm(y))
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.documented import documented
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.weights import MLPWeights
 
 
@@ -36,17 +37,19 @@ def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[A
         by up to 5e-4. S0 section 7 asks for increasing activations, which neither GELU nor SiLU
         is; nothing here needs it (E26).
     """
+    z = jnp.asarray(z)
+    wide = at_least_single(z)
     match _known(activation):
         case Activation.relu:
             return jax.nn.relu(z)
         case Activation.gelu:
-            return jax.nn.gelu(z, approximate=False)
+            return jax.nn.gelu(wide, approximate=False).astype(z.dtype)
         case Activation.gelu_tanh:
-            return jax.nn.gelu(z, approximate=True)
+            return jax.nn.gelu(wide, approximate=True).astype(z.dtype)
         case Activation.silu:
-            return jax.nn.silu(z)
+            return jax.nn.silu(wide).astype(z.dtype)
         case Activation.linear:
-            return jnp.asarray(z)
+            return z
 
 
 def gate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
@@ -57,15 +60,17 @@ def gate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array
 
     Source: ours; RelP and LRP hold the same factor.
     """
+    wide = at_least_single(z)
     match _known(activation):
         case Activation.relu:
             return (z > 0).astype(z.dtype)
         case Activation.gelu:
-            return jax.scipy.stats.norm.cdf(z)
+            return jax.scipy.stats.norm.cdf(wide).astype(z.dtype)
         case Activation.gelu_tanh:
-            return 0.5 * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3)))
+            inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+            return (0.5 * (1 + jnp.tanh(inner))).astype(z.dtype)
         case Activation.silu:
-            return jax.nn.sigmoid(z)
+            return jax.nn.sigmoid(wide).astype(z.dtype)
         case Activation.linear:
             return jnp.ones_like(z)
 

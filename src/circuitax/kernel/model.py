@@ -339,6 +339,13 @@ def check_one_member(model: Any) -> None:
         )
 
 
+def check_next_tokens(model: Model) -> None:
+    """Require logits that are of tokens, for losses on next tokens and for generation."""
+    out, into = model.spec.vocab_out, model.d_vocab
+    if out != into:
+        raise ValueError(f"d_vocab_out={out} must be d_vocab={into} to predict tokens")
+
+
 def _flatten(model: Model) -> tuple[tuple[Any, ...], TransformerSpec]:
     return model.fields, model.spec
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.weights import NormWeights
 
 
@@ -32,7 +33,8 @@ def norm_scale(x: Float[Array, "*batch d_model"], norm: Norm, eps: float) -> Flo
     """
     if norm == Norm.none:
         return jnp.ones(x.shape[:-1], x.dtype)
-    return jnp.sqrt(jnp.mean(_centred(x, norm) ** 2, axis=-1) + eps)
+    dtype, x = x.dtype, at_least_single(x)
+    return jnp.sqrt(jnp.mean(_centred(x, norm) ** 2, axis=-1) + eps).astype(dtype)
 
 
 def apply_norm(
@@ -52,12 +54,12 @@ def apply_norm(
         scale = norm_scale(x, norm, eps)
     if norm == Norm.none:
         return x, scale
-    y = _centred(x, norm) / scale[..., None]
+    y = _centred(at_least_single(x), norm) / scale[..., None]
     if weights is not None:
         y = y * jnp.broadcast_to(weights.gain, y.shape)
         if weights.offset is not None:
             y = y + jnp.broadcast_to(weights.offset, y.shape)
-    return y, scale
+    return y.astype(x.dtype), scale
 
 
 def _centred(x: Float[Array, "*batch d_model"], norm: Norm) -> Float[Array, "*batch d_model"]:

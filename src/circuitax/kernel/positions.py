@@ -46,7 +46,8 @@ def sinusoidal(
     Source: S2, "Positional encodings"; framework paper (added to Q and K inputs there).
     """
     angle = _angles(index, d_model, "d_model", dtype, base)
-    return jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=-1).reshape(-1, d_model)
+    pairs = jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=-1)
+    return pairs.reshape(-1, d_model).astype(dtype)
 
 
 def rotate(
@@ -62,10 +63,12 @@ def rotate(
     if frequencies is None:
         angle = _angles(index, d_head, "d_head", x.dtype, 10_000.0)[None]
     else:
-        angle = (index.astype(x.dtype)[:, None] * frequencies[None, :])[None]
+        dtype = jnp.promote_types(x.dtype, jnp.float32)
+        angle = (index.astype(dtype)[:, None] * frequencies[None, :])[None]
     even, odd = x[..., 0::2], x[..., 1::2]
     cos, sin = jnp.cos(angle), jnp.sin(angle)
-    return jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1).reshape(x.shape)
+    turned = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
+    return turned.reshape(x.shape).astype(x.dtype)
 
 
 def _angles(
@@ -73,5 +76,7 @@ def _angles(
 ) -> Float[Array, "n_ctx half"]:
     if width % 2:
         raise ValueError(f"{name}={width} must be even: positions turn pairs of coordinates")
+    # In half precision neighbouring positions above 256 would have one angle.
+    dtype = jnp.promote_types(dtype, jnp.float32)
     frequency = base ** (-jnp.arange(0, width, 2, dtype=dtype) / width)
     return index.astype(dtype)[:, None] * frequency[None, :]

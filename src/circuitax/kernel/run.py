@@ -1,5 +1,6 @@
 """A run: a model, a text or a batch of texts, and the results of one forward pass."""
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from circuitax.display.viewers import attention_viewer, viewer_frame
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import Tokens, forward, next_token_losses, token_ids
 from circuitax.kernel.interventions import Interventions, NormScales, Trace, check_edit
-from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.model import Model, check_next_tokens, check_one_member
 from circuitax.kernel.shown import known
 from circuitax.names import unknown_attribute
 
@@ -28,16 +29,21 @@ class Run:
         tokens: ``[n_ctx]``, or ``[batch, n_ctx]``.
         logits: ``[n_ctx, d_vocab]``, or ``[batch, n_ctx, d_vocab]``.
         trace: Streams, patterns, norm scales, and what heads and MLPs wrote if asked for.
+        edited: Names of the `Interventions` under which the pass was made, none for a plain one.
     """
 
     model: Model
     tokens: Array
     logits: Array
     trace: Trace
+    edited: tuple[str, ...]
 
-    def __init__(self, model: Model, tokens: Any, logits: Any, trace: Trace) -> None:
+    def __init__(
+        self, model: Model, tokens: Any, logits: Any, trace: Trace, edited: tuple[str, ...] = ()
+    ) -> None:
         for name, value in zip(_FIELDS, (model, tokens, logits, trace), strict=True):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "edited", edited)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{name} of a Run cannot be set; compute another with run(...)")
@@ -94,7 +100,8 @@ class Run:
         if not -self.n_texts <= index < self.n_texts:
             raise IndexError(f"index={index} must be from 0 to {self.n_texts - 1}")
         parts = (self.tokens, self.logits, self.trace)
-        return Run(self.model, *jax.tree.map(lambda leaf: leaf[index], parts))
+        tokens, logits, trace = jax.tree.map(lambda leaf: leaf[index], parts)
+        return Run(self.model, tokens, logits, trace, self.edited)
 
     def _repr_html_(self) -> str | None:
         """The attention of every head over the text, for a notebook; of a batch, the first text."""
@@ -138,7 +145,9 @@ def run(
     check_one_member(model)
     ids = token_ids(tokens, model.d_vocab, batch=True)
     check_edit("interventions", interventions)
-    return Run(model, ids, *_passes(model, ids, interventions, outputs))
+    given = () if interventions is None else interventions._asdict().items()
+    edited = tuple(name for name, value in given if jax.tree.leaves(value))
+    return Run(model, ids, *_passes(model, ids, interventions, outputs), edited)
 
 
 @compiled("outputs")
@@ -161,9 +170,9 @@ def token_losses(run: Run) -> Float[Array, "*batch n_losses"]:
         Entry t is the loss on token t + 1.
 
     Raises:
-        ValueError: If it is no run, or a text has one token.
+        ValueError: If it is no run, a text has one token, or the logits are not of tokens.
     """
-    check_run(run)
+    check_next_tokens(check_run(run).model)
     return next_token_losses(run.logits, run.tokens)
 
 
@@ -187,15 +196,29 @@ def one_text(run: Any, name: str = "run") -> Run:
     return run
 
 
-def _flatten_with_keys(run: Run) -> tuple[tuple[tuple[Any, Any], ...], None]:
+def unedited(run: Any, allowed: Collection[str] = ()) -> Run:
+    """A run of one text; refuses one made with other `Interventions` than the allowed."""
+    run = one_text(run)
+    edits = [name for name in run.edited if name not in allowed]
+    if edits:
+        raise ValueError(
+            f"run was made with interventions ({', '.join(edits)}), must be made without here"
+        )
+    return run
+
+
+def _flatten_with_keys(run: Run) -> tuple[tuple[tuple[Any, Any], ...], tuple[str, ...]]:
     keys = (jax.tree_util.GetAttrKey(name) for name in _FIELDS)
-    return tuple((key, getattr(run, key.name)) for key in keys), None
+    return tuple((key, getattr(run, key.name)) for key in keys), run.edited
 
 
-def _flatten(run: Run) -> tuple[tuple[Any, ...], None]:
-    return tuple(getattr(run, name) for name in _FIELDS), None
+def _flatten(run: Run) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    return tuple(getattr(run, name) for name in _FIELDS), run.edited
 
 
-jax.tree_util.register_pytree_with_keys(
-    Run, _flatten_with_keys, lambda _, fields: Run(*fields), _flatten
-)
+def _unflatten(edited: tuple[str, ...], fields: Iterable[Any]) -> Run:
+    model, tokens, logits, trace = fields
+    return Run(model, tokens, logits, trace, edited)
+
+
+jax.tree_util.register_pytree_with_keys(Run, _flatten_with_keys, _unflatten, _flatten)

@@ -35,7 +35,8 @@ class TransformerSpec:
 
     Args:
         d_vocab: Tokens, the start token included.
-        n_ctx: Longest text, and size of ``W_pos`` where the scheme has one; None for no limit.
+        n_ctx: Longest text in training, and rows of ``W_pos`` where the scheme has a table; without
+            one, a model reads longer texts too. None for no length.
         n_layers: Number of layers, 0 or more.
         n_heads: Heads in each layer.
         d_model: Width of the stream.

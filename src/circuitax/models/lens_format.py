@@ -49,8 +49,8 @@ _POSITIONS = {
     "rotary": Positions.rotary,
 }
 _DIRECTIONS = {"causal": True, "bidirectional": False}
-_SIZES = ("n_layers", "d_model", "d_head", "n_heads", "n_ctx", "d_vocab")
-_MOST = {"n_layers": DEEPEST, "n_ctx": LONGEST}
+_SIZES = ("n_layers", "d_model", "d_head", "n_heads", "d_vocab")
+_MOST = {"n_layers": DEEPEST}
 _EPS = 1e-5
 # The values that TransformerLens uses for absent keys.
 _DEFAULTS = {
@@ -114,6 +114,8 @@ def spec_from_config(config: Config) -> TransformerSpec:
     sizes: dict[str, Any] = {
         key: integer(given, key, most=_MOST.get(key, LARGEST)) for key in _SIZES
     }
+    unlimited = config.get("n_ctx", 0) is None
+    sizes["n_ctx"] = None if unlimited else integer(given, "n_ctx", most=LONGEST)
     attn_only = flag(given, "attn_only")
     positions, norm = _positions(given), _norm(given)
     if given.get("final_rms") not in (None, False) and norm != Norm.rmsnorm:

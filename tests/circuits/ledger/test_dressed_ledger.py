@@ -289,6 +289,10 @@ def test_bounds_are_shared_by_directions_and_by_heads_with_the_same_values(rng, 
         assert found.complete
     with pytest.raises(ValueError, match="bounds are of position 2, must be of 0"):
         ledger.position_ledger(linear, 0, jnp.asarray(w), bounds=bounds)
+    with pytest.raises(ValueError, match="bounds are of another run or model than frozen"):
+        ledger.position_ledger(
+            linear._replace(tokens=linear.tokens + 1), -1, jnp.asarray(w), bounds=bounds
+        )
     left, N = rng.normal(size=(30, 400)), rng.normal(size=(30, 30))
     N = N + N.T
     np.testing.assert_allclose(moments._symmetric(left, N @ left), left.T @ N @ left, atol=1e-10)

@@ -185,6 +185,11 @@ def test_rounds_tell_how_the_bound_fell_and_bounds_serve_several_directions(make
         # At any time no path outside the k largest so far is beyond the bound of that time.
         sizes = np.sort(np.abs(_head_path_values(model, 4, direction)))[::-1]
         assert (bound >= sizes[3] * (1 - 1e-12)).all() and bound[0] > kth[0]
+    other = _model(run_model(run.model, (run.tokens + 1) % 7, outputs=True))
+    with pytest.raises(ValueError, match="bounds are of another run or model than frozen"):
+        ledger.head_ledger(other, 4, direction, bounds=bounds)
+    with pytest.raises(ValueError, match="bounds are of position 4, must be of 3"):
+        ledger.head_ledger(model, 3, direction, bounds=bounds)
 
 
 def test_values_of_found_paths_are_differentiable(make_run, x64):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.weights import composition, folding
+from circuitax.circuits.weights.mlps import mlp_composition
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
@@ -186,3 +187,29 @@ def test_grouped_rotary_heads_compose_at_an_offset_as_dense_maps_do(rng, x64):
     np.testing.assert_array_equal(other, composition.composition_scores(model, offset=0))
     moved = np.abs(other - found.score)[:, 0, :, 1].max(axis=(1, 2))
     assert moved[0] > 1e-3 and moved[1] > 1e-3 and moved[2] == 0
+
+
+@pytest.mark.parametrize("norm", [Norm.layernorm, Norm.rmsnorm])
+def test_norms_are_folded_in_every_analysis_of_weights(norm, rng, x64):
+    spec = TransformerSpec(
+        d_vocab=9,
+        n_ctx=6,
+        n_heads=2,
+        d_model=8,
+        d_mlp=5,
+        norm=norm,
+        positions=Positions.rotary,
+    )
+    plain = init(jax.random.key(0), spec, float)
+    gain = NormWeights(jnp.asarray(rng.uniform(0.5, 2.0, size=(2, 8))), None)
+    blocks = plain.blocks._replace(attention_norm=gain, mlp_norm=gain)
+    model = plain.replace(blocks=blocks, final_norm=NormWeights(gain.gain[0], None))
+    bare = folding.fold_norms(model)
+    for f in (
+        composition.composition,
+        lambda model: composition.composition(model, offset=2),
+        lambda model: composition.composed(model, "K", (0, 1), (1, 0)),
+        mlp_composition,
+    ):
+        for got, want in zip(*(jax.tree.leaves(f(m)) for m in (model, bare)), strict=True):
+            np.testing.assert_allclose(got, want, atol=1e-11)

@@ -244,7 +244,10 @@ def _path_lines(explained: Explanation, paths: Ledger) -> list[str]:
     rows = [
         *zip(explained.path_names(paths), map(float, paths.values), strict=True),
         (f"sum of these {len(paths.values)} paths ({which})", paths.found),
-        (f"all other paths, none beyond {paths.omitted_bound:.3g}", paths.remainder),
+        (
+            f"all other paths, none beyond {paths.omitted_bound:.3g}; sum not proven",
+            paths.remainder,
+        ),
         ("bias, which belongs to no path", paths.bias),
         ("logit", paths.found + paths.remainder + paths.bias),
     ]

@@ -27,7 +27,8 @@ from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import PathGroups, gate_attribution, neuron_flows, path_groups
 from circuitax.circuits.paths.orders import order_streams
 from circuitax.kernel.checks import check_index, counted_index, shortened, whole
-from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.interventions import TRACED
+from circuitax.kernel.run import Run, unedited
 
 RAISED, LOWERED = 3, 2  # tokens listed of what a head writes at one position
 MANY_HEADS = 100  # beyond these, paths are searched only when asked for
@@ -76,7 +77,7 @@ def explain(
 
     Source: ours; direct effects are TransformerLens's "direct logit attribution".
     """
-    one_text(run)
+    unedited(run, TRACED)
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(run)):
         raise ValueError("explain works on the host and must be called outside jit, vmap and grad")
     spec = run.model.spec

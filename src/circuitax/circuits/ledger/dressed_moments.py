@@ -252,6 +252,7 @@ class DressedBounds(NamedTuple):
     model: DressedModel
     moments: DressedMoments
     position: int
+    frozen: FrozenModel
 
 
 @overflow_is_refused
@@ -264,7 +265,7 @@ def dressed_bounds(frozen: FrozenModel, position: SupportsIndex) -> DressedBound
     position = counted_index("position", position, frozen.tokens.shape[0])
     with one_thread():
         model = dressed_model(frozen)
-    return DressedBounds(model, dressed_moments(model, position), position)
+    return DressedBounds(model, dressed_moments(model, position), position, frozen)
 
 
 def dressed_moments(model: DressedModel, position: int) -> DressedMoments:

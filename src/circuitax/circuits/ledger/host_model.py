@@ -8,6 +8,7 @@ underflows misses by less than `FLOOR` in numbers of about 1, to which a search 
 
 from contextlib import AbstractContextManager
 from functools import cache
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import jax
@@ -104,6 +105,15 @@ def check_host(name: str, given: Any) -> None:
             f"{name} searches on the host and must be called outside jit, vmap and grad; "
             "head_path_values of the paths it finds works inside"
         )
+
+
+def check_bounds(made_of: tuple[Any, int], asked: tuple[Any, int]) -> None:
+    """Refuse bounds of another position, or of another run: both are a model and a position."""
+    if made_of[1] != asked[1]:
+        raise ValueError(f"bounds are of position {made_of[1]}, must be of {asked[1]}")
+    pairs = zip_longest(jax.tree.leaves(made_of[0]), jax.tree.leaves(asked[0]))
+    if not all(a is b or np.array_equal(a, b) for a, b in pairs):
+        raise ValueError("bounds are of another run or model than frozen, must be made from it")
 
 
 class HostModel(NamedTuple):

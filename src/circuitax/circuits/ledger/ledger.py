@@ -21,6 +21,7 @@ from circuitax.circuits.ledger.best_first import Found, best_first, kth_of
 from circuitax.circuits.ledger.dressed_moments import DressedBounds, dressed_bounds
 from circuitax.circuits.ledger.dressed_steps import DressedSteps, NeuronSteps
 from circuitax.circuits.ledger.host_model import (
+    check_bounds,
     check_host,
     host_model,
     lost,
@@ -57,7 +58,8 @@ class Ledger(NamedTuple):
         values: Contributions to the logit, largest first in absolute value.
         errors: How far rounding may have moved each of them: proven, as is the bound.
         found: Sum of the values.
-        remainder: The sum of all paths minus ``found``.
+        remainder: The sum of all paths minus ``found``: in double precision, but without a proven
+            error, unlike what is above and below.
         omitted_bound: No path left out is larger than this in absolute value: proven, rounding
             included.
         complete: Whether that bound is at most every value less its error, so that these are the k
@@ -116,7 +118,8 @@ class Ledger(NamedTuple):
     def _repr_html_(self) -> str:
         """The paths as bars that add up to the logit, for a notebook."""
         terms = [(name, float(value)) for name, value in zip(self.names, self.values, strict=True)]
-        rest = [(f"all others, none beyond {self.omitted_bound:.3g}", self.remainder)]
+        others = f"all others, none beyond {self.omitted_bound:.3g}; sum not proven"
+        rest = [(others, self.remainder)]
         return sum_table(f"Paths to the {self.read}", [*terms, *rest, ("bias", self.bias)], "sum")
 
     def __str__(self) -> str:
@@ -126,9 +129,10 @@ class Ledger(NamedTuple):
         """The paths, one a line, with their sum and what the others have; ``str`` has 15."""
         names = self.names
         which = "the largest" if self.complete else "the budget or rounding ended the search"
+        others = f"all other paths, none beyond {self.omitted_bound:.3g}; sum not proven"
         sums = {
             f"sum of these {len(names)} paths ({which})": self.found,
-            f"all other paths, none beyond {self.omitted_bound:.3g}": self.remainder,
+            others: self.remainder,
             "bias, which belongs to no path": self.bias,
             self.read: self.found + self.remainder + self.bias,
         }
@@ -238,6 +242,7 @@ def head_ledger(
     host = host_model(frozen)
     whole, exponent = float(sum_of_paths(host)[position] @ w), host.exponent + unit
     bounds = head_path_bounds(host, position) if bounds is None else bounds
+    check_bounds(bounds.made_of, (host, position))
     steps = HeadSteps(host, bounds, position, w)
     with one_thread():
         return _ledger(best_first(steps, frozen.A.shape[1], k, budget), whole, exponent)
@@ -277,8 +282,7 @@ def position_ledger(
         steps = PositionSteps(host, position_path_moments(host, position), position, w)
     else:
         bounds = dressed_bounds(frozen, position) if bounds is None else bounds
-        if bounds.position != position:
-            raise ValueError(f"bounds are of position {bounds.position}, must be of {position}")
+        check_bounds((bounds.frozen, bounds.position), (frozen, position))
         dressed = bounds.model
         whole, exponent = float(dressed.final[position] @ w), dressed.exponent + unit
         if neurons:

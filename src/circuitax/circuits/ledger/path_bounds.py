@@ -190,10 +190,12 @@ class PathBounds(NamedTuple):
         at_head: In the value space of every head: ``[heads, n_ctx, d_value, d_value]``.
         at_end: Of paths whose last head is h, before its ``W_O``, at one position: ``[heads,
             d_value, d_value]``.
+        made_of: The model and the position that they are for.
     """
 
     at_head: np.ndarray
     at_end: np.ndarray
+    made_of: tuple[HostModel, int]
 
 
 def head_path_bounds(model: HostModel, position: int) -> PathBounds:
@@ -260,7 +262,7 @@ def _bounds(model: HostModel, position: int) -> PathBounds:
                 at_head[head] = found[first]
             list(threads.map(root, heads))
     require_finite("squares of what paths bring", at_head, at_end)
-    return PathBounds(at_head, at_end)
+    return PathBounds(at_head, at_end, (model, position))
 
 
 def _first_with_values_of(model: HostModel, head: int, heads: list[int]) -> int:

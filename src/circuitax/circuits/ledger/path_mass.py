@@ -21,7 +21,12 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.circuits.ledger.dressed_moments import DressedBounds, dressed_bounds
 from circuitax.circuits.ledger.dressed_steps import DressedSteps
-from circuitax.circuits.ledger.host_model import on_final_stream, one_thread, overflow_is_refused
+from circuitax.circuits.ledger.host_model import (
+    check_bounds,
+    on_final_stream,
+    one_thread,
+    overflow_is_refused,
+)
 from circuitax.circuits.paths.expansion import Path, check_path, path_stream
 from circuitax.circuits.paths.frozen import FrozenModel
 from circuitax.kernel.checks import check_range, counted_index
@@ -119,8 +124,7 @@ def path_mass(
     if not 0 < share < 1:
         raise ValueError(f"share={share} must be between 0 and 1")
     bounds = dressed_bounds(frozen, position) if bounds is None else bounds
-    if bounds.position != position:
-        raise ValueError(f"bounds are of position {bounds.position}, must be of {position}")
+    check_bounds((bounds.frozen, bounds.position), (frozen, position))
     rng = host_generator(key)
     with one_thread():
         steps = DressedSteps(bounds.model, bounds.moments, position, w)

@@ -15,9 +15,10 @@ from circuitax.documented import documented
 from circuitax.kernel.attention import per_head
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
+from circuitax.kernel.interventions import TRACED
 from circuitax.kernel.linalg import norm
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.run import Run, one_text, unedited
 from circuitax.kernel.shown import shapes
 
 
@@ -233,14 +234,14 @@ def over_mean_token(run: Run) -> Run:
     model = run.model
     b_U = None if model.b_U is None else centre_last(model.b_U)
     centred = model.replace(W_U=centre_vocabulary(model.W_U), b_U=b_U)
-    return Run(centred, run.tokens, centre_last(run.logits), run.trace)
+    return Run(centred, run.tokens, centre_last(run.logits), run.trace, run.edited)
 
 
 def attribute_sources(
     run: Run, directions: Float[Array, "n_ctx d_model"]
 ) -> Float[Array, "n_layers n_heads dest src"]:
     """The heads' share of a logit, by source position: ``A_ts (v_s W_O) · w_t``."""
-    check_pre_ln(one_text(run).model, "attribute_sources")
+    check_pre_ln(unedited(run, TRACED).model, "attribute_sources")
     values, scale = _values(run), read_out_of(run).scale
     w = directions if scale is None else directions / scale[:, None]
     wanted = jnp.einsum("lhkd,td->lhtk", per_head(run.model).W_O, w)

@@ -29,11 +29,11 @@ from circuitax.circuits.paths.components import ReadOut, read_out_of
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
 from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import chain_of
-from circuitax.kernel.interventions import check_gates
+from circuitax.kernel.interventions import TRACED, check_gates
 from circuitax.kernel.kron import Kron
 from circuitax.kernel.mlp import Gates
 from circuitax.kernel.norm import Norm
-from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.run import Run, unedited
 from circuitax.kernel.weights import MLPWeights
 
 
@@ -173,9 +173,9 @@ def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> F
     if mlps not in MLPS:
         raise ValueError(f"mlps={mlps!r} must be 'dressed' or 'sources'")
     if mlps == "sources":
-        check_pre_ln(one_text(run).model, 'paths with mlps="sources" and the path ledger')
+        check_pre_ln(unedited(run, TRACED).model, 'paths with mlps="sources" and the path ledger')
     check_gates(gates)
-    run = jax.tree.map(jnp.asarray, one_text(run))  # the weights may be NumPy arrays
+    run = jax.tree.map(jnp.asarray, unedited(run, TRACED))  # the weights may be NumPy arrays
     spec, blocks, trace = run.model.spec, run.model.blocks, run.trace
     for name in ("mlp_outputs", "gates"):
         if blocks.mlp is not None and getattr(trace, name) is None:
@@ -194,7 +194,7 @@ def frozen_model(run: Run, *, mlps: str = "dressed", gates: str = "frozen") -> F
         after = trace.scales.attention_post[:, None, :, None]
         A, b_V = A / after, None if b_V is None else b_V / after
     maps = None
-    if mlps == "dressed" and blocks.mlp is not None and trace.gates is not None:
+    if mlps == "dressed" and blocks.mlp is not None and trace.gates is not None and spec.n_layers:
         maps = _frozen_mlps(run, blocks.mlp, trace.gates, gates)
     embedded = run.model.W_E[run.tokens]
     in_stream = spec.positions.in_stream

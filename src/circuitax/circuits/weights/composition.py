@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from circuitax.circuits.weights.folding import check_pre_ln
+from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
 from circuitax.circuits.weights.heads import rotation
 from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
@@ -25,6 +25,7 @@ from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.checks import whole
 from circuitax.kernel.compiled import compiled
+from circuitax.kernel.gauge import centre_last
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.positions import Positions
@@ -85,8 +86,9 @@ def composition(
     ``N² d_head² d``.
 
     Args:
-        model: One model, not an ensemble; fold norms first (`folding.fold_norms`). Maps may have
-            any scale; those of half precision are read in single precision.
+        model: One model, not an ensemble. Gains and centring of norms before attention are folded
+            into the maps, as in `token_qk`. Maps may have any scale; those of half precision are
+            read in single precision.
         offset: How many steps the source lies before the destination, for rotary positions, whose
             ``W_QK`` depends on it; nothing else does.
         block_entries: Largest number of entries held at once; it bounds the memory.
@@ -124,7 +126,7 @@ def composition_scores(
     """The scores of `composition` alone; NaN where the reader is not in a later layer.
 
     Args:
-        model: One model, not an ensemble; fold norms first (`folding.fold_norms`).
+        model: One model, not an ensemble; norms are folded as for `composition`.
         offset: As for `composition`.
         block_entries: Largest number of entries held at once; it bounds the memory.
 
@@ -163,11 +165,19 @@ def head_maps(model: Model, offset: int = 0) -> HeadStack:
     if not model.n_layers:
         raise ValueError("model has no layers, must have heads")
     offset = whole("offset", offset)
-    heads = per_head(model)
+    heads = _folded_heads(model)
     if model.spec.positions == Positions.rotary:
         W_Q, _ = scaled_to_one(heads.W_Q)
         heads = heads._replace(W_Q=W_Q @ rotation(model.spec, offset, W_Q.dtype))
     return heads
+
+
+def _folded_heads(model: Model) -> HeadStack:
+    """The maps as a bare stream meets them; what is written loses the mean that norms drop."""
+    heads, norm, gain = per_head(model), model.spec.norm, over_heads(model.blocks.attention_norm)
+    W_Q, W_K, W_V = (fold_read(W, None, norm, gain)[0] for W in (heads.W_Q, heads.W_K, heads.W_V))
+    W_O = centre_last(heads.W_O) if norm.centres else heads.W_O
+    return heads._replace(W_Q=W_Q, W_K=W_K, W_V=W_V, W_O=W_O)
 
 
 def _scores(heads: HeadStack, block_entries: int) -> Array:
@@ -322,7 +332,7 @@ def _where_later(values: Array, heads: HeadStack) -> Array:
 def composed(model: Model, kind: str, writer: tuple[int, int], reader: tuple[int, int]) -> Chain:
     """The product behind a score: ``W_OV W_QK`` (Q), ``W_OV W_QKᵀ`` (K), ``W_OV W_OV`` (V)."""
     check_pre_ln(model, "composition scores")
-    heads = per_head(model)
+    heads = _folded_heads(model)
     W_Q, W_K = heads.W_Q[reader], heads.W_K[reader]
     read = {
         "Q": (W_Q, W_K.T),

@@ -30,6 +30,7 @@ from circuitax.circuits.weights.composition import head_maps
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.compiled import compiled
+from circuitax.kernel.gauge import centre_last
 from circuitax.kernel.linalg import gram, safe_divide, safe_sqrt, scaled_to_one, symmetric_eigen
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model, check_one_member
@@ -80,13 +81,20 @@ def mlp_composition(model: Model, *, offset: int = 0) -> MLPComposition:
 
     Under a Haar rotation between writer and reader score² has the mean 1/d and the variance
     ``2 f(P) f(G) / ((d - 1)(d + 2))``, ``f(M) = tr M² - 1/d`` of Grams at trace 1, whatever their
-    spectra. Cost: one product of all heads with a ``d_model²`` matrix for each MLP and kind.
+    spectra. Norms are folded as in `composition`. Cost: one product of all heads with a
+    ``d_model²`` matrix for each MLP and kind.
 
     Source: ours; docs/methods/composition.md. For heads: framework paper, "composition scores".
     """
     heads, mlp = head_maps(model, offset), model.blocks.mlp
     if mlp is None or mlp.W_hidden is not None:
         raise ValueError("model.blocks.mlp must be MLPs of one hidden layer")
+    norm, gain = model.spec.norm, model.blocks.mlp_norm
+    mlp = mlp._replace(
+        W_in=fold_read(mlp.W_in, None, norm, gain)[0],
+        W_out=centre_last(mlp.W_out) if norm.centres else mlp.W_out,
+        W_gate=None if mlp.W_gate is None else fold_read(mlp.W_gate, None, norm, gain)[0],
+    )
     read, written = jax.lax.map(_grams, mlp)
     read = jnp.moveaxis(read, 1, 0)  # [mlp kind, n_layers, d, d]
     near = [scaled_to_one(W)[0] for W in (heads.W_O, heads.W_Q, heads.W_K, heads.W_V)]
