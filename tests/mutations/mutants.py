@@ -41,8 +41,8 @@ MUTANTS = {
         "src[None, :] <= dest[:, None] + 1",
     ),
     "mixed_values_not_divided": (
-        "return mix_values(exponentials, v) / total[..., None],",
-        "return mix_values(exponentials, v),",
+        "mix_values(exponentials, at_least_single(v)) / total[..., None]",
+        "mix_values(exponentials, at_least_single(v))",
     ),
     "layer_norm_with_sample_variance": (
         "jnp.mean(_centred(x, norm) ** 2, axis=-1)",
