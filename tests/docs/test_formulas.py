@@ -6,6 +6,7 @@ input: what the library computes, and the formula written out in NumPy.
 
 import functools
 import itertools
+import operator
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -34,11 +35,11 @@ from circuitax.circuits.weights.mlps import (
     interaction_matrices,
     mlp_composition,
 )
-from circuitax.kernel import attention, kron, mlp, toy
+from circuitax.kernel import attention, kron, mlp, secants, toy
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.mlp import activate
-from circuitax.kernel.norm import Norm
+from circuitax.kernel.norm import Norm, norm_scale
 from circuitax.kernel.weights import HeadStack, MLPWeights, NormWeights
 from circuitax.models.subcomponents import Subcomponents
 from circuitax.projection import coherence, laws, packings, tails
@@ -787,6 +788,69 @@ def _(rng: np.random.Generator) -> Both:
         true[i] = W[i]
         assert score[i, c] == pytest.approx(cosine(true.ravel()[None], part.ravel()[None])[0, 0])
     return found, score
+
+
+def secant_of(step: Callable[..., Any], *pairs: ArrayLike) -> np.ndarray:
+    """The difference of a step by its secant, for the differences of its inputs."""
+    both = tuple(jnp.asarray(pair) for pair in pairs)
+    tangents = tuple(jnp.stack([pair[0] - pair[1]] * 2) for pair in both)
+    mapped = jax.vmap(secants.secant(step), axis_name=secants.PAIR)
+    return np.asarray(jax.jvp(mapped, both, tangents)[1])[0]
+
+
+@formula("contrast", "Δ(ab) = ā Δb + b̄ Δa")
+def _difference_of_a_product(rng: np.random.Generator) -> Both:
+    a, b = rng.normal(size=(2, 2, 4))
+    return secant_of(operator.mul, a, b), a.mean(0) * (b[0] - b[1]) + b.mean(0) * (a[0] - a[1])
+
+
+@formula("contrast", "Δ(x / y) = mean(1 / y) Δx − x̄ Δy / (y_A y_B)")
+def _difference_of_a_quotient(rng: np.random.Generator) -> Both:
+    x, y = rng.normal(size=(2, 4)), rng.uniform(1, 3, (2, 4))
+    written = (1 / y).mean(0) * (x[0] - x[1]) - x.mean(0) * (y[0] - y[1]) / (y[0] * y[1])
+    return secant_of(operator.truediv, x, y), written
+
+
+@formula("contrast", "Δf = f[z_A, z_B] Δz, f[z_A, z_B] = (f(z_A) − f(z_B)) / (z_A − z_B)")
+def _difference_of_an_activation(rng: np.random.Generator) -> Both:
+    z = rng.normal(size=(2, 4))
+    f = np.asarray(activate(jnp.asarray(z), "gelu"))
+    slope = secants.divided_difference(*jnp.asarray(z), "gelu")
+    return slope * (z[0] - z[1]), (f[0] - f[1]) / (z[0] - z[1]) * (z[0] - z[1])
+
+
+@formula("contrast", "Δσ = mean(c̄ Δc) / σ̄")
+def _difference_of_a_divisor(rng: np.random.Generator) -> Both:
+    x = rng.normal(size=(2, 3, 5))
+    c = x - x.mean(-1, keepdims=True)
+    sigma = np.sqrt((c**2).mean(-1) + 1e-5)
+    written = (c.mean(0) * (c[0] - c[1])).mean(-1) / sigma.mean(0)
+    step = secants.secant(norm_scale)
+    mapped = jax.vmap(lambda x: step(x, Norm.layernorm, 1e-5), axis_name=secants.PAIR)
+    both = jnp.asarray(x)
+    return jax.jvp(mapped, (both,), (jnp.stack([both[0] - both[1]] * 2),))[1][0], written
+
+
+@formula(
+    "contrast",
+    "ΔP_j = L_j (Δs_j − Σ_k L_k Δs_k / Σ_k L_k), L_j = (P_Aj − P_Bj) / (ln P_Aj − ln P_Bj)",
+)
+def _difference_of_a_softmax(rng: np.random.Generator) -> Both:
+    s = rng.normal(size=(2, 1, 3, 3))
+    P = special.softmax(s, axis=-1)
+    L = (P[0] - P[1]) / (np.log(P[0]) - np.log(P[1]))
+    ds = s[0] - s[1]
+    written = L * (ds - (L * ds).sum(-1, keepdims=True) / L.sum(-1, keepdims=True))
+    step, mask, v = secants.secant(attention.attend), jnp.ones((3, 3), bool), jnp.eye(3)[None]
+    mapped = jax.vmap(lambda s: step(s, mask, v)[0], axis_name=secants.PAIR)
+    return jax.jvp(mapped, (jnp.asarray(s),), (jnp.stack([jnp.asarray(ds)] * 2),))[1][0], written
+
+
+@formula("contrast", "Δ = Σ_t ⟨Δx_t, m_t⟩")
+def _difference_at_each_cut(rng: np.random.Generator) -> Both:
+    model = model_of(rng)
+    found = cx.contrast(cx.run(model, TOKENS), cx.run(model, [3, 1, 2, 1, 5, 6]), token=2)
+    return found.flow.sum(axis=1), np.full(3, found.delta)
 
 
 @formula("patching", "y ← (1 − a) y + a r")
