@@ -168,6 +168,16 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "budget": NO_COUNT,
         },
     ),
+    "contrast": (
+        {"run": "a run", "other": "a run", "token": 1},
+        {
+            "run": NO_RUN,
+            "other": NO_RUN,
+            "token": NO_INDEX,
+            "minus": NO_INDEX,
+            "position": NO_INDEX,
+        },
+    ),
     "explanation_page": ({}, {"explained": ["a run", None, 3]}),
     "patch_effects": (
         {"run": "a run", "donor": "a run"},

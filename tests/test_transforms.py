@@ -43,6 +43,7 @@ CALLS: dict[str, Call] = {
     "component_logits": lambda m, r, o: cx.component_logits(r),
     "composition": lambda m, r, o: cx.composition(m),
     "composition_scores": lambda m, r, o: cx.composition_scores(m),
+    "contrast": lambda m, r, o: cx.contrast(r, o, token=3, minus=5),
     "dimensionality": lambda m, r, o: cx.dimensionality(m.W_E.T),
     "expand": lambda m, r, o: cx.expand(r),
     "fold_norms": lambda m, r, o: cx.fold_norms(m),

@@ -60,6 +60,21 @@ def path_expansion() -> Figure:
     return figure
 
 
+def contrast() -> Figure:
+    """The flow of the difference of two texts, by position, before both layers and at the end."""
+    model = induction_model(jax.random.key(0), d_vocab=12, n_ctx=16, n_distractors=0)
+    first, second = TEXT[:-1], [*TEXT[:4], 8, *TEXT[5:-1]]
+    found = cx.contrast(cx.run(model, first), cx.run(model, second), token=3)
+    figure, axes = new_figure(width=5.5, height=1.5)
+    (ax,) = axes[0]
+    _table(ax, np.round(np.asarray(found.flow), 1), "logit of 3 at the end: 8.0 less 0.8", 8, 1)
+    ax.set_yticklabels(["before layer 0", "before layer 1", "at the end"])
+    words = [str(a) if a == b else f"{a} / {b}" for a, b in zip(first, second, strict=True)]
+    ax.set_xticklabels(words)
+    ax.set_xlabel("token at each position")
+    return figure
+
+
 def order_terms() -> Figure:
     """The loss at each position, with paths of up to 0, 1 and 2 heads."""
     _, run = _induction()

@@ -78,6 +78,9 @@ Analyses of a run, made with ``outputs=True``
         ``logit``, ``names``, ``effects``, ``by_head``, ``neurons``, ``paths``, ``patterns``
     explanation_page(explained, model='')
         the same as a page of HTML
+    contrast(run, other, *, token, minus=None, position=-1)
+        why this and not that: the difference of two texts, split without remainder; gives
+        ``delta``, ``flow``, ``heads``, ``routes``, ``mlps``, ``neurons``, ``gates``, ``norms``
 
 Analyses of a model
     composition(model, *, offset=0, block_entries=5242880)

@@ -26,6 +26,7 @@ from . import (
 from . import (
     training as training,
 )
+from .circuits.contrast import contrast as contrast
 from .circuits.detectors import induction_scores as induction_scores
 from .circuits.explain.explanation import explain as explain
 from .circuits.ledger.ledger import ledger as ledger

@@ -8,6 +8,7 @@ import pytest
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import (
     Interventions,
+    NormScales,
     ablate_heads,
     freeze,
 )
@@ -171,3 +172,21 @@ def test_mlp_edits(x64: None, make_transformer) -> None:
     logits, trace = run(model, TOKENS, outputs=True)
     own = Interventions(mlp_keep=jnp.zeros((2, 4)), mlp_add=trace.mlp_outputs)
     np.testing.assert_allclose(run(model, TOKENS, own)[0], logits, rtol=1e-11)
+
+
+def test_units_and_divisors_are_moved(x64: None, make_transformer) -> None:
+    """A unit comes out by its row of W_out; a moved divisor is one that is held at the sum."""
+    model = make_transformer(n_layers=1, **SIZES, **NORMED, mlp=True)
+    W_out = model.blocks.mlp.W_out[0]
+    add = jnp.zeros((1, 4, W_out.shape[0])).at[0, 2, 3].set(0.7)
+    written = jnp.zeros((1, 4, 6)).at[0, 2].set(0.7 * W_out[3])
+    moved, _ = run(model, TOKENS, Interventions(unit_add=add))
+    np.testing.assert_allclose(moved, run(model, TOKENS, Interventions(mlp_add=written))[0])
+    logits, trace = run(model, TOKENS)
+    for name in ("attention", "mlp", "final"):
+        scale = getattr(trace.scales, name)
+        held = Interventions(scales=NormScales(**{name: scale + 1.5}))
+        shift = Interventions(scale_add=NormScales(**{name: jnp.full_like(scale, 1.5)}))
+        got, _ = run(model, TOKENS, shift)
+        np.testing.assert_allclose(got, run(model, TOKENS, held)[0], rtol=1e-11)
+        assert np.abs(np.asarray(got - logits)).max() > 1e-3

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.mlp import hidden_units
+from circuitax.kernel.mlp import Activation, hidden_units
 from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.spec import TransformerSpec
@@ -49,10 +49,25 @@ def _normed(
 
 def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
     """Activations of the last hidden layer: the factor of each unit on its row of ``W_out``."""
-    read, spec, blocks = mlp_streams(run), run.model.spec, run.model.blocks
-    if not spec.post_ln:
-        read = _normed(read, spec, blocks.mlp_norm)
+    spec, blocks = run.model.spec, run.model.blocks
+    read = _mlp_reads(run)
     return jax.vmap(lambda layer, x: hidden_units(layer, x, spec.activation))(blocks.mlp, read)
+
+
+def gated_values(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
+    """``x W_in + b_in`` of gated MLPs, which the activation of the gate multiplies."""
+
+    return jax.vmap(
+        lambda layer, x: hidden_units(
+            layer._replace(W_gate=None, b_gate=None), x, Activation.linear
+        )
+    )(run.model.blocks.mlp, _mlp_reads(run))
+
+
+def _mlp_reads(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
+    spec = run.model.spec
+    streams = mlp_streams(run)
+    return streams if spec.post_ln else _normed(streams, spec, run.model.blocks.mlp_norm)
 
 
 class Firing(NamedTuple):

@@ -31,6 +31,7 @@ from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.model_fields import check_options
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.positions import sinusoidal
+from circuitax.kernel.rules import Rule, plain
 
 # What functions of texts accept; `token_ids` says which of these are texts.
 Tokens = ArrayLike | Sequence
@@ -160,8 +161,8 @@ def _forward(
     outputs: bool,
 ) -> tuple[Float[Array, "n_ctx d_vocab"], Trace]:
     stream, trace = final_stream(model, ids, interventions, cache=cache, outputs=outputs)
-    frozen = None if interventions is None else interventions.scales.final
-    logits, scale = unembed(model, stream, frozen)
+    edit = interventions or Interventions()
+    logits, scale = unembed(model, stream, edit.scales.final, edit.scale_add.final)
     return logits, trace._replace(scales=trace.scales._replace(final=scale))
 
 
@@ -172,6 +173,7 @@ def final_stream(
     *,
     cache: Cache | None = None,
     outputs: bool = False,
+    rule: Rule = plain,
 ) -> tuple[Float[Array, "n_ctx d_model"], Trace]:
     """`forward` up to its last step, `unembed`: the stream after all layers, and the trace."""
     check_one_member(model)
@@ -200,13 +202,18 @@ def final_stream(
     # Stream edits have one entry more than there are layers: the last is for the final stream.
     keep, last_keep = _split_last(edit.stream_keep)
     add, last_add = _split_last(edit.stream_add)
-    edits = edit._replace(stream_keep=keep, stream_add=add, scales=edit.scales._replace(final=None))
+    edits = edit._replace(
+        stream_keep=keep,
+        stream_add=add,
+        scales=edit.scales._replace(final=None),
+        scale_add=edit.scale_add._replace(final=None),
+    )
     local = None
     if spec.local_layers is not None:
         local = jnp.asarray([spec.is_local(layer) for layer in range(n_layers)], bool)
     layers = Layer(model.blocks, edits, None if cache is None else cache.layers, local)
     stream, each = jax.lax.scan(
-        lambda stream, at: apply_layer(stream, at, place, spec, outputs),
+        lambda stream, at: apply_layer(stream, at, place, spec, outputs, rule),
         stream,
         layers,
         length=n_layers,
@@ -237,14 +244,16 @@ def unembed(
     model: Model,
     stream: Float[Array, "n_rows d_model"],
     scale: Float[Array, " n_rows"] | None = None,
+    scale_add: Float[Array, " n_rows"] | None = None,
+    rule: Rule = plain,
 ) -> tuple[Float[Array, "n_rows d_vocab"], Float[Array, " n_rows"]]:
     """``N(X) W_U + b_U``, the last step of `forward`, and the divisor of its norm."""
     spec = model.spec
     norm = spec.norm if spec.final_norm else Norm.none
-    read, scale = apply_norm(stream, norm, spec.norm_eps, model.final_norm, scale)
+    read, scale = apply_norm(stream, norm, spec.norm_eps, model.final_norm, scale, scale_add, rule)
     logits = read @ model.W_U
     logits = logits if model.b_U is None else logits + model.b_U[None, :]
-    return cap(logits, spec.logit_cap), scale
+    return rule(cap)(logits, spec.logit_cap), scale
 
 
 def _as_weights(edit: Interventions, dtype: DTypeLike) -> Interventions:

@@ -90,7 +90,9 @@ class Interventions(NamedTuple):
             other edits.
         patterns: Used instead of the computed patterns by the heads of ``pattern_frozen``.
         pattern_frozen: Which heads take their pattern from ``patterns``; given with it.
+        unit_add: Added to the last hidden layer of each MLP.
         scales: Norm divisors used instead of the computed ones.
+        scale_add: Added to the norm divisors.
         gates: Factors of the MLPs used instead of the computed ones: each MLP is then affine.
         gate_share: With ``gates``, the part of a gated MLP that is read through ``W_gate`` instead
             of ``W_in``, for each layer, in [0, 1]; None for 0.
@@ -109,7 +111,9 @@ class Interventions(NamedTuple):
     all_patterns: Float[Array, "n_layers n_heads dest src"] | None = None
     patterns: Float[Array, "n_layers n_heads dest src"] | None = None
     pattern_frozen: Bool[Array, "n_layers n_heads"] | None = None
+    unit_add: Float[Array, "n_layers n_ctx d_mlp"] | None = None
     scales: NormScales = NormScales()
+    scale_add: NormScales = NormScales()
     gates: Gates | None = None
     gate_share: Float[Array, " n_layers"] | None = None
 
@@ -217,15 +221,17 @@ def check_interventions(
         "all_patterns": heads + ctx + ctx,
         "patterns": heads + ctx + ctx,
         "pattern_frozen": heads,
-        "scales.attention": layers + ctx,
-        "scales.mlp": layers + ctx,
-        "scales.final": ctx,
-        "scales.attention_post": layers + ctx,
-        "scales.mlp_post": layers + ctx,
         "gate_share": layers,
     }
+    for name in NormScales._fields:
+        shape = ctx if name == "final" else layers + ctx
+        allowed |= {f"scales.{name}": shape, f"scale_add.{name}": shape}
     flat = given._asdict()
-    scales, gates = flat.pop("scales"), flat.pop("gates")
+    gates = flat.pop("gates")
+    if given.unit_add is not None:
+        if hidden is None:
+            raise ValueError("interventions.unit_add must be None: the model has no MLP")
+        allowed["unit_add"] = (*layers, *ctx, hidden[1])
     if gates is not None:
         if hidden is None:
             raise ValueError("interventions.gates must be None: the model has no MLP")
@@ -237,7 +243,9 @@ def check_interventions(
         flat |= {f"gates.{name}": array for name, array in gates._asdict().items()}
     elif given.gate_share is not None:
         raise ValueError("interventions.gate_share needs interventions.gates, which it divides")
-    flat |= {f"scales.{name}": array for name, array in scales._asdict().items()}
+    for group in ("scales", "scale_add"):
+        parts = flat.pop(group)._asdict()
+        flat |= {f"{group}.{name}": array for name, array in parts.items()}
     for name, array in flat.items():
         if array is None:
             continue

@@ -3,6 +3,7 @@
 S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md).
 """
 
+import operator
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from circuitax.kernel.cache import LayerCache, append
 from circuitax.kernel.interventions import Interventions, NormScales
 from circuitax.kernel.mlp import Gates, apply_mlp, gates_of
 from circuitax.kernel.norm import Norm, apply_norm, norm_scale
+from circuitax.kernel.rules import Rule
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import Blocks, HeadStack, NormWeights
 
@@ -55,6 +57,7 @@ def apply_layer(
     place: Place,
     spec: TransformerSpec,
     outputs: bool,
+    rule: Rule,
 ) -> tuple[Float[Array, "n_ctx d_model"], LayerTrace]:
     """The stream after one layer, and the layer's trace.
 
@@ -64,20 +67,26 @@ def apply_layer(
     Source: S0 section 2.2; S0 Definition 6 and S2 for post-LN.
     """
     blocks, edit = at.weights, at.edit
+
+    def normed(x: Array, norm: Norm, weights: NormWeights | None, name: str) -> tuple[Array, Array]:
+        held, add = getattr(edit.scales, name), getattr(edit.scale_add, name)
+        return apply_norm(x, norm, spec.norm_eps, weights, held, add, rule)
+
     entering = edited(stream, edit.stream_keep, edit.stream_add)
-    read, scale = apply_norm(
-        entering, spec.read_norm, spec.norm_eps, blocks.attention_norm, edit.scales.attention
-    )
-    mixed, pattern, cache = _attend(blocks.attention, read, at, place, spec)
+    read, scale = normed(entering, spec.read_norm, blocks.attention_norm, "attention")
+    mixed, pattern, cache = _attend(blocks.attention, read, at, place, spec, rule)
     W_O, b_O, post_scale = blocks.attention.W_O, blocks.attention.b_O, None
     if blocks.attention_post_norm is not None:
         post_scale = edit.scales.attention_post
         if post_scale is None:
             written = attention.write_heads(mixed, W_O, b_O)
-            post_scale = norm_scale(written, spec.norm, spec.norm_eps)
+            post_scale = rule(norm_scale)(written, spec.norm, spec.norm_eps)
+        if edit.scale_add.attention_post is not None:
+            post_scale = post_scale + edit.scale_add.attention_post
         # The norm of a sum over heads is linear in each head, up to a divisor that they share.
         W_O = W_O * blocks.attention_post_norm.gain[None, None, :]
-        mixed = (mixed / post_scale[None, :, None]).astype(mixed.dtype)
+        divided = rule(operator.truediv)(mixed, post_scale[None, :, None])
+        mixed = divided.astype(mixed.dtype)
     if edit.head_keep is not None:
         mixed = edit.head_keep[..., None] * mixed
     stream = entering + attention.write_heads(mixed, W_O, b_O)
@@ -86,30 +95,24 @@ def apply_layer(
         stream = stream + edit.head_add.sum(axis=0)
         heads = None if heads is None else heads + edit.head_add
     if spec.post_ln:
-        stream, scale = apply_norm(
-            stream, spec.norm, spec.norm_eps, blocks.attention_norm, edit.scales.attention
-        )
+        stream, scale = normed(stream, spec.norm, blocks.attention_norm, "attention")
     gates: Gates | None = None
     mlp = mlp_scale = mlp_post = None
     if blocks.mlp is not None:
         source = entering if spec.parallel else stream
-        read, mlp_scale = apply_norm(
-            source, spec.read_norm, spec.norm_eps, blocks.mlp_norm, edit.scales.mlp
-        )
+        read, mlp_scale = normed(source, spec.read_norm, blocks.mlp_norm, "mlp")
         read = edited(read, None, edit.mlp_read_add)
-        mlp = apply_mlp(blocks.mlp, read, spec.activation, edit.gates, edit.gate_share)
+        mlp = apply_mlp(
+            blocks.mlp, read, spec.activation, edit.gates, edit.gate_share, edit.unit_add, rule
+        )
         if outputs:
             gates = edit.gates or gates_of(blocks.mlp, read, spec.activation)
         if blocks.mlp_post_norm is not None:
-            mlp, mlp_post = apply_norm(
-                mlp, spec.norm, spec.norm_eps, blocks.mlp_post_norm, edit.scales.mlp_post
-            )
+            mlp, mlp_post = normed(mlp, spec.norm, blocks.mlp_post_norm, "mlp_post")
         mlp = edited(mlp, edit.mlp_keep, edit.mlp_add)
         stream = stream + mlp
         if spec.post_ln:
-            stream, mlp_scale = apply_norm(
-                stream, spec.norm, spec.norm_eps, blocks.mlp_norm, edit.scales.mlp
-            )
+            stream, mlp_scale = normed(stream, spec.norm, blocks.mlp_norm, "mlp")
     scales = NormScales(scale, mlp_scale, attention_post=post_scale, mlp_post=mlp_post)
     mlp = mlp if outputs else None
     return stream, LayerTrace(entering, pattern, scales, heads, mlp, cache, gates)
@@ -132,6 +135,7 @@ def _attend(
     at: Layer,
     place: Place,
     spec: TransformerSpec,
+    rule: Rule,
 ) -> tuple[
     Float[Array, "n_heads n_ctx d_value"],
     Float[Array, "n_heads n_ctx n_src"],
@@ -156,18 +160,19 @@ def _attend(
     if weights.smear is not None:
         k = attention.smear_keys(k, weights.smear)
     if weights.q_gain is not None and weights.k_gain is not None:
-        q = _normed(q, weights.q_gain, spec)
-        k = _normed(k, weights.k_gain, spec)
+        q = _normed(q, weights.q_gain, spec, rule)
+        k = _normed(k, weights.k_gain, spec, rule)
     local = True if at.local is None else at.local
     q = turn(q, place.dest, spec, local)
     k = turn(k, src, spec, local)
-    scores = attention.cap(attention.attention_scores(q, k, spec.scale), spec.score_cap)
+    scores = rule(attention.attention_scores)(q, k, spec.scale)
+    scores = rule(attention.cap)(scores, spec.score_cap)
     mask = attention.causal_mask(place.dest, src, spec.causal, _window(spec, at.local))
     if edit.patterns is not None and edit.pattern_frozen is not None:
         computed = attention.attention_pattern(scores, mask)
         pattern = jnp.where(edit.pattern_frozen[:, None, None], edit.patterns, computed)
         return attention.mix_values(pattern, v), pattern, cache
-    return *attention.attend(scores, mask, v), cache
+    return *rule(attention.attend)(scores, mask, v), cache
 
 
 def _read(
@@ -185,9 +190,13 @@ def _read(
 
 
 def _normed(
-    x: Float[Array, "n_heads n_ctx d_head"], gain: Float[Array, " d_head"], spec: TransformerSpec
+    x: Float[Array, "n_heads n_ctx d_head"],
+    gain: Float[Array, " d_head"],
+    spec: TransformerSpec,
+    rule: Rule,
 ) -> Float[Array, "n_heads n_ctx d_head"]:
-    return apply_norm(x, Norm.rmsnorm, spec.norm_eps, NormWeights(gain[None, None, :]))[0]
+    weights = NormWeights(gain[None, None, :])
+    return apply_norm(x, Norm.rmsnorm, spec.norm_eps, weights, rule=rule)[0]
 
 
 def _window(spec: TransformerSpec, local: Bool[Array, ""] | None) -> int | Int[Array, ""] | None:

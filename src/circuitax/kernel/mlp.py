@@ -4,6 +4,7 @@ Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import math
+import operator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from jaxtyping import Array, Float
 
 from circuitax.documented import documented
 from circuitax.kernel.linalg import at_least_single
+from circuitax.kernel.rules import Rule, plain
 from circuitax.kernel.weights import MLPWeights
 
 
@@ -103,6 +105,8 @@ def apply_mlp(
     activation: Activation | str,
     held: Gates | None = None,
     share: Float[Array, ""] | None = None,
+    unit_add: Float[Array, "#n_ctx d_mlp"] | None = None,
+    rule: Rule = plain,
 ) -> Float[Array, "n_ctx d_model"]:
     """``σ(x W_in + b_in) W_out + b_out`` at each position; gated when ``W_gate`` is there.
 
@@ -116,15 +120,20 @@ def apply_mlp(
         product, which do not fit together (E30).
     """
     hidden = (
-        hidden_units(weights, x, activation)
+        hidden_units(weights, x, activation, rule)
         if held is None
         else _held_units(weights, x, held, share)
     )
+    if unit_add is not None:
+        hidden = hidden + unit_add
     return _affine(hidden, weights.W_out, weights.b_out)
 
 
 def hidden_units(
-    weights: MLPWeights, x: Float[Array, "n_ctx d_model"], activation: Activation | str
+    weights: MLPWeights,
+    x: Float[Array, "n_ctx d_model"],
+    activation: Activation | str,
+    rule: Rule = plain,
 ) -> Float[Array, "n_ctx d_mlp"]:
     """The last hidden layer of `apply_mlp`: the factor of each unit on its row of ``W_out``.
 
@@ -134,14 +143,15 @@ def hidden_units(
     if weights.W_gate is not None:
         if weights.W_hidden is not None:
             raise ValueError("weights.W_hidden must be None beside weights.W_gate")
-        return activate(_affine(x, weights.W_gate, weights.b_gate), activation) * linear
-    hidden = activate(linear, activation)
+        opened = rule(activate)(_affine(x, weights.W_gate, weights.b_gate), activation)
+        return rule(operator.mul)(opened, linear)
+    hidden = rule(activate)(linear, activation)
     if weights.W_hidden is None:
         return hidden
 
     def deeper(hidden: Array, layer: tuple[Array, Array | None]) -> tuple[Array, None]:
         W, b = layer
-        return activate(_affine(hidden, W, b), activation), None
+        return rule(activate)(_affine(hidden, W, b), activation), None
 
     return jax.lax.scan(deeper, hidden, (weights.W_hidden, weights.b_hidden))[0]
 

@@ -4,12 +4,14 @@ S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E27
 the sources (docs/errata.md).
 """
 
+import operator
 from enum import StrEnum
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.kernel.linalg import at_least_single
+from circuitax.kernel.rules import Rule, plain
 from circuitax.kernel.weights import NormWeights
 
 
@@ -34,7 +36,7 @@ def norm_scale(x: Float[Array, "*batch d_model"], norm: Norm, eps: float) -> Flo
     if norm == Norm.none:
         return jnp.ones(x.shape[:-1], x.dtype)
     dtype, x = x.dtype, at_least_single(x)
-    return jnp.sqrt(jnp.mean(_centred(x, norm) ** 2, axis=-1) + eps).astype(dtype)
+    return jnp.sqrt(jnp.mean(centred(x, norm) ** 2, axis=-1) + eps).astype(dtype)
 
 
 def apply_norm(
@@ -43,6 +45,8 @@ def apply_norm(
     eps: float,
     weights: NormWeights | None = None,
     scale: Float[Array, "*batch"] | None = None,
+    scale_add: Float[Array, "*#batch"] | None = None,
+    rule: Rule = plain,
 ) -> tuple[Float[Array, "*batch d_model"], Float[Array, "*batch"]]:
     """``(x - μ(x)) / scale · gain + offset`` along the last axis, and the scale that was used.
 
@@ -51,10 +55,12 @@ def apply_norm(
         σ = 0 (E27).
     """
     if scale is None:
-        scale = norm_scale(x, norm, eps)
+        scale = rule(norm_scale)(x, norm, eps)
+    if scale_add is not None:
+        scale = scale + scale_add
     if norm == Norm.none:
         return x, scale
-    y = _centred(at_least_single(x), norm) / scale[..., None]
+    y = rule(operator.truediv)(centred(at_least_single(x), norm), scale[..., None])
     if weights is not None:
         y = y * jnp.broadcast_to(weights.gain, y.shape)
         if weights.offset is not None:
@@ -62,5 +68,6 @@ def apply_norm(
     return y.astype(x.dtype), scale
 
 
-def _centred(x: Float[Array, "*batch d_model"], norm: Norm) -> Float[Array, "*batch d_model"]:
+def centred(x: Float[Array, "*batch d_model"], norm: Norm) -> Float[Array, "*batch d_model"]:
+    """``x - μ(x)`` for norms that centre, else x."""
     return x - jnp.mean(x, axis=-1, keepdims=True) if norm.centres else x

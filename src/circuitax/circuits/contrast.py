@@ -1,0 +1,263 @@
+"""The difference of two runs of one model, exactly, by position, head, route, neuron and norm.
+
+Derivations, relatives and proofs: docs/methods/contrast.md.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, SupportsIndex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from circuitax.circuits.neurons import gated_values, neuron_activations
+from circuitax.display.tables import NumberTable
+from circuitax.documented import documented
+from circuitax.kernel.checks import check_index, counted_index
+from circuitax.kernel.compiled import compiled
+from circuitax.kernel.forward import final_stream, unembed
+from circuitax.kernel.interventions import Interventions, NormScales, Trace
+from circuitax.kernel.model import Model
+from circuitax.kernel.norm import Norm, apply_norm
+from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.secants import PAIR, secant
+from circuitax.kernel.shown import known, largest, shapes
+
+CUTS = 6  # columns of the printed table
+
+
+@documented
+class Routes(NamedTuple):
+    """What enters each head, by how it is read; the sum is what it writes, before a post-norm.
+
+    Attributes:
+        value: By what is carried over, at the mean pattern.
+        query: By where the head looks from, at mean values.
+        key: By what is looked for, at mean values.
+    """
+
+    value: Float[Array, "n_layers n_heads"]
+    query: Float[Array, "n_layers n_heads"]
+    key: Float[Array, "n_layers n_heads"]
+
+
+@documented
+class Contrast(NamedTuple):
+    """Parts of the difference of a metric between two runs, first less second.
+
+    Attributes:
+        delta: The difference: of the logit, or of the lead of one logit over another.
+        flow: What crosses each cut, before layer l and (index n_layers) behind the last, at each
+            position; every row sums to delta, and row 0 is what each token brings in.
+        heads: What each head writes brings in, over all positions.
+        routes: The same by value, query and key.
+        mlps: What each MLP writes brings in; None without MLPs.
+        neurons: The same by hidden unit, before a norm after the MLP; None without MLPs.
+        gates: The part of it that comes by the gate, the rest coming by the value that the gate
+            multiplies; None without gates.
+        norms: What comes by the divisor of each norm, the rest coming by its numerator.
+        tokens: Both texts.
+        asked: The token, the one that is subtracted (-1 for none), and the position.
+    """
+
+    delta: Float[Array, ""]
+    flow: Float[Array, "n_layers+1 n_ctx"]
+    heads: Float[Array, "n_layers n_heads"]
+    routes: Routes
+    mlps: Float[Array, " n_layers"] | None
+    neurons: Float[Array, "n_layers d_mlp"] | None
+    gates: Float[Array, "n_layers d_mlp"] | None
+    norms: NormScales
+    tokens: Int[Array, "2 n_ctx"]
+    asked: Int[Array, "3"]
+
+    def text(self, name: Callable[[int], str] = str) -> str:
+        """Two tables: flow by position at some cuts, and the largest nodes.
+
+        Args:
+            name: The text of a token id, such as ``lambda i: repr(tokenizer.decode([i]))``.
+        """
+        token, minus, position = (int(x) for x in np.asarray(self.asked))
+        metric = f"logit of {name(token)}" + ("" if minus < 0 else f" less {name(minus)}")
+        cuts = np.unique(np.linspace(0, len(self.flow) - 1, CUTS).round().astype(int))
+        flow = np.asarray(self.flow)[cuts].T
+        kept = sorted(at for (at,) in largest(np.abs(flow).max(axis=1)))
+        rows = []
+        for at in kept:
+            here, there = (name(int(i)) for i in np.asarray(self.tokens)[:, at])
+            rows.append((f"{at} {here}" + f" / {there}" * (here != there), list(flow[at])))
+        left_out = len(flow) - len(kept)
+        notes = [f"  {left_out} other positions are smaller"] if left_out else []
+        title = (
+            f"Δ {metric} at {position}: {float(self.delta):+.4g}, by position at a layer's entry"
+        )
+        columns = [f"layer {cut}" for cut in cuts[:-1]] + ["end"]
+        return f"{NumberTable(title, columns, rows, notes).text()}\n{self._nodes().text()}"
+
+    def _nodes(self) -> NumberTable:
+        """Heads with their routes, and MLPs, largest first."""
+        split = np.stack([np.asarray(part) for part in self.routes], axis=-1)
+        nodes = {
+            f"head {l}.{h}": [x, *split[l, h]]
+            for (l, h), x in np.ndenumerate(np.asarray(self.heads))
+        }
+        if self.mlps is not None:
+            nan = float("nan")
+            nodes |= {f"mlp {l}": [x, nan, nan, nan] for l, x in enumerate(np.asarray(self.mlps))}
+        names, numbers = list(nodes), list(nodes.values())
+        order = largest(np.array([row[0] for row in numbers]))
+        rows = [(names[i], numbers[i]) for (i,) in order]
+        return NumberTable("Heads and MLPs, largest first", ("all", "value", "query", "key"), rows)
+
+    def __repr__(self) -> str:
+        concrete = np.ndim(self.delta) == 0 and known(*self)
+        return self.text() if concrete else shapes(self)
+
+
+def contrast(
+    run: Run,
+    other: Run,
+    *,
+    token: SupportsIndex | Int[Array, ""],
+    minus: SupportsIndex | Int[Array, ""] | None = None,
+    position: SupportsIndex = -1,
+) -> Contrast:
+    """Why this and not that: the difference of a logit between two texts, split without remainder.
+
+    ``Δ = Σ_t ⟨Δx_t, m_t⟩`` at every cut between layers: Δx is the difference of the streams and m
+    the multiplier, found by one pass backwards in which every derivative is replaced by the secant
+    between the two texts. Nothing is held: patterns, norms and gates change as they do. Exchange
+    of the texts changes every sign. Where the texts meet it is the gradient, and the flow is that
+    of attribution patching.
+
+    Args:
+        run: A run on one text. Only its model and its text are used: both texts are run again,
+            without edits.
+        other: A run of the same model on another text of as many tokens.
+        token: Id whose logit is compared.
+        minus: Id whose logit is subtracted; None for none.
+        position: Where the logit is read; negative positions count from the end.
+
+    Raises:
+        ValueError: If a run is of a batch or an ensemble, the models or the lengths of the texts
+            differ, or an id or the position is out of range.
+
+    Source: ours; DeepLIFT (Shrikumar et al., 2017) for multipliers that sum to a difference.
+    """
+    model, n_ctx = one_text(run).model, run.tokens.shape[0]
+    if one_text(other, "other").model.spec != model.spec:
+        raise ValueError("other.model has another spec, must be the model of run")
+    if other.tokens.shape[0] != n_ctx:
+        raise ValueError(
+            f"other has a text of {other.tokens.shape[0]} tokens, must have the {n_ctx} of run: "
+            "repeat or add a neutral word in the shorter text"
+        )
+    for name, index in (("token", token), ("minus", minus)):
+        if index is not None:
+            check_index(name, index, model.spec.vocab_out)
+    place = counted_index("position", position, n_ctx)
+    texts = jnp.stack([run.tokens, other.tokens])
+    asked = jnp.stack([jnp.asarray(i) for i in (token, -1 if minus is None else minus, place)])
+    return _contrast(model, texts, asked)
+
+
+class _Pass(NamedTuple):
+    """A text's part of what is compared: the lead, the trace, and what heads and neurons read."""
+
+    lead: Float[Array, ""]
+    trace: Trace
+    read: Float[Array, "n_layers n_ctx d_model"]
+    units: Float[Array, "n_layers n_ctx d_mlp"] | None = None
+    opened: Float[Array, "n_layers n_ctx d_mlp"] | None = None
+    values: Float[Array, "n_layers n_ctx d_mlp"] | None = None
+
+
+@compiled()
+def _contrast(model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]) -> Contrast:
+    def mean_lead(taps: Interventions) -> tuple[Float[Array, ""], _Pass]:
+        each = jax.vmap(lambda text: _pass(model, text, taps, asked), axis_name=PAIR)(texts)
+        return each.lead.mean(), each
+
+    multipliers, each = jax.grad(mean_lead, has_aux=True)(_taps(model, texts.shape[1]))
+    less = jax.tree.map(lambda x: x[0] - x[1], each)
+
+    def read_by(multiplier: Array) -> Array:
+        return jnp.einsum("ltd,lhtd->lh", less.read, multiplier)
+
+    mlps = neurons = gates = None
+    if model.blocks.mlp is not None:
+        mlps = jnp.einsum("ltd,ltd->l", less.trace.mlp_outputs, multipliers.mlp_add)
+        neurons = jnp.einsum("ltm,ltm->lm", less.units, multipliers.unit_add)
+    if each.opened is not None and each.values is not None:
+        mean = each.values.mean(axis=0)
+        gates = jnp.einsum("ltm,ltm,ltm->lm", mean, less.opened, multipliers.unit_add)
+    divisors = zip(less.trace.scales, multipliers.scale_add, strict=True)
+    return Contrast(
+        less.lead,
+        jnp.einsum("ltd,ltd->lt", less.trace.streams, multipliers.stream_add),
+        jnp.einsum("lhtd,lhtd->lh", less.trace.head_outputs, multipliers.head_add),
+        Routes(*map(read_by, (multipliers.value_add, multipliers.query_add, multipliers.key_add))),
+        mlps,
+        neurons,
+        gates,
+        NormScales(*(None if m is None else (d * m).sum(axis=-1) for d, m in divisors)),
+        texts,
+        asked,
+    )
+
+
+def _pass(
+    model: Model, text: Int[Array, " n_ctx"], taps: Interventions, asked: Int[Array, "3"]
+) -> _Pass:
+    """The forward pass of one of both texts, with secants for derivatives."""
+    spec, blocks = model.spec, model.blocks
+    token, minus, position = asked
+    in_layers = taps._replace(scale_add=taps.scale_add._replace(final=None))
+    stream, trace = final_stream(model, text, in_layers, outputs=True, rule=secant)
+    last = stream[position][None]
+    logits, scale = unembed(model, last, scale_add=taps.scale_add.final, rule=secant)
+    trace = trace._replace(scales=trace.scales._replace(final=scale))
+    lead = logits[0, token] - jnp.where(minus < 0, 0, logits[0, minus])
+    read = jax.vmap(lambda x, weights: apply_norm(x, spec.read_norm, spec.norm_eps, weights)[0])(
+        trace.streams[:-1], blocks.attention_norm
+    )
+    found = _Pass(lead, trace._replace(gates=None), read)
+    if blocks.mlp is None:
+        return found
+    run = Run(model, text, logits, trace)
+    found = found._replace(units=neuron_activations(run))
+    if not spec.gated or trace.gates is None:
+        return found
+    return found._replace(opened=trace.gates.values[:, 0], values=gated_values(run))
+
+
+def _taps(model: Model, n_ctx: int) -> Interventions:
+    """Zeros, added where flows are read: derivatives by them are the multipliers."""
+    spec = model.spec
+    dtype = model.W_E.dtype
+    layers, heads = (spec.n_layers, n_ctx), (spec.n_layers, spec.n_heads, n_ctx)
+
+    def zeros(*shape: int) -> Array:
+        return jnp.zeros(shape, dtype)
+
+    scale = None if spec.norm == Norm.none else zeros(*layers)
+    scales = NormScales(
+        attention=scale,
+        mlp=scale if spec.d_mlp is not None else None,
+        final=zeros(1) if spec.final_norm and scale is not None else None,
+        attention_post=scale if spec.post_norm else None,
+        mlp_post=scale if spec.post_norm and spec.d_mlp is not None else None,
+    )
+    by_head = zeros(*heads, spec.d_model)
+    taps = Interventions(
+        stream_add=zeros(spec.n_layers + 1, n_ctx, spec.d_model),
+        query_add=by_head,
+        key_add=by_head,
+        value_add=by_head,
+        head_add=by_head,
+        scale_add=scales,
+    )
+    if spec.d_mlp is None:
+        return taps
+    return taps._replace(mlp_add=zeros(*layers, spec.d_model), unit_add=zeros(*layers, spec.d_mlp))

@@ -1,0 +1,235 @@
+"""Secants in the place of derivatives: the forward pass on two texts as one linear map.
+
+The pass runs on both texts under ``jax.vmap(..., axis_name=PAIR)``. Every step gives the values it
+always gives; its derivative is replaced by the secant between the two, linear in the differences of
+its inputs and symmetric in the texts: by the mean of the other factor for a product, a divided
+difference for a function of one number, logarithmic means for a softmax. A derivative of the pass,
+forwards or backwards, is then the map from differences of embeddings to differences of logits.
+
+In its rule, each step gives its value by the plain function: a derivative of what the rules gave,
+such as that of a flow by the weights, is then the usual one.
+
+Derivations: docs/methods/contrast.md.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from circuitax.kernel import attention
+from circuitax.kernel.mlp import Activation, activate, gate
+from circuitax.kernel.norm import Norm, centred, norm_scale
+
+PAIR = "pair"
+F = TypeVar("F", bound=Callable[..., Any])
+# Below the first, (1 - exp(-t)) / t is a series, whose last term is then below rounding.
+_SERIES, _N_TERMS = 0.1, 11
+# Nodes in [-1, 1] that integrate the normal density over steps of at most 1 to rounding.
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
+def secant(step: F) -> F:
+    """A nonlinear step of the forward pass, with its secant for a derivative."""
+    replaced: F = _SECANTS[step]
+    return replaced
+
+
+def _other(x: Array) -> Array:
+    """The same number in the other text."""
+    return jax.lax.ppermute(x, PAIR, [(0, 1), (1, 0)])
+
+
+def _mean(x: Array) -> Array:
+    return jax.lax.pmean(x, PAIR)
+
+
+@jax.custom_jvp
+def _even(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """A product, whose difference is ``ā Δb + b̄ Δa``: the mean of its derivatives in each text."""
+    return y
+
+
+@_even.defjvp
+def _even_difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    return primals[0], _mean(tangents[0])
+
+
+def _bilinear(product: F) -> Callable[..., Array]:
+    return lambda *factors: _even(product(*factors))
+
+
+@jax.custom_jvp
+def _quotient(x: Float[Array, "*shape"], y: Float[Array, "*#shape"]) -> Float[Array, "*shape"]:
+    """``Δ(x / y) = mean(1 / y) Δx - x̄ Δy / (y_A y_B)``."""
+    return x / y
+
+
+@_quotient.defjvp
+def _quotient_difference(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x, y), (dx, dy) = primals, tangents
+    return x / y, _mean(1 / y) * dx - _mean(x) * (dy / (y * _other(y)))
+
+
+def _norm_scale(
+    x: Float[Array, "*batch d_model"], norm: Norm, eps: float
+) -> Float[Array, "*batch"]:
+    """``Δσ = mean(c̄ Δc) / σ̄``, c the centred stream: σ² is a mean of products."""
+
+    @jax.custom_jvp
+    def scale(c: Array) -> Array:
+        return norm_scale(c, Norm.rmsnorm, eps)
+
+    @scale.defjvp
+    def difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        (c,), (dc,) = primals, tangents
+        sigma = norm_scale(c, Norm.rmsnorm, eps)
+        return sigma, jnp.mean(_mean(c) * dc, axis=-1) / _mean(sigma)
+
+    return norm_scale(x, norm, eps) if norm == Norm.none else scale(centred(x, norm))
+
+
+def _cap(scores: Float[Array, "*shape"], bound: float | None) -> Float[Array, "*shape"]:
+    """``Δ(c tanh(s / c)) = tanh[s_A / c, s_B / c] Δs``."""
+    if bound is None:
+        return scores
+
+    @jax.custom_jvp
+    def capped(s: Array) -> Array:
+        return attention.cap(s, bound)
+
+    @capped.defjvp
+    def difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        (s,), (ds,) = primals, tangents
+        slope = 4 * _sigmoid_slope(2 * s / bound, 2 * _other(s) / bound)
+        return attention.cap(s, bound), slope * ds
+
+    y: Array = capped(scores)
+    return y
+
+
+def _activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
+    """``Δf = f[z_A, z_B] Δz``."""
+
+    @jax.custom_jvp
+    def activated(z: Array) -> Array:
+        return activate(z, activation)
+
+    @activated.defjvp
+    def difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        (z,), (dz,) = primals, tangents
+        return activate(z, activation), divided_difference(z, _other(z), activation) * dz
+
+    y: Array = activated(z)
+    return y
+
+
+def _attend(
+    scores: Float[Array, "n_heads dest src"],
+    mask: Bool[Array, "dest src"],
+    v: Float[Array, "n_heads src d_value"],
+) -> tuple[Float[Array, "n_heads dest d_value"], Float[Array, "n_heads dest src"]]:
+    """``ΔP_j = L_j (Δs_j - Σ_k L_k Δs_k / Σ_k L_k)``, and the mixed values as a product."""
+    pattern = _softmax(scores, mask)
+    return _even(attention.mix_values(pattern, v)), pattern
+
+
+@jax.custom_jvp
+def _softmax(
+    scores: Float[Array, "n_heads dest src"], mask: Bool[Array, "dest src"]
+) -> Float[Array, "n_heads dest src"]:
+    return attention.masked_softmax(scores, mask)
+
+
+@_softmax.defjvp
+def _softmax_difference(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (scores, mask), (ds, _) = primals, tangents
+    allowed = jnp.broadcast_to(mask, scores.shape)
+    logs = jax.nn.log_softmax(jnp.where(allowed, scores, -jnp.inf), axis=-1)
+    logs = jnp.where(allowed, logs, 0)
+    L = jnp.where(allowed, logarithmic_mean(logs, _other(logs)), 0)
+    weighted = L * ds
+    total = jnp.sum(L, axis=-1, keepdims=True)
+    common = jnp.sum(weighted, axis=-1, keepdims=True) / jnp.where(total > 0, total, 1)
+    return attention.masked_softmax(scores, mask), weighted - L * common
+
+
+def logarithmic_mean(
+    log_p: Float[Array, "*shape"], log_q: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """``(p - q) / (ln p - ln q)`` of two numbers given by their logarithms; p where they meet."""
+    return jnp.exp(jnp.maximum(log_p, log_q)) * _decay(jnp.abs(log_p - log_q))
+
+
+def divided_difference(
+    a: Float[Array, "*shape"], b: Float[Array, "*shape"], activation: Activation | str
+) -> Float[Array, "*shape"]:
+    """``(f(a) - f(b)) / (a - b)``, without loss of digits near a = b, where it is ``f'(a)``.
+
+    With ``f(z) = z g(z)`` it is ``mean(g) + mean(z) g[a, b]``.
+    """
+    if activation == Activation.linear:
+        return jnp.ones_like(a)
+    if activation == Activation.relu:
+        # Both positive, both not, or one: then the difference is that of the positive one from 0.
+        apart = jnp.where((a > 0) == (b > 0), 1, jnp.abs(a - b))
+        crossing = jnp.maximum(jnp.maximum(a, b), 0) / apart
+        return jnp.where((a > 0) == (b > 0), (a > 0).astype(a.dtype), crossing)
+    mean_gate = (gate(a, activation) + gate(b, activation)) / 2
+    if activation == Activation.silu:
+        slope = _sigmoid_slope(a, b)
+    elif activation == Activation.gelu:
+        slope = _normal_slope(a, b)
+    else:
+        c = math.sqrt(2 / math.pi)
+        inner = 2 * c * (1 + 0.044715 * (a * a + a * b + b * b))
+        slope = inner * _sigmoid_slope(*(2 * c * (z + 0.044715 * z**3) for z in (a, b)))
+    return mean_gate + (a + b) / 2 * slope
+
+
+def _sigmoid_slope(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """``σ[a, b] = σ(a) σ(-b) (1 - exp(b - a)) / (a - b)``, the greater one taken for a."""
+    high, low = jnp.maximum(a, b), jnp.minimum(a, b)
+    return jax.nn.sigmoid(high) * jax.nn.sigmoid(-low) * _decay(high - low)
+
+
+def _normal_slope(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """``Φ[a, b]``, the mean of the normal density between a and b: by its nodes where these near.
+
+    Source: Gauss-Legendre quadrature.
+    """
+    near = jnp.abs(a - b) <= 1
+    half = jnp.where(near, b - a, 0) / 2
+    middle = jnp.where(near, (a + b) / 2, 0)
+    mean = jnp.zeros_like(a)
+    for node, weight in zip(_NODES, _NODE_WEIGHTS, strict=True):
+        mean = mean + float(weight / 2) * jax.scipy.stats.norm.pdf(middle + float(node) * half)
+    far = jnp.where(near, 1, a - b)
+    difference = jax.scipy.stats.norm.cdf(a) - jax.scipy.stats.norm.cdf(b)
+    return jnp.where(near, mean, difference / far)
+
+
+def _decay(t: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """``(1 - exp(-t)) / t`` of t at least 0, and 1 at 0; its derivative is exact near 0 too."""
+    near = t < _SERIES
+    small, large = jnp.where(near, t, 0), jnp.where(near, 1, t)
+    series = jnp.ones_like(t)
+    for k in range(_N_TERMS, 1, -1):
+        series = 1 - small / k * series
+    return jnp.where(near, series, -jnp.expm1(-large) / large)
+
+
+_SECANTS: dict[Any, Any] = {
+    operator.mul: _bilinear(operator.mul),
+    attention.attention_scores: _bilinear(attention.attention_scores),
+    operator.truediv: _quotient,
+    norm_scale: _norm_scale,
+    attention.cap: _cap,
+    attention.attend: _attend,
+    activate: _activate,
+}
