@@ -138,7 +138,7 @@ def judge_row(words: Sequence[str]) -> str:
 
 
 def _beyond(x: Estimate, limit: float | int, above: bool) -> bool:
-    return x.low > limit if above else x.high < limit
+    return bool(x.low > limit if above else x.high < limit)
 
 
 def _range(low: float, high: float) -> str:

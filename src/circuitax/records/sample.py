@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import SupportsFloat
+from typing import SupportsFloat, SupportsInt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,19 +49,21 @@ def sample(estimate: Estimate) -> Sample:
     return Sample(estimate.value, lambda: estimate)
 
 
-def exactly(value: SupportsFloat, n: int = 1) -> Sample:
+def exactly(value: SupportsFloat, n: SupportsInt = 1) -> Sample:
     """A computed number without sampling noise."""
     return Sample(float(value), partial(exact, value, n))
 
 
-def mean_of(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> Sample:
+def mean_of(values: ArrayLike, *, bounds: tuple[float | int, float | int] | None = None) -> Sample:
     """The mean of independent units; see `circuitax.records.estimate.mean_estimate`."""
     return Sample(
         float(np.mean(np.asarray(values, float))), partial(mean_estimate, values, bounds=bounds)
     )
 
 
-def mean_of_those_finite(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> Sample:
+def mean_of_those_finite(
+    values: ArrayLike, *, bounds: tuple[float | int, float | int] | None = None
+) -> Sample:
     """The mean of the units that have a number; ``Absent`` if none has."""
     numbers = np.asarray(values, float)
     finite = numbers[np.isfinite(numbers)]
