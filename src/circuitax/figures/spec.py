@@ -1,12 +1,14 @@
 """The figures of an experiment: its table says what they show, its readings draw them."""
 
 import inspect
+from contextlib import suppress
 from types import ModuleType
 
 import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.style import styled
+from circuitax.records.sample import Absent, NotRun
 from circuitax.records.table import FigureText, Table
 
 
@@ -16,17 +18,21 @@ def draw_all(
 ) -> dict[str, Figure]:
     """Pictures by name, of the figures whose variables the data have.
 
+    One that says that something is `Absent` or `NotRun` is left out.
+
     Args:
         table: Declares the figures.
         readings: Module with a function of the data for each of them.
         data: Arrays of a record, with its notes as attributes.
         of_sweep: Whether the data are those of a collected sweep.
     """
-    return {
-        figure.name: getattr(readings, figure.draw or figure.name)(data)
-        for figure in table.figures
-        if figure.of_sweep == of_sweep and all(n in data or n in data.dims for n in figure.needs)
-    }
+    drawn = {}
+    for figure in table.figures:
+        there = all(name in data or name in data.dims for name in figure.needs)
+        if figure.of_sweep == of_sweep and there:
+            with suppress(Absent, NotRun):
+                drawn[figure.name] = getattr(readings, figure.draw or figure.name)(data)
+    return drawn
 
 
 def described(figure: FigureText, readings: ModuleType) -> str:
