@@ -45,8 +45,8 @@ MUTANTS = {
         "mix_values(exponentials, at_least_single(v))",
     ),
     "layer_norm_with_sample_variance": (
-        "jnp.mean(_centred(x, norm) ** 2, axis=-1)",
-        "jnp.sum(_centred(x, norm) ** 2, axis=-1) / (x.shape[-1] - 1)",
+        "jnp.mean(centred(x, norm) ** 2, axis=-1)",
+        "jnp.sum(centred(x, norm) ** 2, axis=-1) / (x.shape[-1] - 1)",
     ),
     "smeared_keys_from_the_future": (
         "jnp.concatenate([k[:, :1], k[:, :-1]], axis=1)",
@@ -77,8 +77,8 @@ MUTANTS = {
         "1",
     ),
     "norm_epsilon_outside_the_root": (
-        "jnp.sqrt(jnp.mean(_centred(x, norm) ** 2, axis=-1) + eps)",
-        "jnp.sqrt(jnp.mean(_centred(x, norm) ** 2, axis=-1)) + eps",
+        "jnp.sqrt(jnp.mean(centred(x, norm) ** 2, axis=-1) + eps)",
+        "jnp.sqrt(jnp.mean(centred(x, norm) ** 2, axis=-1)) + eps",
     ),
     "ablated_heads_are_the_ones_kept": (
         "Interventions(head_keep=1 - a, head_add=add)",
