@@ -78,7 +78,7 @@ MUTANTS = {
     ),
     "norm_epsilon_outside_the_root": (
         "jnp.sqrt(jnp.mean(centred(x, norm) ** 2, axis=-1) + eps)",
-        "jnp.sqrt(jnp.mean(centred(x, norm) ** 2, axis=-1)) + eps",
+        "(jnp.sqrt(jnp.mean(centred(x, norm) ** 2, axis=-1)) + eps)",
     ),
     "ablated_heads_are_the_ones_kept": (
         "Interventions(head_keep=1 - a, head_add=add)",

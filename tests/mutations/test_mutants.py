@@ -50,7 +50,7 @@ def run_with(name: str, folder: Path) -> str:
     path.write_text(path.read_text().replace(old, new))
     # No shape checks: a bug has to be caught by a number, not by a jaxtyping annotation.
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
-    command = [sys.executable, "-m", "pytest", *options, "-m", "not slow"]
+    command = [sys.executable, "-m", "pytest", *options]
     done = subprocess.run(
         [*command, str(own_tests(place_of(old)))],
         cwd=ROOT,
