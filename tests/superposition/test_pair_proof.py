@@ -165,7 +165,7 @@ def rare() -> PairProof:
 
 
 def test_the_proof_encloses_the_tabulated_optimum_and_names_its_class(rare: PairProof) -> None:
-    """Losses of the reference page, to its last digit (docs/acceptance.md, T4)."""
+    """Losses of the reference page, to its last digit (T4)."""
     dense = prove_pair(0.5, np.array([1.0, 0.5]), OPTIMA)
     for found, expected in ((rare, [0.02931, 0.01550]), (dense, [0.07628, 0.05208])):
         assert np.all(found.upper - found.lower <= 1e-6)

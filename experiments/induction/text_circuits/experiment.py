@@ -40,7 +40,7 @@ class Spec:
     repeats: Positive = 32
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
+        """``text_models`` of the same text; see `circuitax.config.plan`."""
         return self.task.upstream()
 
 

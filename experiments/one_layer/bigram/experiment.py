@@ -60,7 +60,7 @@ class Spec:
             raise ValueError(f"widths={self.widths} must end with 1, the whole vocabulary")
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
+        """``text_models`` of the same text; see `circuitax.config.plan`."""
         return self.task.upstream()
 
 

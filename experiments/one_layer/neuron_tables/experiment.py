@@ -51,7 +51,7 @@ class Spec:
     neurons: Positive = 8
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
+        """``text_models`` of the same text; see `circuitax.config.plan`."""
         return self.task.upstream()
 
 

@@ -88,7 +88,7 @@ class Spec:
             raise ValueError(f"unless.chunk={self.unless.chunk} must divide {self.optim.steps=}")
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.planned_runs`."""
+        """``text_models`` of the same text; see `circuitax.config.plan`."""
         return self.task.upstream()
 
 

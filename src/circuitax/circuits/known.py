@@ -192,7 +192,7 @@ def offset_model(
 ) -> Model:
     """One layer in which each head asks sinusoidal positions for a fixed offset: ``W_QK = g R``.
 
-    Source: framework paper, primarily positional heads (F6 of docs/acceptance.md).
+    Source: framework paper, primarily positional heads (F6).
     """
     # Row 2i of the table is sin, row 2i + 1 cos: R takes the pair at t to the pair at t - offset.
     turned = sinusoidal(jnp.asarray(offsets), d_model, jnp.asarray(1.0).dtype)
