@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from circuitax.config.catalogue import ExperimentEntry, checkout, discover, upstream_order
 from circuitax.data.corpus import TextError
 from circuitax.data.files import ABSENT
-from circuitax.lab.cheap_code import use_cheap_code
+from circuitax.lab.fast_compile_flags import use_fast_compile_flags
 from circuitax.lab.runs import TWIN, VARIABLE, WholeRun, provenance, results_folder, work_folder
 from circuitax.lab.source import LIBRARIES
 from circuitax.records.provenance import checkout_state
@@ -267,7 +267,7 @@ def _prepare(results: str) -> None:
     # What the command that asks has for itself is not for twins.
     for variable in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
         os.environ.pop(variable, None)
-    use_cheap_code()
+    use_fast_compile_flags()
     os.environ[VARIABLE] = results
     # Progress of runs that take seconds, side by side, is for nobody.
     logging.getLogger("circuitax").propagate = False
