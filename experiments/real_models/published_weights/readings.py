@@ -1,12 +1,11 @@
-"""Published attention-only models: what is read from the record, and its figures."""
+"""Published attention-only models: what is read from the record, and its figure."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE, SEQUENTIAL, SKY
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.palette import GREY, ORANGE, SKY
+from circuitax.figures.style import new_figure
 from circuitax.records.sample import NotRun, Sample, exactly
 
 # Where the commands in the messages put what they fetch.
@@ -173,25 +172,4 @@ def copying(data: xr.Dataset) -> Figure:
     ax.set(xlim=(0, 104), xlabel="tokens that the heads' OV circuit raises most, %")
     ax.set_yticks(y, LABELS)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    return figure
-
-
-def heads(data: xr.Dataset) -> Figure:
-    """Composition Q, K, V over all pairs, and prefix scores of layer 1 without a head."""
-    figure, axes = new_figure(1, 4, height=2.2, width_ratios=(1, 1, 1, 1.25))
-    top = float(data.composition.max())
-    for ax, kind in zip(axes[0], data.kind.values, strict=False):
-        scores = data.composition.sel(kind=kind).transpose("reader", "writer")
-        image = ax.imshow(scores, vmin=0, vmax=top, cmap=SEQUENTIAL, origin="lower")
-        ax.set(title=f"{kind}-composition", xlabel="head of layer 0")
-    axes[0, 0].set_ylabel("head of layer 1")
-    figure.colorbar(image, ax=axes[0, :3].tolist(), label="score", shrink=0.8)
-    ax = axes[0, 3]
-    for i, head in enumerate(data.attrs["inducers"]):
-        line = {"color": (BLUE, ORANGE)[i % 2], "marker": "os^v"[i % 4], "markersize": 3}
-        ax.plot(data.prefix_without.isel(head=head), label=f"head 1.{head}", **line)
-        reference_line(ax, y=data.prefix.isel(layer=1, head=head))
-    ax.set(xlabel="head of layer 0 removed", ylabel="prefix score", ylim=(0, 1.05))
-    ax.legend(title="dotted: none removed")
-    letter_panels(axes[0])
     return figure
