@@ -18,7 +18,7 @@ from circuitax.records.sample import (
     mean_of_those_finite,
     share_of,
 )
-from experiments.real_models.shared.model_facts import model_read, not_smollm2
+from experiments.real_models.shared.model_facts import model_read, of_smollm2
 
 # The five best induction heads of `real_induction`, by an independent pass over other texts.
 INDUCTION = frozenset({"18.6", "17.3", "17.4", "18.7", "17.5"})
@@ -76,9 +76,7 @@ def heads_of(name: str) -> list[str]:
 
 def _real(data: xr.Dataset) -> xr.Dataset:
     """The data of a run of SmolLM2 with lists of twenty paths."""
-    if why := not_smollm2(data.attrs):
-        raise NotRun(why)
-    if data.attrs["k"] != 20:
+    if of_smollm2(data).attrs["k"] != 20:
         raise NotRun(f"k={data.attrs['k']}: the rows are about twenty paths")
     return data
 

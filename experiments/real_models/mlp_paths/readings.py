@@ -18,7 +18,7 @@ from circuitax.records.sample import (
     mean_of,
     share_of,
 )
-from experiments.real_models.shared.model_facts import not_smollm2
+from experiments.real_models.shared.model_facts import of_smollm2
 
 ORDERS = 8  # orders that are drawn
 DIRECTIONS = 10  # first singular vectors that may approximate a map
@@ -178,9 +178,7 @@ def _own_names(data: xr.Dataset) -> np.ndarray:
 
 def _real(data: xr.Dataset) -> xr.Dataset:
     """The data of a run of SmolLM2 with lists of twenty paths."""
-    if why := not_smollm2(data.attrs):
-        raise NotRun(why)
-    if data.attrs["k"] != 20:
+    if of_smollm2(data).attrs["k"] != 20:
         raise NotRun(f"k={data.attrs['k']}: the rows are about twenty paths")
     return data
 

@@ -11,7 +11,7 @@ from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.crossfit import crossfit_best, crossfit_choice
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 from experiments.real_models.real_induction.repeats import NEW, PAIR, SEEN
-from experiments.real_models.shared.model_facts import not_smollm2
+from experiments.real_models.shared.model_facts import of_smollm2
 
 CELLS = ("layer", "head")
 READINGS = ("Q", "K", "V")
@@ -38,21 +38,21 @@ WORLDS = {"other heads": other_heads}
 
 def first_half(data: xr.Dataset) -> Sample:
     """Share of the heads that match prefixes in the first half of the layers."""
-    data = _real(data)
+    data = of_smollm2(data)
     layers, _ = np.nonzero(_prefix(data).values > INDUCTION_SCORE)
     return exactly(float(np.mean(layers < data.sizes["layer"] / 2)))
 
 
 def matching_head(data: xr.Dataset) -> Sample:
     """Prefix score of the head that is best on the other texts."""
-    data = _real(data)
+    data = of_smollm2(data)
     prefix = data.scores.sel(twin="plain", kind="prefix").stack(cell=CELLS)
     return mean_of(crossfit_best(prefix, "cell", "text", data.sizes["text"]))
 
 
 def copying(data: xr.Dataset) -> Sample:
     """Direct effect of the best induction heads less that of the other heads of their layers."""
-    data = _real(data)
+    data = of_smollm2(data)
     layers = np.unique(data.removed_layer.sel(without="induction"))
     own, all_ = of_top(data, data.direct), data.direct.isel(layer=layers)
     others = (all_.sum(CELLS) - own.sum("rank")) / (
@@ -63,7 +63,7 @@ def copying(data: xr.Dataset) -> Sample:
 
 def anti_copying(data: xr.Dataset) -> Sample:
     """Direct effect of the matching head that copies least, chosen on the other texts."""
-    data = _real(data)
+    data = of_smollm2(data)
     against = (-data.direct).where(_prefix(data) > INDUCTION_SCORE, -np.inf).stack(cell=CELLS)
     anti = crossfit_choice(against, "cell", "text", data.sizes["text"])
     return mean_of(data.direct.stack(cell=CELLS).isel(cell=anti))
@@ -71,31 +71,31 @@ def anti_copying(data: xr.Dataset) -> Sample:
 
 def keys_earlier(data: xr.Dataset) -> Sample:
     """Attention to matches whose earlier token alone is kept, less to those whose own is."""
-    best = of_top(_real(data), data.scores.sel(twin="spoilt")).mean("rank")
+    best = of_top(of_smollm2(data), data.scores.sel(twin="spoilt")).mean("rank")
     return mean_of(best.sel(kind="earlier").values - best.sel(kind="attended").values)
 
 
 def keys_over(data: xr.Dataset, other: str) -> Sample:
     """Share of pairs that compose less through keys, less that through another way."""
-    place = places(_real(data))
+    place = places(of_smollm2(data))
     return exactly(float((place.sel(reading="K") - place.sel(reading=other)).mean()))
 
 
 def best_keys(data: xr.Dataset) -> Sample:
     """Share of pairs that compose less than each induction head with its best writer."""
-    return exactly(float(places(_real(data)).sel(reading="K").max("writer").mean()))
+    return exactly(float(places(of_smollm2(data)).sel(reading="K").max("writer").mean()))
 
 
 def second_copies(data: xr.Dataset, without: str) -> Sample:
     """Rise of the loss on second copies without a set, less that without sets at random."""
-    rise = rises(_real(data))
+    rise = rises(of_smollm2(data))
     others = [name for name in draws(data) if name != without]
     return mean_of((rise.sel(set=without) - rise.sel(set=others)).values)
 
 
 def previous_feeds(data: xr.Dataset, without: str) -> Sample:
     """Prefix score of the best induction heads without a set, over the intact one."""
-    score = _real(data).prefix_of_top.mean("rank")
+    score = of_smollm2(data).prefix_of_top.mean("rank")
     return mean_of((score.sel(set=without) / score.sel(set="intact")).values)
 
 
@@ -191,16 +191,9 @@ def _prefix(data: xr.Dataset) -> xr.DataArray:
     return data.scores.sel(twin="plain", kind="prefix").mean("text")
 
 
-def _real(data: xr.Dataset) -> xr.Dataset:
-    """The data of a run of SmolLM2."""
-    if why := not_smollm2(data.attrs):
-        raise NotRun(why)
-    return data
-
-
 def _prose(data: xr.Dataset) -> xr.Dataset:
     """The data of a run of SmolLM2 with prose."""
-    data = _real(data)
+    data = of_smollm2(data)
     if data.attrs["no_prose"]:
         raise NotRun(f"no prose: {data.attrs['no_prose']}")
     return data
