@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
