@@ -1,14 +1,13 @@
-"""What the site has beyond docs/: results with figures, notebooks run as pages, public names."""
+"""What the site has beyond docs/: results with figures, notebooks as pages, public names."""
 
 import ast
+import base64
+import json
 import re
-import subprocess
-import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
@@ -19,7 +18,7 @@ WIDE = ("results/CLAIMS.md", "results/claims/", "results/benchmarks.md", "covera
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add pages and pictures that are not below docs/; leave out the notebooks' sources."""
+    """Add pages and pictures that are not below docs/ as they are."""
     results = ROOT / "results"
     found = [path for names in PAGES for path in sorted(results.glob(names))]
     found += sorted(results.glob("*/accepted/figures/*.p[nd][gf]"))
@@ -27,9 +26,8 @@ def on_files(files: Files, config: Any) -> Files:
         name = path.relative_to(ROOT).as_posix()
         files.append(File.generated(config, name, abs_src_path=str(path)))
     for file in list(files):
-        if file.src_uri.startswith("notebooks/") and file.src_uri.endswith(".py"):
-            files.remove(file)
-            for name, content in run_notebook(Path(str(file.abs_src_path))):
+        if file.src_uri.startswith("notebooks/") and file.src_uri.endswith(".ipynb"):
+            for name, content in notebook_page(Path(str(file.abs_src_path))):
                 files.append(File.generated(config, f"notebooks/{name}", content=content))
     face = (ROOT / "src/circuitax/__init__.py").read_text(encoding="utf-8")
     files.append(File.generated(config, "api.md", content=api_page(face)))
@@ -43,28 +41,46 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links to results lead to the pages added; links of those to other files become plain text."""
     here = page.file.src_uri
     up = "../" * here.count("/")
+    # Python-Markdown leaves what is in a fold as it is, unless the fold says otherwise.
+    markdown = re.sub("^<details>", '<details markdown="1">', markdown, flags=re.MULTILINE)
     if here.startswith(WIDE):
         page.meta["hide"] = ["toc"]
     if here.startswith("results/"):
         markdown = markdown.replace(f"]({up}docs/", f"]({up}")
         markdown = re.sub(r" · \[(?:run|code)\]\([^)]*\)", "", markdown)
-        # Python-Markdown leaves what is in a fold as it is, unless the fold says otherwise.
-        markdown = re.sub("^<details>", '<details markdown="1">', markdown, flags=re.MULTILINE)
         kept = r"https?://|#|[^)]*\.(?:md|png|pdf)(?:#[^)]*)?\)"
         return re.sub(rf"(?<!!)\[([^\]]*)\]\((?!{kept})[^)]*\)", r"\1", markdown)
     return markdown.replace(f"]({up}../results/", f"]({up}results/")
 
 
-def run_notebook(source: Path) -> list[tuple[str, bytes]]:
-    """The page of a notebook and its pictures, by name; it runs in a process of its own."""
-    program = Path(__file__).with_name("notebook_page.py")
-    with tempfile.TemporaryDirectory() as folder:
-        # -P: the folder of the program holds a site.py, which is not Python's.
-        command = [sys.executable, "-P", str(program), str(source), folder]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise PluginError(f"{source.name} does not run: {done.stderr[-2000:]}")
-        return [(path.name, path.read_bytes()) for path in sorted(Path(folder).iterdir())]
+def notebook_page(source: Path) -> Iterator[tuple[str, bytes]]:
+    """The page of a notebook with its outputs, and its pictures, by name; nothing is run.
+
+    The alternative text of a picture is what its cell says with ``set_label``.
+    """
+    parts: list[str] = []
+    pictures: list[str] = []
+    for cell in json.loads(source.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(text)
+            continue
+        parts.append(f"```python\n{text}\n```")
+        for output in cell["outputs"]:
+            if "text" in output:
+                parts.append("```text\n" + "".join(output["text"]).rstrip() + "\n```")
+            elif picture := output.get("data", {}).get("image/png"):
+                pictures.append(f"{source.stem}-{len(pictures) + 1}.png")
+                parts.append(f"![{label(text)}]({pictures[-1]})")
+                yield pictures[-1], base64.b64decode(picture)
+    yield f"{source.stem}.md", ("\n\n".join(parts) + "\n").encode()
+
+
+def label(code: str) -> str:
+    """What ``set_label`` of a cell is given."""
+    calls = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call))
+    found = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "set_label"]
+    return str(ast.literal_eval(found[-1].args[0]))
 
 
 def api_page(face: str) -> str:
