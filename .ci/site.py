@@ -5,13 +5,16 @@ import base64
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("*.md", "claims/*.md", "gallery/*.md")
+LANDING = "index.html"
 STYLE, WORKER = "site.css", "iframe-worker.js"
 # Pages with tables that need the room of the list of headings.
 WIDE = ("results/CLAIMS.md", "results/claims/", "results/benchmarks.md", "coverage.md")
@@ -29,8 +32,12 @@ def on_files(files: Files, config: Any) -> Files:
         if file.src_uri.startswith("notebooks/") and file.src_uri.endswith(".ipynb"):
             for name, content in notebook_page(Path(str(file.abs_src_path))):
                 files.append(File.generated(config, f"notebooks/{name}", content=content))
-    face = (ROOT / "src/circuitax/__init__.py").read_text(encoding="utf-8")
-    files.append(File.generated(config, "api.md", content=api_page(face)))
+        if file.src_uri == LANDING:
+            files.remove(file)
+            page = Path(str(file.abs_src_path)).read_text(encoding="utf-8")
+            files.append(File.generated(config, LANDING, content=linked(page)))
+    api = api_page(ROOT / "src/circuitax")
+    files.append(File.generated(config, "api.md", content=api))
     for name in (STYLE, WORKER):
         beside = Path(__file__).with_name(name)
         files.append(File.generated(config, name, abs_src_path=str(beside)))
@@ -50,7 +57,26 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = re.sub(r" · \[(?:run|code)\]\([^)]*\)", "", markdown)
         kept = r"https?://|#|[^)]*\.(?:md|png|pdf)(?:#[^)]*)?\)"
         return re.sub(rf"(?<!!)\[([^\]]*)\]\((?!{kept})[^)]*\)", r"\1", markdown)
+    markdown = re.sub(r"\[([^\]]*)\]\((?:\.\./)+src/[^)]*\)", r"\1", markdown)
     return markdown.replace(f"]({up}../results/", f"]({up}results/")
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Formulas as MathML, which browsers draw by themselves."""
+    for mark, (begin, end) in {"inline": (r"\\\(", r"\\\)"), "block": (r"\\\[", r"\\\]")}.items():
+        html = re.sub(
+            rf'(<(span|div) class="arithmatex">){begin}(.*?){end}(</\2>)',
+            lambda found: found[1] + convert(unescape(found[3]).strip(), display=mark) + found[4],
+            html,
+            flags=re.DOTALL,
+        )
+    return html
+
+
+def linked(page: str) -> str:
+    """The landing page as it stands in the site, where README is the index of its folder."""
+    page = re.sub(r'href="(?:\.\./)?([^":]*)\.(?:md|ipynb)"', r'href="\1.html"', page)
+    return page.replace('README.html"', 'index.html"')
 
 
 def notebook_page(source: Path) -> Iterator[tuple[str, bytes]]:
@@ -83,29 +109,26 @@ def label(code: str) -> str:
     return str(ast.literal_eval(found[-1].args[0]))
 
 
-def api_page(face: str) -> str:
+def api_page(package: Path) -> str:
     """The public names, in the groups of the package's docstring, as mkdocstrings shows them.
 
     Args:
-        face: Source of the package's root.
+        package: Folder of the library, whose stub says where each name is.
     """
-    tree = ast.parse(face)
-    (places,) = (
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_PLACES"
-    )
-    parts = ["# API", "What `import circuitax as cx` gives. Shapes stand in the signatures."]
-    for group in (ast.get_docstring(tree) or "").split("\n\n"):
+    stub = ast.parse((package / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = (node for node in stub.body if isinstance(node, ast.ImportFrom) and node.module)
+    places = {a.asname or a.name: f"{n.module}.{a.name}" for n in imports for a in n.names}
+    face = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    parts = ["# Functions", "What `import circuitax as cx` gives. Shapes stand in the signatures."]
+    for group in (ast.get_docstring(face) or "").split("\n\n"):
         title, *lines = group.splitlines()
         entries = (re.match(r"    (\w+)(?:\(|$)", line) for line in lines)
         names = [entry[1] for entry in entries if entry and entry[1] in places]
-        if names and re.fullmatch(r"[A-Z][\w ]*", title):
+        if names and re.fullmatch(r"[A-Z][^:]*", title):
             parts += [f"## {title}", *(_directive(name, places[name]) for name in names)]
     return "\n\n".join(parts) + "\n"
 
 
 def _directive(name: str, place: str) -> str:
-    module, _, other = place.partition(":")
     options = f"      heading: cx.{name}\n      toc_label: {name}"
-    return f"::: {module}.{other or name}\n    options:\n{options}"
+    return f"::: circuitax.{place}\n    options:\n{options}"
