@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.records.landing import SCENES
+from circuitax.records.landing import SCENES, octahedron_picture
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/index.html"
@@ -38,6 +38,8 @@ def test_the_page_is_small_loads_nothing_and_holds_what_the_records_say(
     (held,) = re.findall(r'<script type="application/json" id="scene-data">(.*?)</script>', text)
     facts = {s.name: s.facts(*(records[n] for n in s.experiments)) for s in SCENES}
     assert json.loads(held) == json.loads(json.dumps(facts))
+    picture = (ROOT / "docs/pictures/octahedron.svg").read_text(encoding="utf-8")
+    assert picture == octahedron_picture(facts["octahedron"]) and len(picture) < 400_000
     for link in re.findall(r'href="([^"#]+)"', text.replace('href="data:,"', "")):
         assert (PAGE.parent / link).exists(), link
 

@@ -12,7 +12,13 @@ from circuitax.lab.settle import settle_run
 from circuitax.records.agreement import Here, hold_against, in_words
 from circuitax.records.chapters import CLAIMS, GALLERY, chapter_of
 from circuitax.records.gallery import GalleryFigure, GalleryItem, render_chapters, render_index
-from circuitax.records.landing import SCENES, render_landing, shown_scenes
+from circuitax.records.landing import (
+    SCENES,
+    octahedron,
+    octahedron_picture,
+    render_landing,
+    shown_scenes,
+)
 from circuitax.records.ledger import LedgerRow, render_ledger
 from circuitax.records.record import DATA
 from circuitax.records.report import render_report
@@ -41,7 +47,8 @@ def write_pages(
         entries: All experiments.
         command: What makes the pages.
         made: Runs made on this machine, by experiment, beside accepted ones.
-        landing: File of the landing page, beside the notebooks that it links; none without it.
+        landing: File of the landing page, beside the notebooks that it links and ``pictures/``, for
+            the moving one of README; none without it.
 
     Returns:
         The gallery's index, the summary of the ledger and the report, which has all in one file.
@@ -83,6 +90,10 @@ def write_pages(
     if landing is not None:
         rows = [each for found in settled.values() for each in found]
         write_text(landing, render_landing(scenes, rows, command))
+        for each in scenes:
+            if each.scene.facts is octahedron:
+                picture = landing.with_name("pictures") / "octahedron.svg"
+                write_text(picture, octahedron_picture(each.facts))
     pictures = _pictures(shown, folder)
     docs = relative(checkout() / "docs", folder)
     write_text(report, render_report(shown, pictures, missing, command, docs, scenes, agreement))

@@ -12,6 +12,8 @@ from circuitax.records.rows import SettledRow
 from circuitax.records.templates import render
 
 Facts = dict[str, Any]
+TURNING = 45  # frames of the picture behind the last step
+BLUE, ORANGE = "#0072b2", "#d55e00"  # as in the figures, which stand a floor higher
 
 
 class Scene(NamedTuple):
@@ -156,6 +158,41 @@ def render_landing(scenes: Sequence[Shown], rows: Sequence[SettledRow], command:
     """
     values = {"scenes": scenes, "data": scene_data(scenes), "command": command}
     return render("landing.html", headline=headline(rows), docs="", **values)
+
+
+def octahedron_picture(facts: Facts) -> str:
+    """`octahedron` as a moving SVG, for pages that run no script; at its end it turns on."""
+    W, loss = np.array(facts["W"]) / 100, np.log(facts["loss"])  # [step, hidden, feature]
+    at = np.minimum(2 * np.arange(len(W) // 2 + TURNING), len(W) - 1)
+    yaw, pitch = 0.045 * np.arange(at.size)[:, None] - 1.0, 0.35
+    x, y, z = W[at].transpose(1, 0, 2)  # each [frame, feature]
+    x, z = x * np.cos(yaw) + z * np.sin(yaw), z * np.cos(yaw) - x * np.sin(yaw)
+    y, z = y * np.cos(pitch) - z * np.sin(pitch), y * np.sin(pitch) + z * np.cos(pitch)
+    near = 104 / (1 - 0.18 * z)
+    x, y, r = (np.round(v, 1) for v in (x * near, -y * near, 6 + 2.5 * z))
+    unit = W[at] / np.linalg.norm(W[at], axis=1, keepdims=True)
+    cosine = np.abs(np.einsum("fha,fhb->fab", unit, unit))
+    opacity = np.round(np.clip(1 - cosine / 0.4, 0, 1), 2)
+    pairs = [(a, b) for a in range(x.shape[1]) for b in range(a) if opacity[:, a, b].any()]
+    down = np.round(60 + 140 * (loss.max() - loss) / np.ptp(loss), 1)
+    along = np.round(np.linspace(370, 610, len(W)), 1)
+    return render(
+        "octahedron.svg",
+        edges=[
+            {
+                **{"x1": x[:, a], "y1": y[:, a], "x2": x[:, b], "y2": y[:, b]},
+                "stroke-opacity": opacity[:, a, b],
+            }
+            for a, b in pairs
+        ],
+        tips=[
+            {"x": x[:, f], "y": y[:, f], "r": r[:, f], "colour": ORANGE if f < 3 else BLUE}
+            for f in range(x.shape[1])
+        ],
+        curve=[f"{a},{b}" for a, b in zip(along, down, strict=True)],
+        dot={"x": along[at], "y": down[at]},
+        last=facts["step"][-1],
+    )
 
 
 def _hundredths(values: xr.DataArray) -> list[Any]:
