@@ -63,14 +63,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_page_content(html: str, **_: Any) -> str:
     """Formulas as MathML, which browsers draw by themselves."""
-    for mark, (begin, end) in {"inline": (r"\\\(", r"\\\)"), "block": (r"\\\[", r"\\\]")}.items():
-        html = re.sub(
-            rf'(<(span|div) class="arithmatex">){begin}(.*?){end}(</\2>)',
-            lambda found: found[1] + convert(unescape(found[3]).strip(), display=mark) + found[4],
-            html,
-            flags=re.DOTALL,
-        )
-    return html
+
+    def drawn(found: re.Match[str]) -> str:
+        kind = "inline" if found[2] == "span" else "block"
+        return f"{found[1]}{convert(unescape(found[3]).strip(), display=kind)}</{found[2]}>"
+
+    marked = r'(<(span|div) class="arithmatex">)\\[(\[](.*?)\\[)\]]</\2>'
+    return re.sub(marked, drawn, html, flags=re.DOTALL)
 
 
 def linked(page: str) -> str:
