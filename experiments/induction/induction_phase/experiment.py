@@ -26,7 +26,8 @@ from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
-from experiments.induction.shared.two_layers import require_readable
+from experiments.induction.shared.head_roles import PREFIX_SCORE
+from experiments.induction.shared.two_layers import in_context, require_readable
 
 # Layers, and whether keys are smeared.
 ARMS = {
@@ -35,8 +36,6 @@ ARMS = {
     "2 layers": (2, False),
     "2 layers, smeared": (2, True),
 }
-# A head with a prefix-matching score from here on matches prefixes.
-PREFIX_SCORE = 0.4
 # Texts whose single tokens span the space in which trajectories of training are drawn.
 TRAJECTORY_TEXTS = 16
 # How an ablation is done, and which heads are taken together.
@@ -100,10 +99,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
-    """Scores of one member; the in-context score is late losses minus early ones, as in the paper.
-
-    Before position ``min_period - 1`` no token can be known, from ``max_period`` on all can.
-    """
+    """Scores of one member, with its losses on single tokens of some texts."""
     scores = induction_scores(model, texts)
     losses = scores.loss_by_position
     return scores._asdict() | {
@@ -111,12 +107,6 @@ def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array
         "in_context": in_context(task, losses),
         "token_loss": text_losses(model, texts[:TRAJECTORY_TEXTS]).ravel(),
     }
-
-
-def in_context(task: RepeatedSource, losses: Array) -> Array:
-    """Late losses minus early ones, over the last axis."""
-    early, late = losses[..., : task.min_period - 1], losses[..., task.max_period :]
-    return late.mean(axis=-1) - early.mean(axis=-1)
 
 
 def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:

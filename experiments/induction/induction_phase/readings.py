@@ -13,6 +13,8 @@ from experiments.induction.shared.phase_change import (
     JUMP_WINDOW,
     PRINTED_WINDOW,
     SMALL_WINDOW,
+    at_step,
+    change_through,
     falls_within,
     faster_than_beside,
     has_changed,
@@ -86,10 +88,10 @@ def share_together(data: xr.Dataset) -> Sample:
     members = _arm(data, "2 layers")
     length = members.jump_end - members.jump_start
     place = (members.best_prefix_middle - members.jump_start) / length
-    start, end = (_at(members.best_prefix, members[f"jump_{edge}"]) for edge in ("start", "end"))
+    within = change_through(members, members.best_prefix)
     rise = members.best_prefix.isel(step=-1) - members.best_prefix.isel(step=0)
-    within = (place >= MIDDLE[0]) & (place <= MIDDLE[1]) & (rise > 0) & (end - start >= rise / 2)
-    return share_of(within & has_changed(members, last_score(members)))
+    middle = (place >= MIDDLE[0]) & (place <= MIDDLE[1]) & (rise > 0) & (within >= rise / 2)
+    return share_of(middle & has_changed(members, last_score(members)))
 
 
 def earlier_when_smeared(data: xr.Dataset) -> Sample:
@@ -101,8 +103,7 @@ def earlier_when_smeared(data: xr.Dataset) -> Sample:
 def steepening(data: xr.Dataset, arm: str) -> Sample:
     """Mean change of a model's slope of the loss by ln(token index) through its phase change."""
     members = _arm(data, arm)
-    slope = _slopes(members)
-    return mean_of(_at(slope, members.jump_end) - _at(slope, members.jump_start))
+    return mean_of(change_through(members, _slopes(members)))
 
 
 def most_steepened(data: xr.Dataset, arm: str) -> Sample:
@@ -122,7 +123,7 @@ def turn(data: xr.Dataset, arm: str) -> Sample:
         members_where(part, chosen) for part in (data.sel(arm=arm, drop=True), two)
     )
     places = members.trajectory
-    start, end = (_at(places, changing[f"jump_{edge}"]) for edge in ("start", "end"))
+    start, end = (at_step(places, changing[f"jump_{edge}"]) for edge in ("start", "end"))
     before, after = start - places.isel(step=0), places.isel(step=-1) - end
     lengths = np.sqrt((before**2).sum("component") * (after**2).sum("component"))
     cosine = (before * after).sum("component") / lengths.where(lengths > 0)
@@ -175,11 +176,6 @@ def _slopes(members: xr.Dataset) -> xr.DataArray:
     losses = members.loss_by_position.isel(position=near).transpose("position", "step", "member")
     lines = np.polyfit(index[near], losses.values.reshape(near.sum(), -1), 1)[0]
     return losses.isel(position=0, drop=True).copy(data=lines.reshape(losses.shape[1:]))
-
-
-def _at(curve: xr.DataArray, step: xr.DataArray) -> xr.DataArray:
-    """A curve of every member at a step of its own, interpolated linearly."""
-    return curve.interp(step=step).drop_vars("step")
 
 
 def training(data: xr.Dataset) -> Figure:
