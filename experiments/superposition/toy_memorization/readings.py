@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure
-from circuitax.records.elsewhere import best_elsewhere
+from circuitax.records.crossfit import crossfit_best
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
 from circuitax.superposition.polytopes import gaps
 from experiments.superposition.shared.random_weights import dimensionalities
@@ -70,9 +70,9 @@ def bump(data: xr.Dataset) -> dict[str, Sample]:
     _require(data)
     first, sides = data.isel(decay=0), _regimes(data)
     between, outside = first.drop_sel(points=sides), first.sel(points=sides)
-    top = best_elsewhere(between.test_loss, "points", "dataset")
+    top = crossfit_best(between.test_loss, "points", "dataset")
     rises = [
-        best_elsewhere(between[norm], "points", "dataset") / outside[norm].max("points")
+        crossfit_best(between[norm], "points", "dataset") / outside[norm].max("points")
         for norm in ("W_norm", "b_norm")
     ]
     return {
@@ -136,7 +136,7 @@ def at_peak(values: xr.DataArray) -> xr.DataArray:
 
     A curve that only falls or only rises has none above both of its ends.
     """
-    return best_elsewhere(values.isel(points=slice(1, -1)), "points", "dataset")
+    return crossfit_best(values.isel(points=slice(1, -1)), "points", "dataset")
 
 
 def onset(data: xr.Dataset, decay: int = 0) -> float:

@@ -12,7 +12,7 @@ from circuitax.lab.lab import Lab
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, Source
+from circuitax.training.language import Edit, NextToken, Penalty, Source
 from circuitax.training.optim import OptimSpec
 
 
@@ -27,10 +27,16 @@ def language_arm(
     seeds: int,
     every: int,
     measure: Callable[[PyTree], dict[str, Array]] | None = None,
+    edit: Edit | None = None,
+    penalty: Penalty | None = None,
+    hyper: Array | None = None,
 ) -> Trained:
-    """Train transformers of one size to predict the next token, and measure them along the way."""
-    plan = Plan(NextToken(Transformer(sizes), source), optim, every, mesh=lab.mesh)
-    members = new_members(key, optim.learning_rate, jnp.zeros(seeds))
+    """Train transformers of one size to predict the next token, and measure them along the way.
+
+    ``edit`` and ``penalty`` are those of `NextToken`, ``hyper`` their numbers, one for each seed.
+    """
+    plan = Plan(NextToken(Transformer(sizes), source, edit, penalty), optim, every, mesh=lab.mesh)
+    members = new_members(key, optim.learning_rate, jnp.zeros(seeds) if hyper is None else hyper)
     return measured_training(
         lab,
         name,

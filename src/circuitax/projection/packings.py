@@ -248,14 +248,6 @@ def _prune(packing: Packing, epsilon: float | Float[Array, ""]) -> Packing:
     return Packing(jnp.where(active[:, None], packing.vectors, 0), active)
 
 
-def packing_coherence(packing: Packing) -> Float[Array, "*batch"]:
-    """``max |⟨u, v⟩|`` over distinct active vectors, 0 for fewer than two."""
-    u = unit_rows(packing.vectors)
-    g = jnp.abs(u @ jnp.swapaxes(u, -1, -2))
-    both = packing.active[..., :, None] & packing.active[..., None, :]
-    return jnp.where(jnp.triu(both, 1), g, 0).max((-1, -2))
-
-
 def _directions(
     key: Key[Array, ""], count: int, dim: int, n_dims: int | Int[Array, ""]
 ) -> Float[Array, "{count} {dim}"]:

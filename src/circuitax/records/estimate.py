@@ -156,11 +156,6 @@ def mean_of_finite(
     return mean_estimate(numbers[np.isfinite(numbers)], level, bounds=bounds)
 
 
-def mean_estimates(samples: Mapping[str, ArrayLike], level: float = 0.95) -> dict[str, Estimate]:
-    """`mean_estimate` of each of several named sets of samples, without bounds."""
-    return {name: mean_estimate(values, level) for name, values in samples.items()}
-
-
 def geometric_estimate(logs: ArrayLike, level: float = 0.95) -> Estimate:
     """The geometric mean of positive samples, ``exp(mean(log x))``, and its interval.
 
@@ -171,35 +166,6 @@ def geometric_estimate(logs: ArrayLike, level: float = 0.95) -> Estimate:
     found = mean_estimate(logs, level)
     value, low, high = (float(np.exp(end)) for end in (found.value, found.low, found.high))
     return Estimate(value, low, high, found.n, "geometric " + found.method)
-
-
-def deciding_n(estimate: Estimate, low: float | int, high: float | int) -> float:
-    """Replicates after which an interval over them would no longer reach across a limit.
-
-    An end that is ``r`` from the value and beyond a limit that is ``d`` from it comes to that limit
-    after ``n (r / d)²`` replicates of the same spread. Where all of them agree, Wilson's interval
-    is as wide as ``z² / (n + z²)``, z = 1.96 at 95 %, and ``(n + z²) r / d - z²`` are needed.
-
-    Args:
-        estimate: A value whose interval reaches over a limit.
-        low: Least value allowed, -inf for none.
-        high: Greatest value allowed, inf for none.
-
-    Returns:
-        The number of replicates, as if value and spread stayed; ``n`` where the interval reaches
-        over no limit, infinite where the value is a limit itself or has no interval.
-    """
-    value, n = estimate.value, estimate.n
-    agreed = "equal samples" in estimate.method or (
-        estimate.method.startswith("proportion") and value in (0, 1)
-    )
-    ratios = [1.0]
-    for limit in (low, high):
-        end = estimate.low if limit < value else estimate.high
-        reach, distance = abs(end - value), abs(limit - value)
-        if np.isfinite(limit) and reach > distance:
-            ratios.append(reach / distance if distance else np.inf)
-    return (n + _Z2) * max(ratios) - _Z2 if agreed else n * max(ratios) ** 2
 
 
 def finite_or_none(fields: Mapping[str, Any]) -> dict[str, Any]:

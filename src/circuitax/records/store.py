@@ -2,12 +2,11 @@
 
 import errno
 import filecmp
+import glob
 import io
 import json
 import os
-import re
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-
-from circuitax.records.owner import OWNER, State, state, this_process
 
 # NetCDF attributes hold neither None nor dicts nor booleans, so all are saved as one string.
 _ATTRIBUTE = "circuitax"
@@ -26,12 +23,6 @@ _HDF5 = ("v110", "v110")
 # Bytes of an array from which on it is compressed.
 _PACKED_FROM = 1024
 _ONE_PIECE = 2**28
-# What a process leaves beside a folder or file that it writes or replaces.
-_LEFT = re.compile(rf"\.(?P<target>.+)\.(?P<owner>{OWNER})\.(?P<kind>old|tmp)")
-# Two renames, one right after the other, take less.
-_BETWEEN_RENAMES = 1.0
-# An unfinished folder older than this is abandoned; a younger one may belong to another machine.
-_ABANDONED_SECONDS = 24 * 3600.0
 
 
 def write_text(path: Path, text: str) -> None:
@@ -46,7 +37,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         OSError: Naming the file, of which nothing is left then.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{this_process()}.tmp")
+    temporary = _hidden(path, "tmp")
     try:
         temporary.write_bytes(data)
         temporary.replace(path)
@@ -72,7 +63,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
     A folder at ``target`` is replaced; after an error or a kill it is unchanged.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{this_process()}.tmp")
+    temporary = _hidden(target, "tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
@@ -85,16 +76,15 @@ def whole_folder(target: Path) -> Iterator[Path]:
 def publish(folder: Path, target: Path) -> None:
     """Move ``folder`` to ``target`` and replace the old one; the result survives a power failure.
 
-    Everything is on the disk before ``target`` changes. A process that is killed in between leaves
-    the old folder under a hidden name, from which `recover` restores it. A folder on another disk
-    is copied and compared before.
+    Everything is on the disk before ``target`` changes. A process that is killed between the two
+    renames leaves the old folder under a hidden name, which the next one removes. A folder on
+    another disk is copied and compared before.
 
     Raises:
         OSError: If the disk of ``target`` does not take it; ``target`` is as it was then.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    recover(target)
-    new, old = (target.with_name(f".{target.name}.{this_process()}.{s}") for s in ("tmp", "old"))
+    new, old = _hidden(target, "tmp"), _hidden(target, "old")
     whole = folder if folder.parent == target.parent else _moved(folder, new)
     for path in (*whole.rglob("*"), whole):
         _flush(path)
@@ -109,8 +99,14 @@ def publish(folder: Path, target: Path) -> None:
             old.rename(target)
         raise
     _flush(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.old"):
+        shutil.rmtree(left, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)  # the original of a copy
+
+
+def _hidden(target: Path, kind: str) -> Path:
+    """What this process writes or replaces beside a file or folder."""
+    return target.with_name(f".{target.name}.{os.getpid()}.{kind}")
 
 
 def _moved(folder: Path, new: Path) -> Path:
@@ -131,48 +127,6 @@ def _moved(folder: Path, new: Path) -> Path:
         shutil.rmtree(new, ignore_errors=True)  # on a full disk it would take the last room
         raise
     return new
-
-
-def _entries(folder: Path) -> list[Path]:
-    """Entries of a folder; none if it is unreadable."""
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
-
-
-def recover_all(folder: Path) -> None:
-    """`recover` every entry of a folder left over by a killed process."""
-    left = [_LEFT.fullmatch(path.name) for path in _entries(folder)]
-    for name in sorted({found["target"] for found in left if found and found["kind"] == "old"}):
-        recover(folder / name)
-
-
-def recover(target: Path) -> None:
-    """Roll back a replacement of ``target`` by a killed process: no folder is lost or left behind.
-
-    If it was killed between the two renames of `publish`, the old folder is restored to
-    ``target``; otherwise what it left beside ``target`` is removed. What belongs to a process of
-    another machine, or container, counts as left behind once nothing moves any more.
-    """
-    for path in _entries(target.parent):
-        found = _LEFT.fullmatch(path.name)
-        if found is None or found["target"] != target.name or not path.is_dir():
-            continue
-        what = state(found["owner"])
-        if what is State.alive:
-            continue
-        if found["kind"] == "old" and not target.exists():
-            if what is State.unknown:  # it may stand between its renames
-                time.sleep(_BETWEEN_RENAMES)
-            if path.exists() and not target.exists():
-                path.rename(target)
-        elif found["kind"] == "old" or what is State.gone or _is_abandoned(path):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_abandoned(path: Path) -> bool:
-    return time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
 
 
 def _flush(path: Path) -> None:

@@ -129,30 +129,6 @@ def _expected_loss(
     return ExpectedLoss(scale * (importance @ value), scale * (importance @ error))
 
 
-def converged_loss(
-    weights: TiedWeights,
-    density: Float[Array, " n_features"],
-    importance: Float[Array, " n_features"],
-    *,
-    tolerance: float,
-    convention: Convention | str = Convention.sum,
-    start_terms: int = 64,
-    max_terms: int = 16384,
-) -> tuple[ExpectedLoss, int]:
-    """`expected_loss` with the number of terms doubled until its error is small enough."""
-    n_terms = start_terms
-    while True:
-        loss = expected_loss(weights, density, importance, n_terms=n_terms, convention=convention)
-        if float(loss.error) <= tolerance:
-            return loss, n_terms
-        if 2 * n_terms > max_terms:
-            raise ValueError(
-                f"tolerance={tolerance} is not met by n_terms={n_terms}, whose error is "
-                f"{float(loss.error):.1e}: raise max_terms, or use float64"
-            )
-        n_terms *= 2
-
-
 def partial_loss(
     weights: TiedWeights,
     density: Float[Array, " n_features"],
