@@ -151,8 +151,6 @@ def _optimum(key: jax.Array, spec: Spec, cells: ToyHyper) -> dict[str, Any]:
         )
         return {
             "optimum_loss": np.asarray(found.loss),
-            "optimum_error": np.asarray(found.error),
-            "optimum_reached": np.asarray(found.n_near) / restarts,
             "optimum_W": np.asarray(found.weights.W),
             "optimum_b": np.asarray(found.weights.b),
         }
