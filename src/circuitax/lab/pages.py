@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from circuitax.config.catalogue import READINGS, ExperimentEntry, checkout
-from circuitax.figures.embedding import embedded_picture
+from circuitax.figures.picture import embedded_picture
 from circuitax.figures.spec import described
 from circuitax.lab.runs import WholeRun, figures, provenance
 from circuitax.lab.settle import settle_run
-from circuitax.records.agreement import Here, hold_against, in_words
 from circuitax.records.chapters import CLAIMS, GALLERY, chapter_of
 from circuitax.records.gallery import GalleryFigure, GalleryItem, render_chapters, render_index
 from circuitax.records.landing import (
@@ -22,7 +21,7 @@ from circuitax.records.landing import (
 from circuitax.records.ledger import LedgerRow, render_ledger
 from circuitax.records.record import DATA
 from circuitax.records.report import render_report
-from circuitax.records.rows import SettledRow
+from circuitax.records.rows import Agreement, SettledRow, agreement_text, compare_accepted
 from circuitax.records.store import read_dataset, write_text
 
 # All pictures of the report together; what it says beside them is small.
@@ -59,7 +58,7 @@ def write_pages(
     made = made or {}
     settled = {name: settle_run(run, entries[name]) for name, run in runs.items()}
     here = {
-        name: hold_against(settle_run(run, entries[name]), settled[name])
+        name: compare_accepted(settle_run(run, entries[name]), settled[name])
         for name, run in made.items()
         if name in settled and run != runs[name]
     }
@@ -83,7 +82,9 @@ def write_pages(
     agreement = ""
     if here:
         published = [r.row.id for found in settled.values() for r in found if r.row.published]
-        agreement = in_words({k: v for found in here.values() for k, v in found.items()}, published)
+        agreement = agreement_text(
+            {k: v for found in here.values() for k, v in found.items()}, published
+        )
     needed = {name for scene in SCENES for name in scene.experiments}
     records = {name: read_dataset(run / DATA)[0] for name, run in runs.items() if name in needed}
     scenes = shown_scenes(records, settled)
@@ -111,7 +112,7 @@ def _item(
     rows: Sequence[SettledRow],
     folder: Path,
     made: WholeRun | None,
-    here: dict[str, Here],
+    here: dict[str, Agreement],
 ) -> GalleryItem:
     facts, table = provenance(run), entry.table
     pictures = {path.stem: path for path in figures(run)}
@@ -152,7 +153,7 @@ def _item(
 def _rows(
     settled: Mapping[str, Sequence[SettledRow]],
     entries: Mapping[str, ExperimentEntry],
-    here: Mapping[str, Mapping[str, Here]],
+    here: Mapping[str, Mapping[str, Agreement]],
 ) -> list[LedgerRow]:
     return [
         LedgerRow(
