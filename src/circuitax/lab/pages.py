@@ -13,7 +13,7 @@ from circuitax.records.chapters import CLAIMS, GALLERY, chapter_of
 from circuitax.records.gallery import GalleryFigure, GalleryItem, render_chapters, render_index
 from circuitax.records.ledger import LedgerRow, render_ledger
 from circuitax.records.report import render_report
-from circuitax.records.rows import Here, SettledRow, hold_against, in_words
+from circuitax.records.rows import Agreement, SettledRow, agreement_text, compare_accepted
 from circuitax.records.store import write_text
 
 # All pictures of the report together; what it says beside them is small.
@@ -47,7 +47,7 @@ def write_pages(
     made = made or {}
     settled = {name: settle_run(run, entries[name]) for name, run in runs.items()}
     here = {
-        name: hold_against(settle_run(run, entries[name]), settled[name])
+        name: compare_accepted(settle_run(run, entries[name]), settled[name])
         for name, run in made.items()
         if name in settled and run != runs[name]
     }
@@ -71,7 +71,9 @@ def write_pages(
     agreement = ""
     if here:
         published = [r.row.id for found in settled.values() for r in found if r.row.published]
-        agreement = in_words({k: v for found in here.values() for k, v in found.items()}, published)
+        agreement = agreement_text(
+            {k: v for found in here.values() for k, v in found.items()}, published
+        )
     pictures = _pictures(shown, folder)
     write_text(report, render_report(shown, pictures, missing, command, agreement))
     return gallery, summary, report
@@ -88,7 +90,7 @@ def _item(
     rows: Sequence[SettledRow],
     folder: Path,
     made: WholeRun | None,
-    here: dict[str, Here],
+    here: dict[str, Agreement],
 ) -> GalleryItem:
     facts, table = provenance(run), entry.table
     pictures = {path.stem: path for path in figures(run)}
@@ -129,7 +131,7 @@ def _item(
 def _rows(
     settled: Mapping[str, Sequence[SettledRow]],
     entries: Mapping[str, ExperimentEntry],
-    here: Mapping[str, Mapping[str, Here]],
+    here: Mapping[str, Mapping[str, Agreement]],
 ) -> list[LedgerRow]:
     return [
         LedgerRow(
