@@ -32,7 +32,7 @@ from circuitax.kit.real_model import (
     missing,
     open_weights,
     outside_inputs,
-    text_stretches,
+    text_excerpts,
 )
 from circuitax.lab.lab import Lab
 from experiments.real_models.real_induction.repeats import (
@@ -171,7 +171,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     }
     notes |= {"no_prose": missing(spec.weights, text=True), "length": n}
     if not notes["no_prose"]:
-        stretches = text_stretches(spec.weights, rng, spec.chapters, spec.stretch)
+        stretches = text_excerpts(spec.weights, rng, spec.chapters, spec.stretch)
         ablated = jnp.asarray(np.stack(marks), float)
         each = [prose_losses(model, jnp.asarray(text), ablated) for text in stretches]
         arrays["prose_loss"] = (("set", "chapter", "predicted"), np.stack(each, axis=1))
