@@ -9,9 +9,8 @@ from circuitax.figures.marks import legend_above, seed_dots
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.projection.crosstalk import sphere_success
-from circuitax.records.estimate import Estimate
+from circuitax.records.estimate import Estimate, slope_estimate
 from circuitax.records.sample import Sample, exactly, mean_of, mean_of_those_finite, resampled
-from circuitax.records.slope import slope_estimate
 
 KIND_STYLE = {
     "random": (GREY, "random"),

@@ -17,8 +17,7 @@ from jaxtyping import Array
 
 from circuitax.circuits.ledger.host_model import one_thread
 from circuitax.config.ranges import Positive
-from circuitax.data.text import Text, TextSpec, open_text
-from circuitax.data.windows import device_tokens, draw_windows
+from circuitax.data.text import Text, TextSpec, device_tokens, draw_windows, open_text
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model

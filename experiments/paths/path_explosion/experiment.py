@@ -24,9 +24,8 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.language_arm import language_arm
-from circuitax.kit.members import drawn_by_each, each_with_own
-from circuitax.kit.ragged import stack_named
+from circuitax.kit.measured_training import language_arm
+from circuitax.kit.members import drawn_by_each, each_with_own, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.training.optim import OptimSpec
 from experiments.paths.path_explosion.path_ledger import rank, ranks

@@ -21,12 +21,11 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.ragged import stack_ragged
+from circuitax.kit.members import stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.models.subcomponents import DecomposedMaps
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.exact_losses import exact_losses
-from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.training import ensemble
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem

@@ -23,8 +23,7 @@ from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.exact_losses import exact_losses
-from circuitax.superposition.expected_loss import Convention, linear_loss
+from circuitax.superposition.expected_loss import Convention, exact_losses, linear_loss
 from circuitax.superposition.features import interference_sq
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training.ensemble import RULE, best_of

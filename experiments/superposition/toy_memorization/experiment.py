@@ -22,7 +22,7 @@ from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import unit_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.ragged import padded
+from circuitax.kit.members import padded
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
 from circuitax.superposition.kgons import reconstruction_loss, tgon_norm, tgon_weights

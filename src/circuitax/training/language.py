@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.data.windows import DEVICE_BYTES, WindowSource, fits_on_device, read_windows
+from circuitax.data.text import DEVICE_BYTES, WindowSource, fits_on_device, read_windows
 from circuitax.kernel.forward import batch_logits, behind_start, forward, next_token_losses
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.keys import at_index, derive
