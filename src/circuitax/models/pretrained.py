@@ -1,4 +1,4 @@
-"""Pretrained models and their tokenizers: files of the Hub, GGUF, and TransformerLens's, also written."""
+"""Pretrained models and tokenizers: files of the Hub, GGUF, TransformerLens's, also written."""
 
 import json
 import re
