@@ -194,6 +194,7 @@ def test_a_run_that_was_ended_resumes_to_the_same_bits(
     )
     assert ended.returncode == 0, ended.stderr
     assert "at tiny scale, resumed" in ended.stderr
-    assert re.search(r"loop walk: resumed from chunk \d+ of 40", ended.stderr)
+    if number is signal.SIGTERM:  # a kill may come before the first checkpoint is whole
+        assert re.search(r"loop walk: resumed from chunk \d+ of 40", ended.stderr)
     found = Record.load(results / "other" / "house_walk" / run.id).data
     assert found.identical(expected)
