@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from circuitax.kernel.keys import at_index, derive, member_keys
 from circuitax.projection.coherence import coherence_by_count, unit_rows
-from circuitax.projection.laws import random_capacity
-from circuitax.projection.tails import check_epsilon
+from circuitax.projection.laws import check_epsilon, random_capacity
 
 Values = NDArray[np.float64]
 
@@ -96,11 +95,6 @@ def kabatiansky_levenshtein(epsilon: ArrayLike) -> Values:
 def random_exponent(epsilon: ArrayLike) -> Values:
     """``ln N / d`` of random directions: ``−ln(1 − ε²) / 4 ≈ ε²/4`` as d grows."""
     return np.asarray(-np.log1p(-(check_epsilon(epsilon) ** 2)) / 4)
-
-
-def greedy_exponent(epsilon: ArrayLike) -> Values:
-    """``ln N / d`` of greedy packings (Gilbert–Varshamov): ``−ln(1 − ε²) / 2 ≈ ε²/2``."""
-    return np.asarray(2 * random_exponent(epsilon))
 
 
 def _sizes(n_vectors: ArrayLike, dim: ArrayLike) -> tuple[Values, Values]:
