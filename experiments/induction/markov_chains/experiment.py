@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from circuitax.kit.ragged import stack_named
 from jaxtyping import Array
 
 from circuitax.circuits.detectors import induction_scores
@@ -18,9 +19,8 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of
-from circuitax.kit.language_arm import language_arm
+from circuitax.kit.measured_training import language_arm
 from circuitax.kit.members import drawn_by_each, each_with_own
-from circuitax.kit.ragged import stack_named
 from circuitax.lab.lab import Lab
 from circuitax.training.optim import OptimSpec
 from experiments.induction.markov_chains.chains import ChainSource, posterior_mean

@@ -95,7 +95,7 @@ def phases(data: xr.Dataset) -> Figure:
             if np.isfinite(curve).all():
                 mean_curve(column[1], data.step, curve, colour)
         column[1].set(xscale="symlog", xlabel="step")
-    axes[0, 0].set_ylabel("divergence from the model, nats")
+    axes[0, 0].set_ylabel("divergence, nats")
     axes[1, 0].set_ylabel("attention")
     legend_above(figure, axes[0, -1], columns=5)
     letter_panels(axes.flat)
