@@ -91,7 +91,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     arrays = {name: (HEADS[: v.ndim], v) for name, v in after.items()}
     arrays |= {f"{name}_at_init": (HEADS[: v.ndim], v) for name, v in before.items()}
     arrays |= {name: (("head", "row", "entry")[: v.ndim], v) for name, v in table.items()}
-    arrays |= {name: ("pair", v) for name, v in sums.items()}
+    arrays |= {name: (("pair",), v) for name, v in sums.items()}
     arrays |= {name: (("run", "cell")[: v.ndim], v) for name, v in gap.items()}
     data = xr.Dataset(arrays, {"token": upstream.data.token})
     data["alive"] = upstream.data.alive.sel(model="layers-1", drop=True)

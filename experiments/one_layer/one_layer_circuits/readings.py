@@ -127,8 +127,8 @@ def additivity(data: xr.Dataset) -> Figure:
         rows = runs[name].transpose("cell", "run")
         mean_bars(unless, rows, colour, shift=shift, width=0.38, label=label)
     for x, y in enumerate((0.5, 0.9, 0.5, 0.5)):
-        label = None if x else "the rule"
-        unless.plot([x - 0.45, x + 0.45], [y, y], ":", color=BLACK, linewidth=0.9, label=label)
+        rule = None if x else "the rule"
+        unless.plot([x - 0.45, x + 0.45], [y, y], ":", color=BLACK, linewidth=0.9, label=rule)
     unless.set(xticks=range(4), xticklabels=["neither", "a", "b", "both"], title="“a unless b”")
     unless.set(ylim=(0, 1.25), ylabel="P(out)", yticks=[0, 0.5, 1])
     unless.legend(loc="upper center", ncols=3, fontsize=6)
