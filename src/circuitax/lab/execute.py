@@ -62,6 +62,8 @@ COMMON = {
     "step": "step of training",
     "seed": "independent training",
     "member": "independent training",
+    "uniform": "loss of a uniform guess [nats]",
+    "n_ctx": "tokens of a text",
 }
 MADE_FROM = "made_from.json"  # of unfinished work: modules and data of upstream runs
 
