@@ -16,6 +16,7 @@ from circuitax.lab.runs import (
     DERIVED,
     FIGURES,
     FIGURES_FAILED,
+    NEUTRAL,
     PROVENANCE,
     PUBLISHED,
     TIMES,
@@ -68,8 +69,6 @@ runs are settled again, from their data alone, before anything is copied.
 TYPED = "python -m experiments.accept"
 # A table that is longer is of no use on a page, and all its numbers are in the data file.
 LONGEST_TABLE = 4_096  # bytes
-# Overrides under which a run still counts as one with the experiment's own defaults.
-_NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 
 
 @COMMAND.entry
@@ -181,7 +180,7 @@ def _chosen(options: dict[str, str], entries: dict[str, ExperimentEntry]) -> dic
 
 
 def _fits(run: WholeRun, scale: str) -> bool:
-    return set(typed_fields(run)) <= _NEUTRAL and scale in {"", provenance(run)["scale"]}
+    return set(typed_fields(run)) <= NEUTRAL and scale in {"", provenance(run)["scale"]}
 
 
 def _refuse_strange(name: str, run: WholeRun, *, dirty: bool, twin: bool) -> None:

@@ -79,6 +79,11 @@ class PlannedRun:
         read = {planned.entry.name: planned.id for planned in self.inputs}
         return run_id(self.settings, self.spec, read, dict(self.outside))
 
+    @property
+    def planned_inputs(self) -> "tuple[PlannedRun, ...]":
+        """The runs that it reads without those that a person named."""
+        return tuple(item for item in self.inputs if isinstance(item, PlannedRun))
+
 
 @dataclass(frozen=True)
 class GivenRun:

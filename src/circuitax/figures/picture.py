@@ -76,14 +76,9 @@ _MARGIN = 0.04  # inches, at the sides and below
 
 
 def add_title(figure: Figure, message: str) -> Bbox:
-    """Write a message above a figure; a figure with its own headline keeps that alone.
+    """Write a message above a figure, if any; returns what to save, in inches: both of them.
 
-    Args:
-        figure: Laid out already or not; its panels stay where they are.
-        message: One sentence, of any length; empty for none.
-
-    Returns:
-        What to save, in inches: the figure with the strip.
+    A figure with its own headline keeps that alone, and panels stay where they are.
     """
     width, height = figure.get_size_inches()
     own = any(text.get_gid() == HEADLINE for text in figure.texts)

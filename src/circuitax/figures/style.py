@@ -70,11 +70,7 @@ def _recolour(figures: Iterable[Figure], colours: Mapping[str, str]) -> None:
 
 
 def rename(figures: Iterable[Figure], labels: Mapping[str, str], titles: Iterable[str]) -> None:
-    """Write other texts in the place of those of figures, each of which must be there.
-
-    Raises:
-        ValueError: If a text stands in no figure and is no title; the nearest one is named.
-    """
+    """Write other texts in the place of those of figures, each of which must be there."""
     texts = [text for figure in figures for text in figure.findobj(Text)]
     known = {text.get_text() for text in texts} | set(titles)
     for old in labels:

@@ -20,9 +20,8 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
-from circuitax.models.pretrained import load_pretrained
+from circuitax.models.pretrained import load_pretrained, load_tokenizer
 from circuitax.models.sources import HOW, has_smollm2, smollm2_file
-from circuitax.models.text_tokenizer import load_tokenizer
 from circuitax.models.transformer import init
 
 REAL, RANDOM = NAMES = ("smollm2", "random")

@@ -2,10 +2,11 @@
 
 import json
 import logging
+import re
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from circuitax.lab.runs import (
     COMPILING,
     DERIVED,
     FIGURES_FAILED,
+    NEUTRAL,
     OVERRIDES,
     PROVENANCE,
     SPEC,
@@ -233,6 +235,19 @@ def run(planned: PlannedRun, lab: Lab) -> Record:
     return made
 
 
+def labelled(data: xr.Dataset, names: Mapping[str, str]) -> xr.Dataset:
+    """The data with ``long_name`` and ``units`` of each variable, from ``"loss [nats]"``.
+
+    A variable that is not named has its own name with spaces, and no unit.
+    """
+    found = data.copy(deep=False)
+    for name, variable in found.variables.items():
+        text = names.get(str(name), re.sub("[_-]", " ", str(name)))
+        parts = re.split(r" \[([^]]+)\]$", text)  # with a unit: before, unit, nothing
+        variable.attrs = dict(zip(("long_name", "units"), parts, strict=False))
+    return found
+
+
 def save(
     folder: Path,
     planned: PlannedRun,
@@ -244,7 +259,7 @@ def save(
     """Write a run with its provenance, and the checksums of all its files last."""
     work = folder.parent
     shutil.rmtree(folder, ignore_errors=True)
-    record.save(folder)
+    Record(labelled(record.data, planned.entry.table.variables), record.notes).save(folder)
     write_text(folder / "config.yaml", planned.config)
     write_json(folder / SPEC, canonical(planned.spec))
     write_text(folder / OVERRIDES, "".join(f"- {text}\n" for text in planned.overrides))
@@ -304,7 +319,8 @@ def _announcement(planned: PlannedRun, resumes: bool) -> str:
     name, scale = planned.entry.name, planned.settings.scale.name
     text = f"{name} {planned.id} at {scale} scale" + (", resumed" if resumes else "")
     expected = planned.entry.seconds(scale)
-    if expected is None:
+    own = {key.partition("=")[0] for key in planned.overrides} <= NEUTRAL
+    if expected is None or not own:  # the time of other settings is not known
         return text
     minutes = f"{expected / 60:.0f} min" if expected >= 120 else f"{expected:.0f} s"
     return f"{text}: about {minutes} expected on 2 cores"

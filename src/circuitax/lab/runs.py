@@ -30,6 +30,8 @@ TWIN = "twin.json"  # of an accepted run: digests of a small run by the same cod
 # What is made again from the data of a run; its manifest leaves it out.
 DERIVED = (CLAIMS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
 ACCEPTED = "accepted"
+# What may be typed for a run that still has the experiment's own defaults.
+NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 SWEEPS = "sweeps"
 # Arrays beside the record. Git keeps small weights, named PUBLISHED..., and the tokenizer.
 ARRAYS = "arrays"
