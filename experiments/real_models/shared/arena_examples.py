@@ -1,15 +1,11 @@
-"""The examples on which the published numbers were taken, drawn again from their seeds."""
+"""ARENA's examples, on which its numbers were taken, drawn again from their seeds in PyTorch."""
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-NONE = 10  # first unique: the start token, and the answer "there is none"
-COPY, COPIES, LONG = 16, 3, 85  # repeated subsequences: tokens of a copy, copies, tokens of a text
-OPEN, CLOSE, START, PAD, END = 3, 4, 0, 1, 2  # brackets
-TOWERS = tuple(range(2, 38, 2))  # sizes of the first of two towers
+NO_LETTER = 10  # of the first unique letters: the start token, and the answer "there is none"
 
 
 class TorchDraws:
@@ -85,19 +81,19 @@ def _palindromes(n: int, draws: TorchDraws) -> Examples:
     return Examples(np.pad(numbers, ((0, 0), (1, 1)), constant_values=(31, 32)), labels.astype(int))
 
 
-def first_unique(n: int, seed: int) -> Examples:
+def unique_letters(n: int, seed: int) -> Examples:
     """10, then 19 letters below 10; label: the first letter that has occurred once so far, or 10.
 
     Source: ARENA, monthly problem of August 2023.
     """
-    letters = TorchDraws(seed).integers(0, NONE, (n, 19))
-    labels = np.full((n, 20), NONE)
+    letters = TorchDraws(seed).integers(0, NO_LETTER, (n, 19))
+    labels = np.full((n, 20), NO_LETTER)
     for i in range(1, 20):
         seen = letters[:, :i]
         once = (seen[:, :, None] == seen[:, None, :]).sum(axis=2) == 1
         first = seen[np.arange(n), once.argmax(axis=1)]
-        labels[:, i] = np.where(once.any(axis=1), first, NONE)
-    return Examples(np.pad(letters, ((0, 0), (1, 0)), constant_values=NONE), labels)
+        labels[:, i] = np.where(once.any(axis=1), first, NO_LETTER)
+    return Examples(np.pad(letters, ((0, 0), (1, 0)), constant_values=NO_LETTER), labels)
 
 
 def running_signs(n: int, seed: int) -> Examples:
@@ -112,54 +108,3 @@ def running_signs(n: int, seed: int) -> Examples:
         back = (values[:, :j].sum(axis=1) > 0) == (u < 0.7)
         values[:, j] = np.where(back, -size, size)
     return Examples(values + 5, 1 + np.sign(values.cumsum(axis=1)))
-
-
-def tower(i: int, n: int = 40) -> np.ndarray:
-    """``A)(B`` with A and B towers of i and ``n - 2 - i`` brackets, between start and end.
-
-    Source: ARENA 1.4, adversarial examples of the bracket classifier.
-    """
-    rise = {k: [OPEN] * (k // 2) + [CLOSE] * (k // 2) for k in (i, n - 2 - i)}
-    return np.array([START, *rise[i], CLOSE, OPEN, *rise[n - 2 - i], END])
-
-
-class Copies(NamedTuple):
-    """Texts with a subsequence that occurs three times, and where the copies start."""
-
-    tokens: np.ndarray
-    starts: np.ndarray
-
-    @property
-    def marked(self) -> np.ndarray:
-        """The positions whose next token the loss counts: 15 in copies 1 and 2."""
-        at = np.arange(LONG)
-        inside = (at >= self.starts[:, 1:, None]) & (at < self.starts[:, 1:, None] + COPY - 1)
-        return np.asarray(inside.any(axis=1))
-
-
-def batches(seed: int, size: int) -> Iterator[Copies]:
-    """One endless stream of batches from NumPy's global generator, as the notebook draws them.
-
-    Source: progress-measures notebook "Non-Modular Addition Grokking Tasks", "Induction Heads".
-    """
-    draws, block = np.random.RandomState(seed), (LONG - 1) // COPIES
-    while True:
-        tokens = draws.randint(1, 128, (size, LONG))
-        tokens[:, 0] = 0
-        starts = np.stack(
-            [
-                draws.randint(1 + block * i, 1 + block * (i + 1) - (COPY - 1), size)
-                for i in range(COPIES)
-            ],
-            axis=1,
-        )
-        rows = np.arange(size)[:, None]
-        first = tokens[rows, starts[:, :1] + np.arange(COPY)]
-        for i in range(1, COPIES):
-            tokens[rows, starts[:, i : i + 1] + np.arange(COPY)] = first
-        yield Copies(tokens, starts)
-
-
-def one_batch(seed: int, size: int) -> Copies:
-    """The first batch of a stream."""
-    return next(batches(seed, size))
