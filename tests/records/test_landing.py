@@ -90,11 +90,11 @@ def test_in_a_browser_it_turns_slides_and_tells(
       const box = map.getBoundingClientRect(), scale = box.height / 270;
       const middle = box.left + box.width / 2;
       hand(map, "pointermove", middle - 100 * scale, box.top + 20 * scale);
-      note("dense", document.querySelector("#phase .said").textContent);
+      note("dense", document.querySelector("#moving-phase .said").textContent);
       press(map, "ArrowRight");
-      note("next", document.querySelector("#phase .said").textContent);
+      note("next", document.querySelector("#moving-phase .said").textContent);
       slide(train, 0);
-      note("before", document.querySelector("#induction .said").textContent);
+      note("before", document.querySelector("#moving-induction .said").textContent);
     </script>"""
     found = browsed(TEXT.replace("</html>", actions + "</html>"), "#step=36&train=40")
     assert found["linked"] == "training step 2160" and found["slid"] == "training step 6000"
