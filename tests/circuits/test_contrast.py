@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 import circuitax as cx
 from circuitax.circuits.contrast import Contrast
+from circuitax.circuits.contrast_edges import KINDS, contrast_edges, moves
+from circuitax.circuits.paths.path_graph import Node
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.secants import divided_difference, logarithmic_mean
 
@@ -62,7 +64,19 @@ def check_closes(c: Contrast, runs: list[cx.Run], tolerance: float, post_norm: b
     assert abs(leads[0] - leads[1]) > 1e-2
     np.testing.assert_allclose(c.delta, leads[0] - leads[1], **near)
     np.testing.assert_allclose(c.flow.sum(axis=1), np.full(len(c.flow), c.delta), **near)
+    moved = moves(*runs, token=3, minus=5)
+    for found, route in zip(moved, c.routes, strict=False):
+        np.testing.assert_allclose(found.sum(axis=(-1, -2)), route, **near)
+    nodes = [Node("head", 0, 0, 3), Node("head", 0, 1, 1), Node("head", 1, 1, 5)]
+    if c.mlps is not None:
+        nodes += [Node("mlp", 0, 0, 1), Node("mlp", 1, 0, 5)]
+        np.testing.assert_allclose(moved.mlps.sum(axis=1), c.mlps, **near)
+    edges = contrast_edges(*runs, nodes, token=3, minus=5).edges
+    np.testing.assert_allclose(edges[:, -1].sum(), c.delta, **near)
+    np.testing.assert_allclose(edges[:, :, len(nodes) :].sum(axis=(0, 1)), c.flow[0], **near)
     if not post_norm:
+        into, out_of = edges[:, :-1].sum(axis=(0, 2)), edges[:, :, : len(nodes)].sum(axis=(0, 1))
+        np.testing.assert_allclose(into, out_of, **near)
         np.testing.assert_allclose(sum(c.routes), c.heads, **near)
     if c.mlps is not None and not post_norm:
         np.testing.assert_allclose(c.neurons.sum(axis=1), c.mlps, **near)
@@ -196,6 +210,23 @@ def test_one_layer_is_the_secant_of_the_page(x64: None) -> None:
     routes = [[by.from_mid(one) for one in by_route] for by_route in by.heads_of(dread)]
     np.testing.assert_allclose(np.stack(c.routes)[:, 0], routes, **near)
     np.testing.assert_allclose(c.heads[0], [by.from_mid(one) for one in by.less("heads")], **near)
+    moved = moves(*runs, token=3, minus=5)
+    for route, found in enumerate(moved[:3]):
+        for dest, src in ((5, 1), (5, 5), (4, 1), (1, 4)):
+            wrote = by.heads_of(dread * at[src])[route] * at[dest]
+            wanted = [by.from_mid(one) for one in wrote]
+            np.testing.assert_allclose(found[0, :, dest, src], wanted, **near)
+    # Of one head and the MLP, by hand: the head reads tokens, the MLP both, the logit all three.
+    nodes = [Node("head", 0, 1, 5), Node("mlp", 0, 0, 5)]
+    edges = contrast_edges(*runs, nodes, token=3, minus=5).edges
+    own = by.less("heads")[1] * at[5]
+    dread = sum(by.norm(1, "mid", own))
+    by_unit = by.mean("opened") * (dread @ by.mlp.W_in) @ by.mlp.W_out
+    into_mlp = [by.from_end(by.units(own)[1] @ by.mlp.W_out * at[5]), by.from_end(by_unit * at[5])]
+    np.testing.assert_allclose(edges[3:5, 1, 0], into_mlp, **near)
+    np.testing.assert_allclose(edges[5, 2, 0], by.from_end(own), **near)
+    np.testing.assert_allclose(edges[:3, 0, 2:].sum(axis=1), [m[0, 1, 5].sum() for m in moved[:3]])
+    assert KINDS[3:] == ("gate", "unit", "logit")
     by_norm = sum(by.heads_of(by.norm(0, "x", dx)[1])).sum(0)
     np.testing.assert_allclose(c.norms.attention[0], by.from_mid(by_norm), **near)
     units = by.units(by.less("mid"))

@@ -3,6 +3,7 @@
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,12 +13,13 @@ from jaxtyping import Array, Bool, Float, Int
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.mlp import Activation, hidden_units
 from circuitax.kernel.norm import apply_norm
+from circuitax.kernel.rules import Rule, plain
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import NormWeights
 
 
-def mlp_streams(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
+def mlp_streams(run: Run, rule: Rule = plain) -> Float[Array, "n_layers n_ctx d_model"]:
     """The stream that each MLP reads, before its norm where it reads through one."""
     trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
     if blocks.mlp is None:
@@ -34,17 +36,17 @@ def mlp_streams(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
     added = entering + trace.head_outputs.sum(axis=1)
     if blocks.attention.b_O is not None:
         added = added + blocks.attention.b_O[:, None, :]
-    return _normed(added, spec, blocks.attention_norm)
+    return _normed(added, spec, blocks.attention_norm, rule)
 
 
 def _normed(
     streams: Float[Array, "n_layers n_ctx d_model"],
     spec: TransformerSpec,
     weights: NormWeights | None,
+    rule: Rule = plain,
 ) -> Float[Array, "n_layers n_ctx d_model"]:
-    return jax.vmap(lambda x, norm: apply_norm(x, spec.norm, spec.norm_eps, norm)[0])(
-        streams, weights
-    )
+    each = partial(apply_norm, norm=spec.norm, eps=spec.norm_eps, rule=rule)
+    return jax.vmap(lambda x, norm: each(x, weights=norm)[0])(streams, weights)
 
 
 def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:

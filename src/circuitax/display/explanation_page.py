@@ -94,30 +94,30 @@ def page_facts(explained: Explained) -> dict[str, Any]:
         "from": _from(explained),
         "graph": _graphs(explained),
         "next": [
-            {"token": _visible(token), "prob": float(prob), "logit": _short(logit)}
+            {"token": _visible(token), "prob": float(prob), "logit": short(logit)}
             for token, prob, logit in zip(
                 explained.next_tokens, explained.next_probs, explained.next_logits, strict=True
             )
         ],
         "effects": [
-            {"name": name, "value": _short(value), "head": _code(name)}
+            {"name": name, "value": short(value), "head": _code(name)}
             for name, value in explained.ranked()
         ],
-        "bias": _short(explained.bias),
+        "bias": short(explained.bias),
         "remainder": float(explained.remainder),
-        "logit": _short(explained.logit),
+        "logit": short(explained.logit),
         "paths": None
         if paths is None
         else {
             "rows": [
-                {"name": name, "value": _short(value), "heads": _codes(path)}
+                {"name": name, "value": short(value), "heads": _codes(path)}
                 for name, value, path in zip(
                     explained.path_names(), paths.values, paths.paths, strict=True
                 )
             ],
-            "found": _short(paths.found),
-            "rest": _short(paths.remainder),
-            "bias": _short(paths.bias),
+            "found": short(paths.found),
+            "rest": short(paths.remainder),
+            "bias": short(paths.bias),
             "bound": float(paths.omitted_bound),
             "complete": bool(paths.complete),
         },
@@ -172,14 +172,14 @@ def _graphs(explained: Explained) -> dict[str, Any] | None:
                 "title": graph.title,
                 "nodes": [places.index(each.node) for each in graph.nodes],
                 "edges": [
-                    [begin, end, _short(graph.edges[end, begin]), int(graph.proven[end, begin])]
+                    [begin, end, short(graph.edges[end, begin]), int(graph.proven[end, begin])]
                     for end, begin in kept
                 ],
                 "all": {
                     "count": int((sizes > 0).sum()),
-                    "size": _short(sizes.sum()),
-                    "into": _short(graph.edges[-1].sum()),
-                    "intoSize": _short(sizes[-1].sum()),
+                    "size": short(sizes.sum()),
+                    "into": short(graph.edges[-1].sum()),
+                    "intoSize": short(sizes[-1].sum()),
                 },
             }
         )
@@ -198,8 +198,8 @@ def _graphs(explained: Explained) -> dict[str, Any] | None:
         "tokens": tokens,
         "position": explained.position,
         "chosen": _visible(explained.chosen),
-        "logit": _short(explained.logit),
-        "sources": [_short(value) for value in (*by_source[1:], by_source[0])],
+        "logit": short(explained.logit),
+        "sources": [short(value) for value in (*by_source[1:], by_source[0])],
         "proof": proof,
         "nodes": list(nodes.values()),
         "graphs": graphs,
@@ -215,8 +215,8 @@ def _node(each: Any) -> dict[str, Any]:
         "kind": node.kind,
         "row": node.layer + (0 if node.kind == "head" else 0.5),
         "at": node.position,
-        "value": _short(each.value),
-        "looks": [[at, round(weight, 3), _short(moved)] for at, weight, moved in each.looks],
+        "value": short(each.value),
+        "looks": [[at, round(weight, 3), short(moved)] for at, weight, moved in each.looks],
         "raises": [_visible(token) for token in each.raises],
         "lowers": [_visible(token) for token in each.lowers],
         "why": [],
@@ -235,12 +235,12 @@ def _why(why: Any, columns: Sequence[str], tokens: Sequence[str]) -> dict[str, A
     return {
         "title": title,
         "note": note,
-        "value": _short(why.value),
-        "parts": [[columns[i], _short(why.parts[i])] for i in order],
+        "value": short(why.value),
+        "parts": [[columns[i], short(why.parts[i])] for i in order],
     }
 
 
-def _short(value: Any) -> float:
+def short(value: Any) -> float:
     return round(float(value), DIGITS)
 
 
