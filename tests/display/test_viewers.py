@@ -29,7 +29,7 @@ GRAPH = {
     "position": 2,
     "chosen": "x",
     "logit": -1.25,
-    "sources": [-2.0, 0.25, 0.25, 0.125],
+    "sink": True,
     "proof": "Proven.",
     "nodes": [
         {
@@ -72,12 +72,14 @@ GRAPH = {
                 [3, 2, 0.25, 0],
                 [4, 2, 0.125, 0],
             ],
+            "sources": [-2.0, 0.25, 0.25, 0.125],
             "all": {"count": 7, "size": 4.25, "into": -1.5, "intoSize": 2.0},
         },
         {
             "title": "heads",
             "nodes": [0],
             "edges": [[1, 0, -1.5, 1], [0, 1, -1.5, 1]],
+            "sources": [-1.5, 0.0, 0.0, 0.0],
             "all": {"count": 2, "size": 3.0, "into": -1.5, "intoSize": 1.5},
         },
     ],
@@ -296,7 +298,7 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
     assert found["drawn"] == "6"
     assert found["told"] == (
         "1.0 at two (2) carries −1.50; it looks at one (0) 50 % and moves −1.75 from there; it "
-        "reads one (0) −1.75, mlp 0.n3 at one (0) +0.25; what it writes raises a and lowers b."
+        "reads sink one (0) −1.75, mlp 0.n3 at one (0) +0.25; what it writes raises a and lowers b."
     )
     assert "Goes out of 1.0 at two (2)the logit−1.50" in found["about"]
     assert "What moved itone (0)+1.50all others, and biases+0.50together+2.00" in found["about"]

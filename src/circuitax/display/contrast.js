@@ -60,7 +60,7 @@ VIEWERS.contrast = (root, facts) => {
     const boxes = places().map(([i, [mid, w, middle]]) => `<g class="node ${nodes[i].kind}" data-node="${i}" tabindex="0" role="button" aria-pressed="${+i === state.chosen}" aria-label="${escape(nodes[i].name + " at " + token(nodes[i].at) + ", " + short(nodes[i].value))}"><rect x="${mid - w / 2}" y="${middle - 7}" width="${w}" height="14" rx="3"/><text x="${mid}" y="${middle + 3.5}" text-anchor="middle">${label(nodes[i])}</text></g>`);
     const height = y(0) + 42, width = right + 30;
     const held = root.contains(document.activeElement) && document.activeElement.dataset.node;
-    at("scroll").innerHTML = `<svg class="flows" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"><defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="stripe" d="M0 0V5"/></pattern></defs>${rows.join("")}${bands()}${arcs()}${boxes.join("")}${names.join("")}<text class="goal" x="${Math.min(x(facts.position), width - 70)}" y="16" text-anchor="middle">${escape(cut(facts.metric, 22))} ${short(facts.delta)}</text></svg>`;
+    at("scroll").innerHTML = `<svg class="flows" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">${rows.join("")}${bands()}${arcs()}${boxes.join("")}${names.join("")}<text class="goal" x="${Math.min(x(facts.position), width - 70)}" y="16" text-anchor="middle">${escape(cut(facts.metric, 22))} ${short(facts.delta)}</text></svg>`;
     if (held) { const again = root.querySelector(`.node[data-node="${held}"]`); if (again) again.focus(); }
     root.querySelector("output").textContent = state.least.toFixed(3);
   }
@@ -102,7 +102,7 @@ VIEWERS.contrast = (root, facts) => {
   at("scroll").addEventListener("click", e => { const i = key(e.target); if (i !== undefined) choose(i); });
   at("scroll").addEventListener("keydown", e => { const i = key(e.target); if (i !== undefined && ["Enter", " "].includes(e.key)) { e.preventDefault(); choose(i); } });
   slider.addEventListener("input", () => { setLeast(); draw(); });
-  at("legend").innerHTML = `<svg width="44" height="12"><path class="band plus" d="M2 1H42V11H2Z"/></svg> stands here; striped or dashed: against. Moved by ` + kinds.slice(0, 3).map((_, kind) => chip(kind)).join(" ") + `; into MLPs by ` + chip(3) + ` and by what it opens, ` + chip(4) + `. Width is the size. Click a head (23.4) or MLP (m20) for what it reads and writes.`;
+  at("legend").innerHTML = `<svg width="44" height="12"><path class="band plus" d="M2 1H42V11H2Z"/></svg> stands here; dashed: against. Moved by ` + kinds.slice(0, 3).map((_, kind) => chip(kind)).join(" ") + `; into MLPs by ` + chip(3) + ` and by what it opens, ` + chip(4) + `. Width is the size. Click a head (23.4) or MLP (m20) for what it reads and writes.`;
   setLeast();
   draw();
   tell();

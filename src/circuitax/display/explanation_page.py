@@ -152,40 +152,41 @@ def _graphs(explained: Explained) -> dict[str, Any] | None:
     for graph in explained.graphs:
         names = [f"{each.node.name} at {tokens[each.node.position]}" for each in graph.nodes]
         columns = [*names, *(f"{token} ({i})" for i, token in enumerate(tokens)), "biases"]
-        for each in graph.nodes:
+        own, edges, proven = _folded(graph) if explained.position else graph[1:]
+        for each in own:
             facts = nodes.setdefault(each.node, _node(each))
             facts["why"] = facts["why"] or [_why(why, columns, tokens) for why in each.reasons]
         places = list(nodes)
-        sizes = np.abs(graph.edges)
+        sizes = np.abs(edges)
         order = np.argsort(-sizes, axis=None, kind="stable")
         kept = [
             (int(end), int(begin))
             for rank, (end, begin) in enumerate(
-                zip(*np.unravel_index(order, graph.edges.shape), strict=True)
+                zip(*np.unravel_index(order, edges.shape), strict=True)
             )
-            if sizes[end, begin] > 0 and (rank < EDGES or graph.proven[end, begin])
+            if sizes[end, begin] > 0 and (rank < EDGES or proven[end, begin])
         ]
         if not kept:
             continue
         graphs.append(
             {
                 "title": graph.title,
-                "nodes": [places.index(each.node) for each in graph.nodes],
+                "nodes": [places.index(each.node) for each in own],
                 "edges": [
-                    [begin, end, short(graph.edges[end, begin]), int(graph.proven[end, begin])]
+                    [begin, end, short(edges[end, begin]), int(proven[end, begin])]
                     for end, begin in kept
                 ],
+                "sources": [short(x) for x in edges[:, len(own) :].sum(axis=0)],
                 "all": {
                     "count": int((sizes > 0).sum()),
                     "size": short(sizes.sum()),
-                    "into": short(graph.edges[-1].sum()),
+                    "into": short(edges[-1].sum()),
                     "intoSize": short(sizes[-1].sum()),
                 },
             }
         )
     if not graphs:
         return None
-    by_source = explained.by_head.sum(axis=0)
     proof = "No path is marked as proven: ask for a proof with --paths 10 (n_paths=10)."
     if explained.paths is not None:
         proof = "The search for the largest paths ended early: no edge is marked as proven."
@@ -199,19 +200,31 @@ def _graphs(explained: Explained) -> dict[str, Any] | None:
         "position": explained.position,
         "chosen": _visible(explained.chosen),
         "logit": short(explained.logit),
-        "sources": [short(value) for value in (*by_source[1:], by_source[0])],
+        "sink": explained.position > 0,
         "proof": proof,
         "nodes": list(nodes.values()),
         "graphs": graphs,
     }
 
 
+def _folded(graph: Any) -> tuple[list[Any], np.ndarray, np.ndarray]:
+    """Nodes, edges and proven ones with all that stands at position 0 as its token, the sink."""
+    first = np.array([each.node.position == 0 for each in graph.nodes], bool)
+    own, at = np.append(~first, True), len(first)
+    columns = np.append(~first, np.ones(graph.edges.shape[1] - at, bool))
+    edges, proven = graph.edges[own].copy(), graph.proven[own].copy()
+    edges[:, at] += edges[:, :at][:, first].sum(axis=1)
+    proven[:, at] |= proven[:, :at][:, first].any(axis=1)
+    nodes = [each for each, out in zip(graph.nodes, first, strict=True) if not out]
+    return nodes, edges[:, columns], proven[:, columns]
+
+
 def _node(each: Any) -> dict[str, Any]:
     node = each.node
-    short = {"head": node.name, "unit": f"n{node.which}", "mlp": "mlp"}[node.kind]
+    label = {"head": node.name, "unit": f"n{node.which}", "mlp": "mlp"}[node.kind]
     return {
         "name": node.name,
-        "label": short,
+        "label": label,
         "kind": node.kind,
         "row": node.layer + (0 if node.kind == "head" else 0.5),
         "at": node.position,
