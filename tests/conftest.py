@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from circuitax.lab.cheap_code import use_cheap_code
+from circuitax.lab.fast_compile_flags import use_fast_compile_flags
 
 # The suite compiles much and computes little: eight devices, and no time spent on optimisation.
-use_cheap_code()
+use_fast_compile_flags()
 _JAXLIB = importlib.metadata.version("jaxlib")
 
 _CACHE_BYTES = 500_000_000  # beyond this the cache starts anew

@@ -10,7 +10,7 @@ import xarray as xr
 
 import circuitax as cx
 from circuitax.data.tokenizer import token_names
-from circuitax.lab.language_model import open_language_model
+from circuitax.kit.kept_models import open_language_model
 from circuitax.lab.runs import accepted_run
 from circuitax.models.sources import has_smollm2
 

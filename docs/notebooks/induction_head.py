@@ -12,7 +12,7 @@ import numpy as np
 
 import circuitax as cx
 from circuitax.circuits.known import induction_model
-from circuitax.lab.language_model import open_language_model
+from circuitax.kit.kept_models import open_language_model
 from circuitax.lab.runs import accepted_run
 
 model = induction_model(jax.random.key(0), d_vocab=12, n_ctx=16, n_distractors=2)

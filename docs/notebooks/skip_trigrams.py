@@ -20,7 +20,7 @@ import circuitax as cx
 from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.data.tokenizer import token_names
 from circuitax.kernel.chain import materialise
-from circuitax.lab.language_model import open_language_model
+from circuitax.kit.kept_models import open_language_model
 from circuitax.lab.runs import accepted_run
 
 WORDS = ["keep", "hold", "it", "them", "always", "in", "at", "mind", "bay", "hand", "sea"]

@@ -12,9 +12,8 @@ from tokenizers import Tokenizer
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.config.catalogue import checkout
 from circuitax.data.corpus import python_corpus
-from circuitax.data.text import TextSpec, open_text
+from circuitax.data.text import TextSpec, open_text, spaced_windows
 from circuitax.data.tokenizer import corpus_tokens
-from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm

@@ -20,8 +20,7 @@ from circuitax.circuits.weights.spectra import eigenvalue_score
 from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.config.ranges import Positive
 from circuitax.data.corpus import TextError
-from circuitax.data.text import Text, TextSpec, open_text
-from circuitax.data.windows import spaced_windows
+from circuitax.data.text import Text, TextSpec, open_text, spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, seed_dots, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, KIND_COLOURS, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.elsewhere import best_elsewhere, chosen_elsewhere
+from circuitax.records.crossfit import crossfit_best, crossfit_choice
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 from experiments.real_models.real_induction.repeats import NEW, PAIR, SEEN
 from experiments.real_models.shared.model_facts import not_smollm2
@@ -47,7 +47,7 @@ def matching_head(data: xr.Dataset) -> Sample:
     """Prefix score of the head that is best on the other texts."""
     data = _real(data)
     prefix = data.scores.sel(twin="plain", kind="prefix").stack(cell=CELLS)
-    return mean_of(best_elsewhere(prefix, "cell", "text", data.sizes["text"]))
+    return mean_of(crossfit_best(prefix, "cell", "text", data.sizes["text"]))
 
 
 def copying(data: xr.Dataset) -> Sample:
@@ -65,7 +65,7 @@ def anti_copying(data: xr.Dataset) -> Sample:
     """Direct effect of the matching head that copies least, chosen on the other texts."""
     data = _real(data)
     against = (-data.direct).where(_prefix(data) > INDUCTION_SCORE, -np.inf).stack(cell=CELLS)
-    anti = chosen_elsewhere(against, "cell", "text", data.sizes["text"])
+    anti = crossfit_choice(against, "cell", "text", data.sizes["text"])
     return mean_of(data.direct.stack(cell=CELLS).isel(cell=anti))
 
 

@@ -32,9 +32,8 @@ from circuitax.lab.runs import (
 from circuitax.lab.settle import settle_run
 from circuitax.lab.snapshot import made
 from circuitax.lab.source import changed_modules
-from circuitax.records.manifest import write_manifest
 from circuitax.records.record import TABLES
-from circuitax.records.store import whole_folder, write_json
+from circuitax.records.store import whole_folder, write_json, write_manifest
 
 COMMAND = Command(
     "accept",

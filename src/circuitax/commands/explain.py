@@ -294,7 +294,7 @@ def _run_folder(item: str) -> WholeRun | None:
 
 
 def _of_run(folder: WholeRun, options: dict[str, Any]) -> _Opened:
-    from circuitax.lab.language_model import open_language_model, read_prompt
+    from circuitax.kit.kept_models import open_language_model, read_prompt
 
     facts = provenance(folder)
     language = open_language_model(folder, options["model"], options["member"], options["step"])

@@ -28,7 +28,7 @@ from circuitax.lab.runs import (
     work_folder,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.records.agreement import Here, hold_against, in_words
+from circuitax.records.rows import Here, hold_against, in_words
 from circuitax.records.store import write_json
 
 COMMAND = Command(

@@ -5,16 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from circuitax.config.catalogue import READINGS, ExperimentEntry
-from circuitax.figures.embedding import embedded_picture
+from circuitax.figures.picture import embedded_picture
 from circuitax.figures.spec import described
 from circuitax.lab.runs import WholeRun, figures, provenance
 from circuitax.lab.settle import settle_run
-from circuitax.records.agreement import Here, hold_against, in_words
 from circuitax.records.chapters import CLAIMS, GALLERY, chapter_of
 from circuitax.records.gallery import GalleryFigure, GalleryItem, render_chapters, render_index
 from circuitax.records.ledger import LedgerRow, render_ledger
 from circuitax.records.report import render_report
-from circuitax.records.rows import SettledRow
+from circuitax.records.rows import Here, SettledRow, hold_against, in_words
 from circuitax.records.store import write_text
 
 # All pictures of the report together; what it says beside them is small.

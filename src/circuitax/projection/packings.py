@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from circuitax.kernel.keys import at_index, derive, member_keys
 from circuitax.projection.coherence import coherence_by_count, unit_rows
-from circuitax.projection.laws import random_capacity
-from circuitax.projection.tails import check_epsilon
+from circuitax.projection.laws import check_epsilon, random_capacity
 
 Values = NDArray[np.float64]
 
@@ -246,14 +245,6 @@ def _prune(packing: Packing, epsilon: float | Float[Array, ""]) -> Packing:
 
     active = jax.lax.while_loop(lambda a: degree(a).max() > 0, drop, packing.active)
     return Packing(jnp.where(active[:, None], packing.vectors, 0), active)
-
-
-def packing_coherence(packing: Packing) -> Float[Array, "*batch"]:
-    """``max |⟨u, v⟩|`` over distinct active vectors, 0 for fewer than two."""
-    u = unit_rows(packing.vectors)
-    g = jnp.abs(u @ jnp.swapaxes(u, -1, -2))
-    both = packing.active[..., :, None] & packing.active[..., None, :]
-    return jnp.where(jnp.triu(both, 1), g, 0).max((-1, -2))
 
 
 def _directions(

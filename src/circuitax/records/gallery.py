@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from circuitax.records.agreement import Here
 from circuitax.records.chapters import CHAPTERS, Chapter, chapter_of
-from circuitax.records.rows import SettledRow
+from circuitax.records.rows import Here, SettledRow
 from circuitax.records.templates import render
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 
-def chosen_elsewhere(
+def crossfit_choice(
     scores: xr.DataArray, axis: str, unit: str = "seed", folds: int = 2
 ) -> xr.DataArray:
     """The place along an axis with the highest mean score of other units, for each unit.
@@ -39,17 +39,17 @@ def chosen_elsewhere(
     return xr.concat(found, "fold").isel(fold=xr.DataArray(fold, dims=unit))
 
 
-def best_elsewhere(
+def crossfit_best(
     scores: xr.DataArray, axis: str, unit: str = "seed", folds: int = 2
 ) -> xr.DataArray:
-    """The score of each unit at the place that is best in other units, by `chosen_elsewhere`.
+    """The score of each unit at the place that is best in other units, by `crossfit_choice`.
 
     Where all places are alike its mean over units is theirs, whatever their number.
 
     Args:
-        scores: As in `chosen_elsewhere`, as are the others.
+        scores: As in `crossfit_choice`, as are the others.
         axis: Name of the axis along which is chosen; it is left out of what is returned.
         unit: Name of the axis of independent replicates.
         folds: Parts that the units are dealt into.
     """
-    return scores.isel({axis: chosen_elsewhere(scores, axis, unit, folds)})
+    return scores.isel({axis: crossfit_choice(scores, axis, unit, folds)})

@@ -10,7 +10,7 @@ from circuitax.kernel.compiled import has_older_emitters
 N_DEVICES = 8
 
 
-def cheap_flags() -> dict[str, str]:
+def fast_compile_flags() -> dict[str, str]:
     """Flags of XLA by name, for the installed jaxlib."""
     flags = {
         "xla_force_host_platform_device_count": str(N_DEVICES),
@@ -21,9 +21,11 @@ def cheap_flags() -> dict[str, str]:
     return flags | ({"xla_cpu_use_fusion_emitters": "false"} if has_older_emitters() else {})
 
 
-def use_cheap_code() -> None:
-    """Compile on the CPU with `cheap_flags`; to be called before JAX computes."""
+def use_fast_compile_flags() -> None:
+    """Compile on the CPU with `fast_compile_flags`; to be called before JAX computes."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     given = os.environ.get("XLA_FLAGS", "")
-    added = [f"--{name}={value}" for name, value in cheap_flags().items() if name not in given]
+    added = [
+        f"--{name}={value}" for name, value in fast_compile_flags().items() if name not in given
+    ]
     os.environ["XLA_FLAGS"] = " ".join([given, *added]).strip()

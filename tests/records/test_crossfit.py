@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from circuitax.records.elsewhere import chosen_elsewhere
+from circuitax.records.crossfit import crossfit_choice
 from circuitax.records.estimate import mean_estimate
 
 
@@ -16,7 +16,7 @@ def _noise(seed: int, *shape: int) -> xr.DataArray:
 @pytest.mark.parametrize(("n", "folds"), [(2, 2), (5, 2), (6, 3), (7, 7), (3, 5)])
 def test_each_unit_takes_the_best_place_of_the_other_folds(n: int, folds: int) -> None:
     scores = _noise(n, 4, n, 3)
-    places = chosen_elsewhere(scores, "strength", folds=folds)
+    places = crossfit_choice(scores, "strength", folds=folds)
     assert places.dims == ("seed", "kind")
     for i in range(n):
         others = [j for j in range(n) if j % folds != i % folds]
@@ -26,12 +26,12 @@ def test_each_unit_takes_the_best_place_of_the_other_folds(n: int, folds: int) -
 
 def test_a_unit_has_no_say_in_its_own_choice() -> None:
     scores = _noise(0, 5, 6)
-    places = chosen_elsewhere(scores, "strength")
+    places = crossfit_choice(scores, "strength")
     for i in range(6):
         changed = scores.copy()
         changed[:, i] = np.random.default_rng(i).permutation(100 * np.arange(5))
-        assert chosen_elsewhere(changed, "strength")[i] == places[i]
-    alone = chosen_elsewhere(scores.isel(seed=[2]), "strength")
+        assert crossfit_choice(changed, "strength")[i] == places[i]
+    alone = crossfit_choice(scores.isel(seed=[2]), "strength")
     assert alone.values == [scores.values[:, 2].argmax()]
 
 
@@ -40,7 +40,7 @@ def test_the_best_of_twenty_noises_is_positive_on_its_own_seeds_and_0_on_others(
     for draw in range(200):
         noise = _noise(draw, 20, 16)
         chosen.append(float(noise.mean("seed").max()))
-        split.append(float(noise.isel(strength=chosen_elsewhere(noise, "strength")).mean()))
+        split.append(float(noise.isel(strength=crossfit_choice(noise, "strength")).mean()))
     # The greatest of twenty normal numbers is 1.87 on average; means of 16 have a deviation of 1/4.
     assert mean_estimate(chosen).low > 0.4
     assert mean_estimate(chosen).value == pytest.approx(1.867 / 4, abs=0.02)
@@ -52,8 +52,8 @@ def test_the_best_of_twenty_noises_is_positive_on_its_own_seeds_and_0_on_others(
 def test_bad_axes_units_and_folds_are_named() -> None:
     scores = _noise(0, 3, 4)
     with pytest.raises(ValueError, match="must have axis='rate', unit='seed'"):
-        chosen_elsewhere(scores, "rate")
+        crossfit_choice(scores, "rate")
     with pytest.raises(ValueError, match="4 units in folds=1"):
-        chosen_elsewhere(scores, "strength", folds=1)
+        crossfit_choice(scores, "strength", folds=1)
     with pytest.raises(ValueError, match="0 units in folds=2"):
-        chosen_elsewhere(scores.isel(seed=[]), "strength")
+        crossfit_choice(scores.isel(seed=[]), "strength")

@@ -1,12 +1,12 @@
-"""Three tasks of seeded grammars: pairs of sentences of one length that differ in who is meant.
+"""Tasks of seeded grammars: pairs of sentences of one length that differ in what is meant.
 
 What is right after one sentence of a pair is wrong after the other, so that no answer that is the
 same for all of them leads on the mean. Nouns and names of one half of the pairs, on which circuits
 are chosen, are not those of the other.
 """
 
-from collections.abc import Callable, Iterator
-from itertools import permutations, product
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, pairwise, permutations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,8 @@ from jaxtyping import Int
 from circuitax.kit.real_model import RANDOM, REAL, SMALL
 from circuitax.models.text_tokenizer import load_tokenizer
 
-AGREEMENT, PRONOUN, OBJECT = TASKS = ("agreement", "pronoun", "indirect object")
+AGREEMENT, PRONOUN, OBJECT = "agreement", "pronoun", "indirect object"
+CAPITAL, SUCCESSOR, INDUCTION = "capital", "successor", "induction"
 # Singular and plural.
 NOUNS = (
     *(("key", "keys"), ("book", "books"), ("teacher", "teachers"), ("picture", "pictures")),
@@ -35,6 +36,25 @@ STATES = (
 )
 PLACES = ("store", "park", "school", "office")
 THINGS = ("drink", "book", "ring", "letter")
+# Countries and capitals.
+CAPITALS = (
+    *(("France", "Paris"), ("Italy", "Rome"), ("Germany", "Berlin"), ("Spain", "Madrid")),
+    *(("Russia", "Moscow"), ("Japan", "Tokyo"), ("China", "Beijing"), ("England", "London")),
+    *(("Egypt", "Cairo"), ("Greece", "Athens"), ("Austria", "Vienna"), ("Poland", "Warsaw")),
+    *(("Portugal", "Lisbon"), ("Ireland", "Dublin"), ("Sweden", "Stockholm"), ("Norway", "Oslo")),
+    *(("Denmark", "Copenhagen"), ("Iran", "Tehran"), ("Iraq", "Baghdad"), ("Kenya", "Nairobi")),
+    *(("Cuba", "Havana"), ("Peru", "Lima"), ("Chile", "Santiago"), ("Syria", "Damascus")),
+)
+# What comes in an order.
+ORDERS = (
+    ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"),
+    (
+        *("January", "February", "March", "April", "May", "June"),
+        *("July", "August", "September", "October", "November", "December"),
+    ),
+    tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+)
 SIDES = 2
 
 # Words of a sentence, and the two that may follow, the right one first.
@@ -72,9 +92,9 @@ def drawn_pairs(weights: str, task: str, n: int, rng: np.random.Generator) -> Pa
     return Pairs(*map(np.array, columns))
 
 
-def most_pairs() -> int:
+def most_pairs(tasks: Sequence[str]) -> int:
     """The pairs of one half of the task that has the fewest."""
-    return min(len(list(_GRAMMARS[task](half))) for task in TASKS for half in (0, 1))
+    return min(len(list(_GRAMMARS[task](half))) for task in tasks for half in (0, 1))
 
 
 def _agreements(half: int) -> Iterator[tuple[Sentence, ...]]:
@@ -123,10 +143,46 @@ def _indirect_objects(half: int) -> Iterator[tuple[Sentence, ...]]:
         )
 
 
+def _capitals(half: int) -> Iterator[tuple[Sentence, ...]]:
+    """One of two countries."""
+    for pair in combinations(CAPITALS[half::2], 2):
+        yield tuple(
+            (
+                ["The", " capital", " of", f" {country}", " is", " the", " city", " of"],
+                f" {capital}",
+                f" {other}",
+            )
+            for (country, capital), (_, other) in (pair, pair[::-1])
+        )
+
+
+def _successors(half: int) -> Iterator[tuple[Sentence, ...]]:
+    """One of two days, months, numbers or letters, and what comes after it."""
+    for order in ORDERS:
+        for pair in combinations(list(pairwise(order))[half::2], 2):
+            yield tuple(
+                (["It", " was", f" {now}", " and", " then", " came"], f" {then}", f" {other}")
+                for (now, then), (_, other) in (pair, pair[::-1])
+            )
+
+
+def _inductions(half: int) -> Iterator[tuple[Sentence, ...]]:
+    """A word comes again; what stood behind it is one of two."""
+    words = [f" {singular}" for singular, _ in NOUNS[half::2]]
+    for again, *both, third, fourth in permutations(words, 5):
+        yield tuple(
+            ([again, both[side], third, fourth, again], both[side], both[1 - side])
+            for side in range(SIDES)
+        )
+
+
 _GRAMMARS: dict[str, Callable[[int], Iterator[tuple[Sentence, ...]]]] = {
     AGREEMENT: _agreements,
     PRONOUN: _pronouns,
     OBJECT: _indirect_objects,
+    CAPITAL: _capitals,
+    SUCCESSOR: _successors,
+    INDUCTION: _inductions,
 }
 
 
