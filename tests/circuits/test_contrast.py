@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import circuitax as cx
 from circuitax.circuits.contrast import Contrast
 from circuitax.circuits.contrast_edges import KINDS, contrast_edges, moves
+from circuitax.circuits.contrast_set import contrast_set
 from circuitax.circuits.paths.path_graph import Node
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.secants import divided_difference, logarithmic_mean
@@ -317,3 +319,27 @@ def test_it_prints_as_a_table_and_refuses_other_lengths() -> None:
     longer = cx.run(model, [*TEXTS[1], 2])
     with pytest.raises(ValueError, match="other has a text of 7 tokens, must have the 6 of run: "):
         cx.contrast(run, longer, token=3)
+
+
+def test_pairs_have_a_mean_with_an_interval() -> None:
+    model = drawn(OPTIONS["attention_only"])
+    texts, others = np.array([TEXTS[0], [2, 2, 3, 4, 5, 1], TEXTS[1]]), np.array([TEXTS[1]] * 3)
+    others[2, 0] = 8
+    asked = {"token": np.array([3, 2, 3]), "minus": np.array([5, 5, 1])}
+    found = contrast_set(model, texts, others, **asked, block=2)
+    each = [
+        cx.contrast(
+            *(cx.run(model, text) for text in pair),
+            token=asked["token"][i],
+            minus=asked["minus"][i],
+        )
+        for i, pair in enumerate(zip(texts, others, strict=True))
+    ]
+    heads = np.stack([c.heads for c in each])
+    np.testing.assert_allclose(found.each.heads, heads, rtol=1e-4, atol=1e-6)
+    low, high = stats.ttest_1samp(heads, 0).confidence_interval(0.95)
+    np.testing.assert_allclose(found.mean.heads - found.half.heads, low, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(found.mean.heads + found.half.heads, high, rtol=1e-3, atol=1e-5)
+    assert repr(found).startswith("Mean of 3 pairs: Δ ") and "head 1." in repr(found)
+    with pytest.raises(ValueError, match="must be one, of two pairs at least"):
+        contrast_set(model, texts[:1], others, **asked)

@@ -147,7 +147,7 @@ def contrast(
 
     Source: ours; DeepLIFT (Shrikumar et al., 2017) for multipliers that sum to a difference.
     """
-    return _contrast(*question(run, other, token, minus, position))
+    return contrast_of_texts(*question(run, other, token, minus, position))
 
 
 def question(
@@ -200,7 +200,9 @@ def multipliers_of(
 
 
 @compiled()
-def _contrast(model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]) -> Contrast:
+def contrast_of_texts(
+    model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]
+) -> Contrast:
     multipliers, each = multipliers_of(model, texts, asked)
     less = jax.tree.map(lambda x: x[0] - x[1], each)
 
