@@ -12,13 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.neurons import gated_values, mlp_streams, neuron_activations
+from circuitax.circuits.neurons import mlp_streams, neuron_activations
 from circuitax.display.tables import NumberTable
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_index, counted_index
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream, unembed
 from circuitax.kernel.interventions import Interventions, NormScales, Trace
+from circuitax.kernel.mlp import Activation, hidden_units
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.run import Run, one_text
@@ -254,10 +255,13 @@ def one_pass(
         return found
     run = Run(model, text, logits, trace)
     mlp_read = read_from(mlp_streams(run, secant), blocks.mlp_norm)
-    found = found._replace(mlp_read=mlp_read, units=neuron_activations(run))
+    found = found._replace(mlp_read=mlp_read)
     if not spec.gated or trace.gates is None:
-        return found
-    return found._replace(opened=trace.gates.values[:, 0], values=gated_values(run))
+        return found._replace(units=neuron_activations(run))
+    ungated = blocks.mlp._replace(W_gate=None, b_gate=None)
+    values = jax.vmap(partial(hidden_units, activation=Activation.linear))(ungated, mlp_read)
+    opened = trace.gates.values[:, 0]
+    return found._replace(units=opened * values, opened=opened, values=values)
 
 
 def _taps(model: Model, n_ctx: int) -> Interventions:

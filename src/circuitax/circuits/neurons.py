@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.mlp import Activation, hidden_units
+from circuitax.kernel.mlp import hidden_units
 from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.rules import Rule, plain
 from circuitax.kernel.run import Run, one_text
@@ -54,16 +54,6 @@ def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
     spec, blocks = run.model.spec, run.model.blocks
     read = _mlp_reads(run)
     return jax.vmap(lambda layer, x: hidden_units(layer, x, spec.activation))(blocks.mlp, read)
-
-
-def gated_values(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
-    """``x W_in + b_in`` of gated MLPs, which the activation of the gate multiplies."""
-
-    return jax.vmap(
-        lambda layer, x: hidden_units(
-            layer._replace(W_gate=None, b_gate=None), x, Activation.linear
-        )
-    )(run.model.blocks.mlp, _mlp_reads(run))
 
 
 def _mlp_reads(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
