@@ -166,7 +166,29 @@ PATTERNS = [
 ]
 ATTENTION = attention_viewer("Attention", ["one", "</script>", "two"], PATTERNS)
 assert ATTENTION is not None
-ALL = (EXPLAINED, MOVING, TABLES, ATTENTION)
+CONTRASTED = Viewer(
+    "contrast",
+    "x rather than y",
+    "Click.",
+    {
+        "tokens": [["a", "</script>"], ["b", "b"]],
+        "position": 1,
+        "metric": "x − y",
+        "delta": 2.5,
+        "flow": [[2.5, 0], [0.5, 2.0], [0, 2.5]],
+        "kinds": ["value", "query", "key", "gate", "unit", "logit"],
+        "nodes": [
+            {"name": "0.1", "kind": "head", "layer": 0, "at": 1, "value": 2.0, "raises": ["x"]}
+            | {"lowers": ["y"], "moves": [[0, 2, 2.25], [1, 1, -0.25]]}
+            | {"patterns": [[0.75, 0.25], [0.125, 0.875]]},
+            {"name": "mlp 1", "kind": "mlp", "layer": 1, "at": 1, "value": 1.5, "raises": ["x"]}
+            | {"lowers": ["y"], "moves": [], "patterns": []},
+        ],
+        # Nodes 0 and 1, tokens 2 and 3; the logit is 2.
+        "edges": [[2, 0, 2, 2.0], [0, 1, 3, 1.5], [1, 2, 5, 1.5], [0, 2, 5, 0.5]],
+    },
+)
+ALL = (EXPLAINED, MOVING, TABLES, ATTENTION, CONTRASTED)
 
 
 def page(actions: str) -> str:
@@ -216,7 +238,8 @@ def test_every_script_defines_its_viewer() -> None:
 @pytest.mark.skipif(BROWSER is None, reason="no chromium to open the viewers in")
 def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
     actions = """
-      const [explained, moving, tables, attention] = document.querySelectorAll(".stage");
+      const stages = document.querySelectorAll(".stage");
+      const [explained, moving, tables, attention, contrasted] = stages;
       const note = (name, text) => document.body.setAttribute("data-" + name, text);
       const said = box => box.querySelector(".status").textContent;
       note("first", said(explained));
@@ -262,6 +285,10 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
       attention.querySelectorAll(".heads button")[1].click();
       attention.querySelectorAll(".token")[1].dispatchEvent(new MouseEvent("mouseenter"));
       note("attended", said(attention));
+      note("reads", contrasted.querySelector(".about").textContent);
+      note("arcs", contrasted.querySelectorAll(".arc.k-key").length);
+      contrasted.querySelector(".node.mlp").dispatchEvent(new MouseEvent("click", {bubbles: true}));
+      note("opens", contrasted.querySelector(".about").textContent);
       setTimeout(() => note("after", tips()), 600);
     """
     path = tmp_path / "viewers.html"
@@ -310,6 +337,13 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
     assert found["attended"] == (
         "Head 0.1 at </script> (1) looks at one (0) 90 %, </script> (1) 10 %."
     )
+    assert found["reads"].startswith(
+        "Head 0.1 at b (1): +2.00Readsa / </script> (0)key+2.25b (1)query−0.25"
+        "Looks at: first text, second textb (1)25 %88 %a / </script> (0)75 %13 %"
+        "Comes froma / </script> (0)key+2.00Goes tomlp 1 at b (1)gate+1.50the logitlogit+0.50"
+    )
+    assert found["arcs"] == "1", "what stays in its column is no arc"
+    assert found["opens"].startswith("mlp 1 at b (1): +1.50Comes from0.1 at b (1)gate+1.50Goes to")
     assert found["stops"] == "4", "one stop of the Tab key for each toolbar"
     assert "s11 … d11 → o11." in found["table"] and "o119.50p2.00" in found["table"]
 
