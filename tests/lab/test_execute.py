@@ -16,7 +16,7 @@ from circuitax.config.catalogue import VARIABLE, ExperimentEntry
 from circuitax.config.plan import PlannedRun, plan
 from circuitax.config.spec import ConfigError
 from circuitax.lab import runs, source
-from circuitax.lab.execute import Outcome, execute, fresh
+from circuitax.lab.execute import Outcome, _announcement, execute, fresh
 from circuitax.lab.loop import StopFlag
 from circuitax.lab.runs import (
     Busy,
@@ -128,6 +128,13 @@ def test_a_new_run_says_how_it_differs_from_the_last_one_typed_so(entries: Entri
     said: list[str] = []
     done(changed, said)
     assert said == [f"house_walk {changed.id} at tiny scale; differs from {first.id} in members"]
+
+
+def test_a_time_is_expected_of_the_defaults_alone(entries: Entries) -> None:
+    usual = planned(entries, "experiment=house_walk", "seed=2")
+    assert _announcement(usual, resumes=False).endswith("about 2 s expected on 2 cores")
+    longer = planned(entries, "experiment=house_walk", "n_steps=7")
+    assert _announcement(longer, resumes=True).endswith("at quick scale, resumed")
 
 
 def test_what_is_damaged_is_named_wherever_it_is_read(entries: Entries) -> None:

@@ -20,9 +20,8 @@ from circuitax.kernel.norm import Norm
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.real_model import RANDOM, open_weights
 from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED, TOKENIZER, whole
-from circuitax.models.pretrained import load_pretrained
+from circuitax.models.pretrained import load_pretrained, load_tokenizer
 from circuitax.models.sources import has_smollm2
-from circuitax.models.text_tokenizer import load_tokenizer
 
 OURS, SMOLLM2 = "ours", "smollm2"
 REAL = "real"

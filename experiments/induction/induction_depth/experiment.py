@@ -6,7 +6,7 @@ depths of one width, and models with MLPs. One layer, which has no phase change,
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -119,7 +119,20 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         at_end = lab.stage(f"{name}-heads", read, trained.models)
         found[arm] = trained.curves | change | dict(at_end) | {"alive": trained.alive}
         divergences[arm] = trained.divergence
-    return _dataset(spec, trained.steps, found).assign_attrs(divergence=divergences)
+    # One array of all arms; those with fewer layers get NaN for the layers they lack.
+    stack, each_arm = partial(stack_named, found.values()), ("arm", "member")
+    return xr.Dataset(
+        {name: (("arm", "step", "member"), stack(name)) for name in CURVES}
+        | {name: ((*each_arm, "layer", "head"), stack(name, -2)) for name in HEADS}
+        | {name: (each_arm, stack(name)) for name in ("jump_start", "jump_end", "alive")},
+        coords={
+            "arm": list(found),
+            "step": trained.steps,
+            "n_layers": ("arm", [sizes.n_layers for sizes in spec.arms().values()]),
+            "d_mlp": ("arm", [sizes.d_mlp or 0 for sizes in spec.arms().values()]),
+        },
+        attrs={"divergence": divergences},
+    )
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
@@ -195,22 +208,3 @@ def _composed(model: Model, previous: Array) -> tuple[Array, Array]:
         matching.append(jnp.stack([score for _, score in found])[jnp.argmax(looks)])
         weighted.append(looks @ traces)
     return jnp.stack(matching), jnp.stack(weighted)
-
-
-def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
-    # One array of all arms; those with fewer layers get NaN for the layers they lack.
-    stack = partial(stack_named, found.values())
-    each_arm = ("arm", "member")
-    sizes = spec.arms().values()
-    return xr.Dataset(
-        {name: (("arm", "step", "member"), stack(name)) for name in CURVES}
-        | {name: ((*each_arm, "layer", "head"), stack(name, -2)) for name in HEADS}
-        | {name: (each_arm, stack(name)) for name in ("jump_start", "jump_end", "alive")},
-        coords={
-            "arm": list(found),
-            "step": steps,
-            "n_layers": ("arm", [each.n_layers for each in sizes]),
-            "d_model": ("arm", [each.d_model for each in sizes]),
-            "d_mlp": ("arm", [each.d_mlp or 0 for each in sizes]),
-        },
-    )

@@ -31,11 +31,12 @@ from experiments.induction.shared.phase_change import (
 
 CORNER = 0.8  # eigenvalue scores from here on are in the corner
 DEEP = (3, 4)
+USUAL = 1  # place of the width that all depths have, among those of two layers
 
 
 def share_changed(data: xr.Dataset, layers: list[int], mlps: bool = False) -> Sample:
     """Share of the models of some depths whose in-context score jumps."""
-    usual = last_score(_usual(data))
+    usual = last_score(_parts(data, [2])[USUAL])
     parts = _parts(data, layers, mlps)
     return share_of(np.concatenate([has_changed(part, usual).values for part in parts]))
 
@@ -105,7 +106,7 @@ def corner_lead(data: xr.Dataset) -> Estimate:
 
 def token_change(data: xr.Dataset, kind: str, layers: int = 2) -> Sample:
     """Change of the loss on a last token through the steepest sixth of the in-context score."""
-    part = _usual(data) if layers == 2 else _parts(data, [layers])[0]
+    part = _parts(data, [layers])[USUAL if layers == 2 else 0]
     return mean_of(change_through(part, part[kind]))
 
 
@@ -172,11 +173,6 @@ def _parts(
     return parts
 
 
-def _usual(data: xr.Dataset) -> xr.Dataset:
-    """The models of two layers and of the width that all depths have, the second one."""
-    return _parts(data, [2])[1]
-
-
 def _has_head(part: xr.Dataset) -> xr.DataArray:
     return part.prefix.max(["layer", "head"]) >= PREFIX_SCORE
 
@@ -208,11 +204,9 @@ def _ranks_in_layers(first: np.ndarray, second: np.ndarray) -> float:
 
 def curves(data: xr.Dataset) -> Figure:
     """In-context score of every size, of two layers and of other depths."""
-    figure, axes = new_figure(1, 2, height=3, sharey=True)
-    for ax, title, layers in (
-        (axes[0, 0], "two layers", [2]),
-        (axes[0, 1], "other depths", [1, *range(3, 99)]),
-    ):
+    figure, axes = new_figure(1, 2, height=3.0, sharey=True)
+    kinds = (("two layers", [2]), ("other depths", [1, *range(3, 99)]))
+    for ax, (title, layers) in zip(axes[0], kinds, strict=True):
         for part, colour in zip(_parts(data, layers, None), COLOURS, strict=False):
             curve = part.in_context.transpose("step", "member")
             mean_curve(ax, curve.step, curve, colour, label=str(part.arm.values))

@@ -304,8 +304,7 @@ def _of_run(folder: WholeRun, options: dict[str, Any]) -> _Opened:
 
 
 def _of_source(options: dict[str, Any]) -> _Opened:
-    from circuitax.models.pretrained import load_pretrained
-    from circuitax.models.text_tokenizer import load_tokenizer
+    from circuitax.models.pretrained import load_pretrained, load_tokenizer
 
     try:
         tokenizer = load_tokenizer(options["MODEL"])

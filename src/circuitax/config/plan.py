@@ -79,6 +79,11 @@ class PlannedRun:
         read = {planned.entry.name: planned.id for planned in self.inputs}
         return run_id(self.settings, self.spec, read, dict(self.outside))
 
+    @property
+    def planned_inputs(self) -> "tuple[PlannedRun, ...]":
+        """The runs that it reads without those that a person named."""
+        return tuple(item for item in self.inputs if isinstance(item, PlannedRun))
+
 
 @dataclass(frozen=True)
 class GivenRun:
@@ -148,7 +153,7 @@ def plan(
         raise ConfigError(f"the sweep has {n_jobs:,} jobs, it must have at most {MOST_JOBS:,}")
     folders = [] if "hydra.searchpath" in keys else _searchpath(entries, config_dir)
     jobs = [[*job, *folders] for job in map(list, itertools.product(*choices))]
-    with hydra_here():
+    with own_hydra():
         runs = [_composed(job, entries) for job in watched(jobs)]
     # Hydra's sweeper unfolds them once more, in the same order.
     typed = [f"{key}={','.join(_values(texts))}" for key, texts in zip(keys, choices, strict=True)]
@@ -180,7 +185,7 @@ def from_config(
 
 
 @contextmanager
-def hydra_here() -> Iterator[None]:
+def own_hydra() -> Iterator[None]:
     """Context with a Hydra of its own, also inside a job of another one."""
     register_resolvers()
     outer, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
@@ -287,7 +292,7 @@ def _upstream(
         f"dtype={settings.dtype.name}",
         *(quoted(key, x) if isinstance(x, str) else f"{key}={x}" for key, x in asked.items()),
     ]
-    with hydra_here():
+    with own_hydra():
         return _composed([*job, *_searchpath(entries, None)], entries)
 
 

@@ -27,6 +27,7 @@ from circuitax.lab.runs import (
     COMPILING,
     DERIVED,
     FIGURES_FAILED,
+    NEUTRAL,
     OVERRIDES,
     PROVENANCE,
     SPEC,
@@ -304,7 +305,8 @@ def _announcement(planned: PlannedRun, resumes: bool) -> str:
     name, scale = planned.entry.name, planned.settings.scale.name
     text = f"{name} {planned.id} at {scale} scale" + (", resumed" if resumes else "")
     expected = planned.entry.seconds(scale)
-    if expected is None:
+    own = {key.partition("=")[0] for key in planned.overrides} <= NEUTRAL
+    if expected is None or not own:  # the time of other settings is not known
         return text
     minutes = f"{expected / 60:.0f} min" if expected >= 120 else f"{expected:.0f} s"
     return f"{text}: about {minutes} expected on 2 cores"

@@ -30,6 +30,8 @@ TWIN = "twin.json"  # of an accepted run: digests of a small run by the same cod
 # What is made again from the data of a run; its manifest leaves it out.
 DERIVED = (CLAIMS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
 ACCEPTED = "accepted"
+# What may be typed for a run that still has the experiment's own defaults.
+NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 SWEEPS = "sweeps"
 # Arrays beside the record. Git keeps small weights, named PUBLISHED..., and the tokenizer.
 ARRAYS = "arrays"
@@ -37,7 +39,7 @@ PUBLISHED = "published-"
 TOKENIZER = "tokenizer.json"
 _NOT_RUNS = {ACCEPTED, "collected", SWEEPS}
 # What a person mends by giving room or another folder; other errors are of the program.
-_OF_THE_DISK = {
+_DISK_ERRORS = {
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EROFS,
@@ -264,7 +266,7 @@ def shown(path: Path) -> str:
 
 def in_one_line(error: BaseException) -> str:
     """An error in one line, that of a disk with the way to move results."""
-    if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
         where = os.fsdecode(error.filename) if error.filename else str(results_folder())
         return (
             f"{where[:200]!r} cannot be written ({os.strerror(error.errno)}): make room, or name "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from circuitax.records.estimate import Estimate
-from circuitax.records.rows import Here, SettledQuantity, SettledRow, count_words
+from circuitax.records.rows import Agreement, SettledQuantity, SettledRow, count_words
 from circuitax.records.rule import (
     NOT_REPRODUCED,
     NOT_TESTED,
@@ -59,7 +59,7 @@ class LedgerRow(NamedTuple):
     experiment: str
     title: str
     figure: str
-    here: Here | None = None
+    here: Agreement | None = None
 
 
 def headline(rows: Sequence[SettledRow]) -> str:

@@ -91,7 +91,7 @@ def _quantity(item: Mapping[str, Any]) -> SettledQuantity:
 ROUNDING = 1e-3
 
 
-class Here(NamedTuple):
+class Agreement(NamedTuple):
     """A row as this machine settled it, beside the accepted run.
 
     Attributes:
@@ -107,14 +107,16 @@ class Here(NamedTuple):
     compared: int
 
 
-def hold_against(here: Sequence[SettledRow], there: Sequence[SettledRow]) -> dict[str, Here]:
+def compare_accepted(
+    here: Sequence[SettledRow], there: Sequence[SettledRow]
+) -> dict[str, Agreement]:
     """Every row of an accepted run as a run made here settled it, by its id."""
     made = {settled.row.id: settled for settled in here}
     found = {}
     for kept in there:
         mine = made.get(kept.row.id)
         if mine is None:
-            found[kept.row.id] = Here("", "the run here does not make it", 0, 0)
+            found[kept.row.id] = Agreement("", "the run here does not make it", 0, 0)
             continue
         pairs = [
             (a.estimate, b.estimate)
@@ -122,7 +124,7 @@ def hold_against(here: Sequence[SettledRow], there: Sequence[SettledRow]) -> dic
             if a.estimate is not None and b.estimate is not None
         ]
         agree = sum(abs(a.value - b.value) <= tolerance(a, b) for a, b in pairs)
-        found[kept.row.id] = Here(mine.word, mine.why, agree, len(pairs))
+        found[kept.row.id] = Agreement(mine.word, mine.why, agree, len(pairs))
     return found
 
 
@@ -141,7 +143,7 @@ def tolerance(here: Estimate, there: Estimate) -> float:
     return max(math.hypot(_half(here), _half(there)), rounding)
 
 
-def in_words(found: Mapping[str, Here], published: Sequence[str]) -> str:
+def agreement_text(found: Mapping[str, Agreement], published: Sequence[str]) -> str:
     """``"61 of 84 published results computed here; 210 of 224 quantities agree"``."""
     computed = sum(found[name].compared > 0 for name in published if name in found)
     agree = sum(here.agree for here in found.values())
