@@ -72,7 +72,7 @@ def check_closes(c: Contrast, runs: list[cx.Run], tolerance: float, post_norm: b
         np.testing.assert_allclose(c.neurons.sum(axis=1), c.mlps, **near)
 
 
-def check_places_close(c: Contrast, runs: list[cx.Run], post_norm: bool) -> None:
+def check_places_close(c: Contrast, runs: list[cx.Run]) -> None:
     near = {"rtol": 0, "atol": 1e-12 * max(1.0, float(np.abs(c.flow).max()))}
     moved = moves(*runs, token=3, minus=5)
     for found, route in zip(moved, c.routes, strict=False):
@@ -84,9 +84,8 @@ def check_places_close(c: Contrast, runs: list[cx.Run], post_norm: bool) -> None
     edges = contrast_edges(*runs, nodes, token=3, minus=5).edges
     np.testing.assert_allclose(edges[:, -1].sum(), c.delta, **near)
     np.testing.assert_allclose(edges[:, :, len(nodes) :].sum(axis=(0, 1)), c.flow[0], **near)
-    if not post_norm:
-        into, out_of = edges[:, :-1].sum(axis=(0, 2)), edges[:, :, : len(nodes)].sum(axis=(0, 1))
-        np.testing.assert_allclose(into, out_of, **near)
+    into, out_of = edges[:, :-1].sum(axis=(0, 2)), edges[:, :, : len(nodes)].sum(axis=(0, 1))
+    np.testing.assert_allclose(into, out_of, **near)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -95,7 +94,7 @@ def test_flows_close_for_every_option(name: str, x64: None) -> None:
     runs = [cx.run(model, text) for text in TEXTS]
     found = cx.contrast(*runs, token=3, minus=5)
     check_closes(found, runs, 1e-12, False)
-    check_places_close(found, runs, False)
+    check_places_close(found, runs)
     same = cx.contrast(runs[0], runs[0], token=3, minus=5)
     assert not any(np.asarray(x).any() for x in jax.tree.leaves(same[:-2]))
 
@@ -109,7 +108,7 @@ def test_flows_close_for_every_family(name: str, x64: None) -> None:
     found, post_norm = cx.contrast(*runs, token=3, minus=5), model.spec.post_norm
     check_closes(found, runs, 1e-12, post_norm)
     if post_norm:
-        check_places_close(found, runs, True)
+        check_places_close(found, runs)
 
 
 def test_flows_close_in_single_precision() -> None:
@@ -236,9 +235,9 @@ def test_one_layer_is_the_secant_of_the_page(x64: None) -> None:
     by_unit = by.mean("opened") * (dread @ by.mlp.W_in) @ by.mlp.W_out
     into_mlp = [by.from_end(by.units(own)[1] @ by.mlp.W_out * at[5]), by.from_end(by_unit * at[5])]
     np.testing.assert_allclose(edges[3:5, 1, 0], into_mlp, **near)
-    np.testing.assert_allclose(edges[5, 2, 0], by.from_end(own), **near)
+    np.testing.assert_allclose(edges[-1, 2, 0], by.from_end(own), **near)
     np.testing.assert_allclose(edges[:3, 0, 2:].sum(axis=1), [m[0, 1, 5].sum() for m in moved[:3]])
-    assert KINDS[3:] == ("gate", "unit", "logit")
+    assert KINDS[3:] == ("gate", "unit", "norm", "logit")
     by_norm = sum(by.heads_of(by.norm(0, "x", dx)[1])).sum(0)
     np.testing.assert_allclose(c.norms.attention[0], by.from_mid(by_norm), **near)
     units = by.units(by.less("mid"))

@@ -15,13 +15,13 @@ from circuitax.circuits.paths.path_graph import Node
 from circuitax.documented import documented
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream
-from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.interventions import Interventions, NormScales
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.secants import PAIR, secant
 from circuitax.kernel.shown import shapes
 
-KINDS = ("value", "query", "key", "gate", "unit", "logit")
+KINDS = ("value", "query", "key", "gate", "unit", "norm", "logit")
 _SOURCES = 8  # carried on at a time
 
 
@@ -92,8 +92,9 @@ def contrast_edges(
     """Edges between heads and MLPs at positions: ``edge(u, v) = ⟨J̄ Δy_u, m_v⟩``.
 
     J̄ carries what u writes past everything but chosen nodes to where v reads, and m_v is the part
-    of the multiplier there that comes by v, and by one kind of reading. With norms after attention
-    or MLP, what enters a node is counted before them. Arguments and errors are those of `contrast`.
+    of the multiplier there that comes by v, and by one kind of reading; heads with a norm behind
+    them also read its divisor, which all heads of a position share. Arguments and errors are those
+    of `contrast`.
     """
     model, texts, asked = question(run, other, token, minus, position)
     for node in nodes:
@@ -107,7 +108,7 @@ def contrast_edges(
 @compiled()
 def _moves(model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]) -> Moves:
     multipliers, each = multipliers_of(model, texts, asked)
-    by_destination = _by_destination(model, texts, multipliers, each)
+    by_destination = _by_destination(model, texts, multipliers, each, NormScales())
     less = each.read[0] - each.read[1]
 
     def from_sources(dest: Array) -> Array:
@@ -122,11 +123,12 @@ def _moves(model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]) -
 
 
 def _by_destination(
-    model: Model, texts: Int[Array, "2 n_ctx"], multipliers: Interventions, each: Pass
+    model: Model, texts: Int[Array, "2 n_ctx"], multipliers: Interventions, each: Pass, scales: Any
 ) -> Callable[[Array], Float[Array, "3 n_layers n_heads n_ctx d_model"]]:
     """Of one destination, the multipliers of what heads read as values, queries and keys.
 
-    Every layer enters with the stream that it had, so that no layer answers for another.
+    Every layer enters with the stream that it had, so that no layer answers for another. ``scales``
+    are divisors to hold.
     """
     blocks, n_ctx = model.blocks._replace(mlp=None, mlp_norm=None, mlp_post_norm=None), len(texts.T)
     bare = model.replace(
@@ -135,22 +137,20 @@ def _by_destination(
     held = jnp.zeros((model.n_layers + 1, 1), model.W_E.dtype)
 
     def written(reads: tuple[Array, Array, Array]) -> Float[Array, " n_ctx"]:
-        def in_text(text: Array, streams: Array) -> Array:
+        def in_text(text: Array, streams: Array, scales: NormScales) -> Array:
             edit = Interventions(
                 stream_keep=held,
                 stream_add=streams,
                 value_add=reads[0],
                 query_add=reads[1],
                 key_add=reads[2],
+                scales=scales,
             )
             trace = final_stream(bare, text, edit, outputs=True, rule=secant)[1]
-            found = jnp.einsum("lhtd,lhtd->t", trace.head_outputs, multipliers.head_add)
-            divisor = multipliers.scale_add.attention_post
-            if divisor is None:
-                return found
-            return found + jnp.einsum("lt,lt->t", trace.scales.attention_post, divisor)
+            return jnp.einsum("lhtd,lhtd->t", trace.head_outputs, multipliers.head_add)
 
-        return jax.vmap(in_text, axis_name=PAIR)(texts, each.trace.streams).mean(axis=0)
+        found = jax.vmap(in_text, axis_name=PAIR)(texts, each.trace.streams, scales)
+        return found.mean(axis=0)
 
     none = jnp.zeros((model.n_layers, model.n_heads, n_ctx, model.d_model), model.W_E.dtype)
     back = jax.vjp(written, (none, none, none))[1]
@@ -172,11 +172,18 @@ def _edges(
     into_heads = _into_heads(model, texts, multipliers, each, chosen) * is_head[None, :, None, None]
     into_mlps = _into_mlps(model, multipliers, each, layer, at) * (1 - is_head)[None, :, None]
     less = jax.tree.map(lambda x: x[0] - x[1], each.trace)
+    by_divisor = jnp.zeros_like(is_head)
+    if each.trace.scales.attention_post is not None:
+        # Of x / y, what is written: -x̄ Δy / (y_A y_B).
+        y, wrote = each.trace.scales.attention_post[:, layer, at], each.trace.head_outputs
+        x = (y[..., None] * wrote[:, layer, which, at]).mean(axis=0)
+        m = multipliers.head_add[layer, which, at]
+        by_divisor = -is_head * (x * m).sum(axis=-1) / (y[0] * y[1])
 
     held = jnp.zeros(less.head_outputs.shape[:3], is_head.dtype).at[layer, which, at].max(is_head)
     held_mlps = jnp.zeros(less.streams[1:].shape[:2], is_head.dtype).at[layer, at].max(1 - is_head)
 
-    def carried(weights: Float[Array, " n_sources"]) -> tuple[Array, Array, Array | None]:
+    def carried(weights: Float[Array, " n_sources"]) -> tuple[Array, Array, Any, Any]:
         """The lead and what is read, with so much more of the difference of each source."""
         head, mlp = weights[:n_nodes] * is_head, weights[:n_nodes] * (1 - is_head)
         more = head[:, None] * less.head_outputs[layer, which, at]
@@ -198,17 +205,20 @@ def _edges(
 
         found = jax.vmap(in_text, axis_name=PAIR)(texts, each.trace)
         # Rules give both texts one tangent, that of the difference.
-        first = None if found.mlp_read is None else found.mlp_read[0]
-        return found.lead[0], found.read[0], first
+        read = found.lead, found.read, found.mlp_read, found.trace.scales.attention_post
+        first: tuple[Array, Array, Any, Any] = jax.tree.map(lambda x: x[0], read)
+        return first
 
     def ends_of(source: Float[Array, " n_sources"]) -> Float[Array, "n_kinds n_ends"]:
-        lead, read, mlp_read = carry(source)
+        lead, read, mlp_read, divisor = carry(source)
         edges = jnp.zeros((len(KINDS), n_nodes + 1), lead.dtype).at[-1, -1].set(lead)
         edges = edges.at[:3, :-1].set(jnp.einsum("knsd,nsd->kn", into_heads, read[layer]))
-        if mlp_read is None:
-            return edges
-        there = mlp_read[layer, at]
-        return edges.at[3:5, :-1].set(jnp.einsum("knd,nd->kn", into_mlps, there))
+        if mlp_read is not None:
+            there = mlp_read[layer, at]
+            edges = edges.at[3:5, :-1].set(jnp.einsum("knd,nd->kn", into_mlps, there))
+        if divisor is not None:
+            edges = edges.at[5, :-1].set(by_divisor * divisor[layer, at])
+        return edges
 
     sources = jnp.eye(n_nodes + n_ctx, dtype=each.lead.dtype)
     carry = jax.linearize(carried, jnp.zeros_like(sources[0]))[1]
@@ -224,7 +234,8 @@ def _into_heads(
 ) -> Float[Array, "3 n_nodes n_ctx d_model"]:
     """Multipliers of what each head that is a node reads, by its own position alone."""
     _, layer, which, at = chosen.T
-    by_destination = _by_destination(model, texts, multipliers, each)
+    scales = NormScales(attention_post=each.trace.scales.attention_post)
+    by_destination = _by_destination(model, texts, multipliers, each, scales)
 
     def with_those_at(found: Array, dest: Array) -> tuple[Array, None]:
         here = by_destination(dest)[:, layer, which]
