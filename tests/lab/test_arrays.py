@@ -1,6 +1,7 @@
 """Weights keep readable names, and come back in any structure that has them."""
 
 import errno
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,6 @@ import numpy as np
 import pytest
 
 from circuitax.lab.arrays import flat_names, load_tree, save_tree
-from circuitax.records.owner import this_process
 
 
 class Layer(NamedTuple):
@@ -85,7 +85,7 @@ def test_shapes_and_kinds_are_those_of_like(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
 def test_a_full_disk_is_an_error_of_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    (tmp_path / f".{path.name}.{this_process()}.tmp").symlink_to("/dev/full")
+    (tmp_path / f".{path.name}.{os.getpid()}.tmp").symlink_to("/dev/full")
     with pytest.raises(OSError, match=r"'.*/w\.safetensors'") as caught:
         save_tree(path, TREE)
     assert caught.value.errno == errno.ENOSPC and not [*tmp_path.iterdir()]

@@ -12,7 +12,6 @@ from circuitax.projection.distortion import (
     make_block,
     normalised,
     pair_values,
-    sampled_distortion,
     tile_values,
 )
 from circuitax.projection.stream import quantile, summarise
@@ -153,18 +152,3 @@ def test_points_that_a_jit_closes_over_are_no_constants(rng: np.random.Generator
     found, want = summarise(closed(2.0)), summarise(distortion(x, 2 * y, BOUNDS))
     for name in ("mean", "low", "high", "histogram", "below"):
         np.testing.assert_allclose(getattr(found, name), getattr(want, name), rtol=1e-5)
-
-
-def test_sampled_pairs_are_uniform_over_distinct_indices(rng: np.random.Generator) -> None:
-    x, y = cloud(rng)
-    v = brute_force(x, y)
-    stream = sampled_distortion(
-        jax.random.key(0), jnp.asarray(x), jnp.asarray(y), BOUNDS, WIDE, n_pairs=40_000
-    )
-    found = summarise(stream)
-    assert found.n_used == 40_000 and found.n_zero == 0  # i = j would be a zero distance
-    assert abs(found.mean - v.mean()) < 5 * v.std() / np.sqrt(40_000)
-    np.testing.assert_allclose([found.low, found.high], [v.min(), v.max()], rtol=1e-4)
-    share = found.above[0] / 40_000
-    expected = (v > 0.3).mean()
-    assert abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / 40_000)

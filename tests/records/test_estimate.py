@@ -8,13 +8,11 @@ from scipy import stats
 
 from circuitax.records.estimate import (
     Estimate,
-    deciding_n,
     estimate_from_json,
     exact,
     finite_or_none,
     geometric_estimate,
     mean_estimate,
-    mean_estimates,
     mean_of_finite,
     proportion_estimate,
     share_estimate,
@@ -126,11 +124,6 @@ def test_samples_that_are_not_finite_are_left_out() -> None:
         mean_of_finite([np.nan])
 
 
-def test_several_means_by_name() -> None:
-    found = mean_estimates({"a": [1.0, 2.0], "b": [5.0]}, 0.8)
-    assert found == {"a": mean_estimate([1.0, 2.0], 0.8), "b": mean_estimate([5.0], 0.8)}
-
-
 def test_geometric_mean_by_scipy(rng: np.random.Generator) -> None:
     samples = rng.lognormal(size=9)
     found = geometric_estimate(np.log(samples))
@@ -138,23 +131,3 @@ def test_geometric_mean_by_scipy(rng: np.random.Generator) -> None:
     ends = stats.ttest_1samp(np.log(samples), 0).confidence_interval()
     assert (found.low, found.high) == pytest.approx((np.exp(ends.low), np.exp(ends.high)))
     assert found.n == 9 and found.method == "geometric mean, t interval 95%"
-
-
-def test_as_many_replicates_as_promised_decide() -> None:
-    for n in (30, 34, 35, 40):
-        decided = proportion_estimate(n, n).low >= 0.9
-        assert decided == (n >= deciding_n(proportion_estimate(16, 16), 0.9, np.inf))
-    few = mean_estimate(np.random.default_rng(0).normal(0.3, 1, 40))
-    needed = deciding_n(few, 0, np.inf)
-    half, distance = few.value - few.low, few.value
-    assert few.low < 0 < few.value and needed > 40
-    assert half * np.sqrt(40 / needed) == pytest.approx(distance)
-
-
-def test_replicates_of_values_outside_at_and_between_limits() -> None:
-    outside = Estimate(1.2, 1.0, 1.4, 10, "mean, t interval 95%")
-    assert deciding_n(outside, -np.inf, 1.1) == pytest.approx(40)
-    assert deciding_n(outside, 1.15, 1.25) == pytest.approx(160)
-    assert deciding_n(outside, 0.9, 1.5) == 10
-    assert deciding_n(outside, -np.inf, 1.2) == np.inf
-    assert deciding_n(outside._replace(low=-np.inf, high=np.inf), 0, np.inf) == np.inf

@@ -14,12 +14,9 @@ import pytest
 import xarray as xr
 
 from circuitax.records import store
-from circuitax.records.owner import this_process
 from circuitax.records.store import (
     publish,
     read_dataset,
-    recover,
-    recover_all,
     whole_folder,
     write_bytes,
     write_dataset,
@@ -155,7 +152,6 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from circuitax.records import store
-from circuitax.records.owner import this_process
 
 folder, target, renames = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 original, done = Path.rename, []
@@ -176,9 +172,9 @@ store.publish(folder, target)
 """
 
 
-@pytest.mark.parametrize(("renames", "survives"), [(0, "old"), (1, "old"), (2, "old"), (3, "new")])
-def test_a_kill_between_the_renames_loses_nothing(
-    tmp_path: Path, renames: int, survives: str
+@pytest.mark.parametrize(("renames", "there"), [(0, "old"), (2, ""), (3, "new")])
+def test_a_kill_between_the_renames_leaves_a_whole_folder_or_none(
+    tmp_path: Path, renames: int, there: str
 ) -> None:
     target = tmp_path / "runs [x]" / "run"
     write_text(target / "text", "old")
@@ -186,38 +182,13 @@ def test_a_kill_between_the_renames_loses_nothing(
     arguments = [str(tmp_path / "new"), str(target), str(renames)]
     done = subprocess.run([sys.executable, "-c", KILLED, *arguments])
     assert done.returncode == -signal.SIGKILL
-    recover(target)
-    assert (target / "text").read_text() == survives
-    assert [path.name for path in target.parent.iterdir()] == ["run"]
-
-
-def test_recovery_leaves_the_living_and_others_alone(tmp_path: Path) -> None:
-    ours = this_process()
-    number, started, host = ours.split("-")
-    kept = {f".run.{ours}.tmp", ".other.999999999.tmp", f".run.{number}-{started}-elsewhere.tmp"}
-    # The same number at another time, a number that nobody has, and one of an earlier version.
-    gone = {f".run.{number}-1-{host}.tmp", f".run.999999999-1-{host}.tmp", ".run.999999999.tmp"}
-    for name in {"run"} | kept | gone:
-        (tmp_path / name).mkdir()
-        if not name.endswith("elsewhere.tmp"):  # of another machine, and young
-            os.utime(tmp_path / name, (0, 0))
-    recover(tmp_path / "run")
-    assert {path.name for path in tmp_path.iterdir()} == {"run"} | kept
-
-
-@pytest.mark.parametrize("owner", ["1", "1-7-{here}", "1-{started}-elsewhere"])
-def test_an_old_folder_of_the_same_number_holds_nothing_up(tmp_path: Path, owner: str) -> None:
-    """In a container each start has process id 1, here that of the tests."""
-    number, started, host = this_process().split("-")
-    name = owner.format(here=host, started=started).replace("1", number, 1)
-    write_text(tmp_path / f".run.{name}.old" / "text", "old")
-    recover_all(tmp_path)
-    assert (tmp_path / "run" / "text").read_text() == "old", "it is restored where there is none"
-    write_text(tmp_path / f".run.{name}.old" / "text", "older")
-    write_text(tmp_path / "new" / "text", "new")
-    publish(tmp_path / "new", tmp_path / "run")
-    assert (tmp_path / "run" / "text").read_text() == "new"
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert (target / "text").read_text() == there if there else not target.exists()
+    (old,) = [path for path in target.parent.iterdir() if path.suffix == ".old"] or [target]
+    assert (old / "text").is_file(), "what was there before is not lost"
+    write_text(tmp_path / "newer" / "text", "newer")
+    publish(tmp_path / "newer", target)
+    assert (target / "text").read_text() == "newer"
+    assert not list(target.parent.glob(".*.old"))
 
 
 def test_work_may_be_on_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +255,7 @@ def test_what_is_published_is_on_the_disk_first(
 
 def full(path: Path) -> Path:
     """A file to write whose temporary copy stands on a device that is full."""
-    path.with_name(f".{path.name}.{this_process()}.tmp").symlink_to("/dev/full")
+    path.with_name(f".{path.name}.{os.getpid()}.tmp").symlink_to("/dev/full")
     return path
 
 

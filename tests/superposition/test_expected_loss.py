@@ -10,7 +10,7 @@ from scipy.stats import qmc
 
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.enumeration import enumerated_loss
-from circuitax.superposition.expected_loss import converged_loss, expected_loss, linear_loss
+from circuitax.superposition.expected_loss import expected_loss, linear_loss
 
 LOSS = jax.jit(expected_loss, static_argnames=("n_terms", "convention"))
 DIGONS = np.array([[1.0, -1, 0, 0, 0], [0, 0, 1, -1, 0]])
@@ -134,14 +134,6 @@ def test_too_few_terms_are_refused_also_under_jit(rng, n, n_terms):
     for loss in (expected_loss, LOSS):
         with pytest.raises(ValueError, match=f"n_terms={n_terms} must be at least 1 for n_f.*={n}"):
             loss(*arguments, n_terms=n_terms)
-
-
-def test_converged_loss_doubles_until_the_tolerance(x64, rng):
-    model = random_model(rng)
-    loss, n_terms = converged_loss(*as_arguments(*model), tolerance=1e-7, start_terms=8)
-    assert float(loss.error) <= 1e-7
-    assert float(LOSS(*as_arguments(*model), n_terms=n_terms // 2).error) > 1e-7
-    assert float(loss.value) == pytest.approx(enumerated_loss(*model), abs=1e-7)
 
 
 DENSITY = np.array([0.9, 0.4, 0.15])

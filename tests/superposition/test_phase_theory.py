@@ -10,8 +10,6 @@ from circuitax.superposition.phase_theory import (
     Configuration,
     best_configuration,
     configuration_losses,
-    lower_boundary,
-    upper_boundary,
 )
 
 GRID = np.geomspace(0.01, 1, 40)
@@ -50,11 +48,14 @@ def test_T4_boundaries_part_the_best_configurations(x64, n):
     p, r = (jnp.asarray(v.ravel()) for v in np.meshgrid(GRID, np.geomspace(0.1, 10, 41)))
     which, loss = best_configuration(p, r, n)
     np.testing.assert_allclose(loss, configuration_losses(p, r, n).min(axis=-1))
-    ignored, shared = r < lower_boundary(p), (r > lower_boundary(p)) & (r < upper_boundary(p, n))
+    # Algebra on the four losses; above p = 4/7 nothing is shared.
+    lower = jnp.where(p < 4 / 7, 2 * p / (4 - 5 * p), 1)
+    upper = jnp.where((p < 4 / 7) & (n == 2), (4 - 5 * p) / (2 * p), 1)
+    ignored, shared = r < lower, (r > lower) & (r < upper)
     clear = np.abs(np.log(r)) > 1e-9  # on r = 1 configurations tie
     np.testing.assert_array_equal((which == 1)[clear], ignored[clear])
     np.testing.assert_array_equal((which == 3)[clear], shared[clear])
     # The last feature is dedicated: for n = 2 the first is ignored, for n = 3 two ways exist.
     dedicated = {Configuration.ignore_first} | ({Configuration.pair_first} if n == 3 else set())
-    kept = np.asarray((r > upper_boundary(p, n)) & clear)
+    kept = np.asarray((r > upper) & clear)
     assert {Configuration(v) for v in np.asarray(which)[kept].tolist()} == dedicated

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from circuitax.data.synthetic import RepeatedSource
-from circuitax.data.windows import WindowSource
+from circuitax.data.text import WindowSource
 from circuitax.kernel.forward import forward
+from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.keys import at_index
+from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.parameters import model_from_params, params_from_model
 from circuitax.models.transformer import Transformer
@@ -23,6 +25,7 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import (
     LanguageModule,
     NextToken,
+    Step,
     StreamedNextToken,
     stream,
     text_losses,
@@ -167,3 +170,63 @@ def test_an_ensemble_learns_and_resumes_where_it_stopped(tmp_path: Path) -> None
     assert (np.asarray(last["loss"]) < np.asarray(first["loss"]) - 0.05).all()
     kernels = through.params["Dense_0"]["kernel"]
     assert kernels.shape == (2, 6, 8) and np.abs(np.asarray(kernels[0] - kernels[1])).max() > 1e-2
+
+
+def _hold_layer_0(model: Model, text: jax.Array, step: Step) -> Interventions:
+    """Every head of layer 0 attends to the token before, from step 2 on to itself."""
+    n_ctx, heads = text.shape[-1], (model.n_layers, model.n_heads)
+    before = jnp.eye(n_ctx, k=-1).at[0, 0].set(1.0)
+    pattern = jnp.where(step.number < 2, before, jnp.eye(n_ctx))
+    frozen = jnp.zeros(heads, bool).at[0].set(True)
+    return Interventions(
+        patterns=jnp.broadcast_to(pattern, (*heads, n_ctx, n_ctx)), pattern_frozen=frozen
+    )
+
+
+def _queries(model: Model, step: Step) -> jax.Array:
+    return step.hyper * jnp.sum(model.blocks.attention.W_Q**2)
+
+
+def test_edit_and_penalty_of_a_step_by_hand() -> None:
+    problem = NextToken(MODEL, SOURCE, _hold_layer_0, _queries)
+    params = problem.init(jax.random.key(4), 0.5)
+    key = jax.random.key(5)
+    for number, back in ((0, 1), (3, 0)):
+        texts, step = problem.batch(key, jnp.array(number))
+        np.testing.assert_array_equal(texts, SOURCE(at_index(key, number)))
+        (loss, terms), grads = jax.value_and_grad(problem.loss, has_aux=True)(
+            params, (texts, step), 0.5
+        )
+        weights = {name: np.asarray(value, float) for name, value in params.items()}
+        x = weights["W_E"][np.asarray(texts)]
+        read = np.concatenate([x[:, :1], x[:, :-1]], axis=1) if back else x
+        maps = weights["blocks.attention.W_V"][0] @ weights["blocks.attention.W_O"][0]
+        logits = (x + read @ maps.sum(axis=0)) @ weights["W_U"]
+        chosen = np.take_along_axis(logits[:, :-1], np.asarray(texts)[:, 1:, None], axis=-1)[..., 0]
+        by_hand = (np.log(np.exp(logits).sum(axis=-1))[:, :-1] - chosen).mean()
+        penalty = 0.5 * (weights["blocks.attention.W_Q"] ** 2).sum()
+        assert float(terms["next_token"]) == pytest.approx(by_hand, rel=1e-5)
+        assert float(loss) == pytest.approx(by_hand + penalty, rel=1e-5)
+        # Nothing reads the held scores: keys get no gradient, queries that of the penalty alone.
+        assert not grads["blocks.attention.W_K"].any()
+        np.testing.assert_allclose(
+            grads["blocks.attention.W_Q"], weights["blocks.attention.W_Q"], rtol=1e-5
+        )
+
+
+def test_an_edited_ensemble_has_a_penalty_a_member() -> None:
+    problem = NextToken(MODEL, SOURCE, penalty=_queries)
+    members = new_members(jax.random.key(6), 0.02, jnp.array([0.0, 10.0]))
+    same = members._replace(init_key=members.init_key[jnp.array([0, 0])])
+    plan = Plan(problem, OptimSpec(Optimizer.adam, weight_decay=0.0), 60, mesh=None)
+    state, metrics = advance(plan, same)(init(plan, same))
+    size = jnp.sum(state.params["blocks.attention.W_Q"] ** 2, axis=(1, 2, 3, 4))
+    assert size[1] < 0.2 * size[0]
+    np.testing.assert_allclose(
+        metrics["next_token"] + metrics["penalty"], metrics["loss"], rtol=1e-5
+    )
+
+
+def test_an_edit_needs_a_transformer() -> None:
+    with pytest.raises(ValueError, match="must be a Transformer where edit is given"):
+        NextToken(nn.Dense(3), SOURCE, _hold_layer_0)

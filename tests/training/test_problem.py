@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from circuitax.kernel.keys import derive
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.training import ensemble
 from circuitax.training.checkpoints import Checkpoints
@@ -16,11 +17,11 @@ from circuitax.training.dictionary import DictionaryHyper, DictionaryLearning
 from circuitax.training.ensemble import Plan, new_members
 from circuitax.training.optim import OptimSpec, Schedule
 from circuitax.training.problem import (
+    Member,
     SideBySide,
     TrainState,
     advance,
     init,
-    new_member,
     step,
     train,
 )
@@ -31,6 +32,11 @@ SPEC = OptimSpec(learning_rate=0.05, schedule=Schedule.cosine, steps=12, warmup_
 def close(a: Any, b: Any, **tolerance: float) -> None:
     assert jax.tree.structure(a) == jax.tree.structure(b)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, **tolerance), a, b)
+
+
+def new_member(key: jax.Array, rate: float, hyper: Any) -> Member:
+    """A member whose initialisation and data both derive from one key."""
+    return Member(derive(key, "init"), derive(key, "data"), jnp.asarray(rate, float), hyper)
 
 
 def test_steps_are_adamw_on_the_schedule(quadratic: Any, scales: Any, x64: None) -> None:

@@ -28,14 +28,17 @@ from experiments.real_models.neuron_circuits.circuits import (
     read,
     scores,
 )
-from experiments.real_models.neuron_circuits.tasks import (
+from experiments.real_models.shared.pairs import (
+    AGREEMENT,
+    OBJECT,
+    PRONOUN,
     SIDES,
-    TASKS,
     Pairs,
     drawn_pairs,
     most_pairs,
 )
 
+TASKS = (AGREEMENT, PRONOUN, OBJECT)
 PARTS = ("neurons", "neurons and heads")
 # Dimensions of what is known of a task.
 AXES = {
@@ -74,8 +77,8 @@ class Spec:
 
     def __post_init__(self) -> None:
         check_real_name(self.weights)
-        if self.pairs > most_pairs():
-            raise ValueError(f"pairs={self.pairs} must be at most {most_pairs()}, of each grammar")
+        if self.pairs > (most := most_pairs(TASKS)):
+            raise ValueError(f"pairs={self.pairs} must be at most {most}, of each grammar")
 
     def outside_inputs(self) -> dict[str, str]:
         """Checksum of the weights, so that others make another run."""

@@ -14,7 +14,7 @@ from circuitax.figures.marks import (
 )
 from circuitax.figures.palette import BLUE, COLOURS, ORANGE
 from circuitax.figures.style import COLUMN, PAGE, headline, letter_panels, new_figure
-from circuitax.records.elsewhere import best_elsewhere, chosen_elsewhere
+from circuitax.records.crossfit import crossfit_best, crossfit_choice
 from circuitax.records.estimate import mean_of_finite
 from circuitax.records.sample import Absent, Sample, mean_of_those_finite
 
@@ -45,7 +45,7 @@ def found_by(data: xr.Dataset, target: str, kind: str) -> Sample:
 def best_method(data: xr.Dataset, target: str) -> Sample:
     """Mean max cosine of each seed by the method and strength with the highest mean of others."""
     cells = data.cosine.sel(target=target).stack(cell=("kind", "strength"))
-    return mean_of_those_finite(best_elsewhere(cells, "cell").values)
+    return mean_of_those_finite(crossfit_best(cells, "cell").values)
 
 
 def worst_method(data: xr.Dataset, target: str) -> Sample:
@@ -80,7 +80,7 @@ def merging(data: xr.Dataset) -> dict[str, Sample]:
 
 def at_best_strength(data: xr.Dataset) -> xr.Dataset:
     """Every method, target and seed at the strength with the highest mean cosine of other seeds."""
-    return data.isel(strength=chosen_elsewhere(data.cosine, "strength"))
+    return data.isel(strength=crossfit_choice(data.cosine, "strength"))
 
 
 def _merged(best: xr.Dataset) -> xr.DataArray:

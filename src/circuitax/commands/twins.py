@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from circuitax.commands.cli import YES_NO, Command, Option, n_jobs, wanted
+from circuitax.commands.cli import Command, Option, n_jobs, wanted
 from circuitax.config.catalogue import discover
 from circuitax.lab.runs import DamagedRun, accepted_run, whole
-from circuitax.lab.snapshot import FAILED, checked, in_words, keep, read_twin
+from circuitax.lab.snapshot import FAILED, checked, in_words, read_twin
 from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
 
 COMMAND = Command(
@@ -23,7 +23,6 @@ Exit status 1 if one is different, or could not be computed for an error.
     options=(
         Option("only", "a,b", "experiments; all of them by default"),
         Option("jobs", "N", "twins side by side", "1"),
-        Option("keep", "", "yes writes results/twins.json, from which pages say it", "no", YES_NO),
     ),
 )
 
@@ -51,6 +50,4 @@ def main(options: dict[str, Any]) -> int:
     words = [item["outcome"] for item in found.values()]
     order = (SAME, ROUNDED, DIFFERENT, NOT_COMPUTED, FAILED)
     print("; ".join(f"{words.count(w)} {w}" for w in order if w in words) or "no twins")
-    if options["keep"] == "yes":
-        keep(found)
     return 1 if DIFFERENT in words or FAILED in words else 0

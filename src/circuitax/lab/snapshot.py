@@ -24,18 +24,16 @@ from omegaconf.errors import OmegaConfBaseException
 from circuitax.config.catalogue import ExperimentEntry, checkout, discover, upstream_order
 from circuitax.data.corpus import TextError
 from circuitax.data.files import ABSENT
-from circuitax.lab.cheap_code import use_cheap_code
-from circuitax.lab.runs import TWIN, VARIABLE, WholeRun, provenance, results_folder, work_folder
+from circuitax.lab.fast_compile_flags import use_fast_compile_flags
+from circuitax.lab.runs import TWIN, VARIABLE, WholeRun, provenance, work_folder
 from circuitax.lab.source import LIBRARIES
 from circuitax.records.provenance import checkout_state
-from circuitax.records.store import write_json
 from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME, compare, digest
 
 if TYPE_CHECKING:  # pages say what became of twins, and do not wait for JAX
     from circuitax.config.plan import PlannedRun
 
 FILE = "twins.yaml"  # fields of twins, in conf/
-OUTCOMES = "twins.json"  # by experiment, beside the accepted runs, which git tracks
 FAILED = "failed"  # a twin that raised an error
 # What has the more weight, where several cases of a twin have several outcomes.
 _WEIGHT = (NOT_COMPUTED, SAME, ROUNDED, DIFFERENT)
@@ -44,25 +42,6 @@ _WEIGHT = (NOT_COMPUTED, SAME, ROUNDED, DIFFERENT)
 def read_twin(run: WholeRun) -> dict[str, Any] | None:
     """The twin of an accepted run; None if it has none."""
     return _read(run / TWIN)
-
-
-def checked_twin(run: WholeRun) -> dict[str, Any]:
-    """Result of the last ``experiments.twins keep=yes`` for an accepted run; empty if none."""
-    twin = read_twin(run)
-    if twin is None:
-        return {}
-    kept = _read(run.parents[1] / OUTCOMES) or {}
-    about = dict(kept.get(twin["experiment"], {}))
-    return about if about.get("computed_by") == twin["commit"] else {}
-
-
-def keep(found: Mapping[str, dict[str, Any]]) -> None:
-    """Write outcomes, with the checked commit, beside those of other experiments."""
-    path = results_folder() / OUTCOMES
-    commit, dirty = checkout_state(checkout())
-    facts = {"checked_at": commit, "dirty": dirty}
-    outcomes = (_read(path) or {}) | {name: {**facts, **about} for name, about in found.items()}
-    write_json(path, dict(sorted(outcomes.items())))
 
 
 def checked(kept: Mapping[str, dict[str, Any]], jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -137,7 +116,6 @@ def repeat(kept: Mapping[str, Any]) -> dict[str, Any]:
         variables += [f"{case}: {name}" for name in found.variables]
         largest = max(largest, found.largest)
     return {
-        "computed_by": kept["commit"],
         "outcome": max(outcomes, key=_WEIGHT.index),
         "variables": variables,
         # JSON has no infinity, and a variable that is not there has no size.
@@ -222,7 +200,7 @@ def _specs(planned: "PlannedRun") -> dict[str, Any]:
     from circuitax.config.spec import canonical
 
     found: dict[str, Any] = {}
-    for item in planned.inputs:
+    for item in planned.planned_inputs:
         found |= _specs(item)
     return found | {planned.entry.name: canonical(planned.spec)}
 
@@ -230,7 +208,7 @@ def _specs(planned: "PlannedRun") -> dict[str, Any]:
 def _outside(planned: "PlannedRun") -> dict[str, str]:
     """Checksums of texts and weights read by a run and all upstream runs, by dotted field."""
     found: dict[str, str] = {}
-    for item in planned.inputs:
+    for item in planned.planned_inputs:
         found |= _outside(item)
     return found | {f"{planned.entry.name}.{name}": mark for name, mark in planned.outside}
 
@@ -267,7 +245,7 @@ def _prepare(results: str) -> None:
     # What the command that asks has for itself is not for twins.
     for variable in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
         os.environ.pop(variable, None)
-    use_cheap_code()
+    use_fast_compile_flags()
     os.environ[VARIABLE] = results
     # Progress of runs that take seconds, side by side, is for nobody.
     logging.getLogger("circuitax").propagate = False

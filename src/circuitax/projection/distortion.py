@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel.checks import check_range, choice, whole
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.keys import derive
 from circuitax.projection.stream import (
     Stream,
     block_of,
@@ -251,65 +250,6 @@ def _all_pairs(
 
     order = jnp.stack([jnp.asarray(tiles.rows), jnp.asarray(tiles.columns)], 1)
     return jax.lax.scan(step, empty_stream(bounds.shape[0], n_bins), order)[0]
-
-
-def sampled_distortion(
-    key: Key[Array, ""],
-    points: Float[Array, "n_points dim_in"],
-    images: Float[Array, "n_points dim_out"],
-    bounds: Float[Array, "n_bounds 2"],
-    limits: tuple[float, float] = LIMITS,
-    *,
-    n_pairs: int,
-    measure: Measure | str = Measure.squared_distance,
-    block: int = 1024,
-    n_bins: int = 512,
-) -> Stream:
-    """The distortion of ``n_pairs`` independent uniform pairs of distinct indices."""
-    check_points(points, images)
-    limits = _check_histogram(limits, n_bins)
-    measure = choice("measure", Measure, measure)
-    return _sampled_pairs(key, points, images, bounds, limits, n_pairs, measure, block, n_bins)
-
-
-@compiled("limits", "n_pairs", "measure", "block", "n_bins")
-def _sampled_pairs(
-    key: Key[Array, ""],
-    points: Float[Array, "n_points dim_in"],
-    images: Float[Array, "n_points dim_out"],
-    bounds: Float[Array, "n_bounds 2"],
-    limits: tuple[float, float],
-    n_pairs: int,
-    measure: Measure,
-    block: int,
-    n_bins: int,
-) -> Stream:
-    n_points = points.shape[0]
-    edges = jnp.array(limits)
-    n_blocks = -(-n_pairs // block)
-    first = jax.random.randint(derive(key, "first"), (n_blocks, block), 0, n_points)
-    # Uniform on the other indices: skip over the first one.
-    other = jax.random.randint(derive(key, "second"), (n_blocks, block), 0, n_points - 1)
-    second = other + (other >= first)
-    valid = (jnp.arange(n_blocks * block) < n_pairs).reshape(n_blocks, block)
-
-    def step(
-        stream: Stream, chunk: tuple[Int[Array, " k"], Int[Array, " k"], Bool[Array, " k"]]
-    ) -> tuple[Stream, None]:
-        i, j, valid = chunk
-        a, b = make_block(points[i], images[i]), make_block(points[j], images[j])
-        found = pair_values(measure, a, b)
-        return update(
-            stream,
-            found.value[None],
-            (valid & ~found.zero)[None],
-            (valid & found.zero)[None],
-            bounds,
-            edges,
-        ), None
-
-    start = empty_stream(bounds.shape[0], n_bins)
-    return jax.lax.scan(step, start, (first, second, valid))[0]
 
 
 def _resolve(

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from circuitax.kernel.keys import at_index, derive, member_keys
 from circuitax.projection.coherence import coherence_by_count, unit_rows
-from circuitax.projection.laws import random_capacity
-from circuitax.projection.tails import check_epsilon
+from circuitax.projection.laws import check_epsilon, random_capacity
 
 Values = NDArray[np.float64]
 
@@ -96,11 +95,6 @@ def kabatiansky_levenshtein(epsilon: ArrayLike) -> Values:
 def random_exponent(epsilon: ArrayLike) -> Values:
     """``ln N / d`` of random directions: ``−ln(1 − ε²) / 4 ≈ ε²/4`` as d grows."""
     return np.asarray(-np.log1p(-(check_epsilon(epsilon) ** 2)) / 4)
-
-
-def greedy_exponent(epsilon: ArrayLike) -> Values:
-    """``ln N / d`` of greedy packings (Gilbert–Varshamov): ``−ln(1 − ε²) / 2 ≈ ε²/2``."""
-    return np.asarray(2 * random_exponent(epsilon))
 
 
 def _sizes(n_vectors: ArrayLike, dim: ArrayLike) -> tuple[Values, Values]:
@@ -246,14 +240,6 @@ def _prune(packing: Packing, epsilon: float | Float[Array, ""]) -> Packing:
 
     active = jax.lax.while_loop(lambda a: degree(a).max() > 0, drop, packing.active)
     return Packing(jnp.where(active[:, None], packing.vectors, 0), active)
-
-
-def packing_coherence(packing: Packing) -> Float[Array, "*batch"]:
-    """``max |⟨u, v⟩|`` over distinct active vectors, 0 for fewer than two."""
-    u = unit_rows(packing.vectors)
-    g = jnp.abs(u @ jnp.swapaxes(u, -1, -2))
-    both = packing.active[..., :, None] & packing.active[..., None, :]
-    return jnp.where(jnp.triu(both, 1), g, 0).max((-1, -2))
 
 
 def _directions(

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from circuitax.projection.distortion import Measure, distortion
+from circuitax.projection.laws import check_epsilon
 from circuitax.projection.maps import MapSpec, project
 from circuitax.projection.stream import Stream, summarise
-from circuitax.projection.tails import check_epsilon
 
 
 class Bounds(NamedTuple):
@@ -86,16 +86,6 @@ def cosine_hypothesis(points: Float[Array, "n_points dim"]) -> Float[Array, "n_p
     norms = np.linalg.norm(np.asarray(points, np.float64), axis=1)
     unit = points / jnp.asarray(norms, points.dtype)[:, None]
     return jnp.concatenate([jnp.zeros_like(unit[:1]), unit])
-
-
-def distance_ratios(
-    points: Float[np.ndarray, "n dim_in"], images: Float[np.ndarray, "n dim_out"]
-) -> Float[np.ndarray, " n_pairs"]:
-    """All ``‖f(x) − f(y)‖² / ‖x − y‖²`` of a small set, in float64, for hypotheses."""
-    x, y = np.asarray(points, np.float64), np.asarray(images, np.float64)
-    i, j = np.triu_indices(len(x), 1)
-    before = ((x[i] - x[j]) ** 2).sum(1)
-    return np.asarray(((y[i] - y[j]) ** 2).sum(1) / before)
 
 
 class Counterexample(NamedTuple):

@@ -1,14 +1,14 @@
-"""Atomic writes of files and folders, and labelled arrays in one format."""
+"""Atomic writes of files and folders, their checksums, and labelled arrays in one format."""
 
 import errno
 import filecmp
+import glob
+import hashlib
 import io
 import json
 import os
-import re
 import shutil
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from circuitax.records.owner import OWNER, State, state, this_process
+from circuitax.data.files import checksum
 
 # NetCDF attributes hold neither None nor dicts nor booleans, so all are saved as one string.
 _ATTRIBUTE = "circuitax"
+# Attributes of a variable that every reader of the format looks for, and finds beside it.
+_COMMON = ("long_name", "units")
 # HDF5 1.10 of 2016 and later reads it. Its index of an array in one piece takes a few bytes, where
 # that of the default format takes 2 kB and more: 0.8 MB less for 48 accepted runs.
 _HDF5 = ("v110", "v110")
 # Bytes of an array from which on it is compressed.
 _PACKED_FROM = 1024
 _ONE_PIECE = 2**28
-# What a process leaves beside a folder or file that it writes or replaces.
-_LEFT = re.compile(rf"\.(?P<target>.+)\.(?P<owner>{OWNER})\.(?P<kind>old|tmp)")
-# Two renames, one right after the other, take less.
-_BETWEEN_RENAMES = 1.0
-# An unfinished folder older than this is abandoned; a younger one may belong to another machine.
-_ABANDONED_SECONDS = 24 * 3600.0
 
 
 def write_text(path: Path, text: str) -> None:
@@ -46,7 +42,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         OSError: Naming the file, of which nothing is left then.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{this_process()}.tmp")
+    temporary = _hidden(path, "tmp")
     try:
         temporary.write_bytes(data)
         temporary.replace(path)
@@ -72,7 +68,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
     A folder at ``target`` is replaced; after an error or a kill it is unchanged.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{this_process()}.tmp")
+    temporary = _hidden(target, "tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
@@ -85,16 +81,15 @@ def whole_folder(target: Path) -> Iterator[Path]:
 def publish(folder: Path, target: Path) -> None:
     """Move ``folder`` to ``target`` and replace the old one; the result survives a power failure.
 
-    Everything is on the disk before ``target`` changes. A process that is killed in between leaves
-    the old folder under a hidden name, from which `recover` restores it. A folder on another disk
-    is copied and compared before.
+    Everything is on the disk before ``target`` changes. A process that is killed between the two
+    renames leaves the old folder under a hidden name, which the next one removes. A folder on
+    another disk is copied and compared before.
 
     Raises:
         OSError: If the disk of ``target`` does not take it; ``target`` is as it was then.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    recover(target)
-    new, old = (target.with_name(f".{target.name}.{this_process()}.{s}") for s in ("tmp", "old"))
+    new, old = _hidden(target, "tmp"), _hidden(target, "old")
     whole = folder if folder.parent == target.parent else _moved(folder, new)
     for path in (*whole.rglob("*"), whole):
         _flush(path)
@@ -109,8 +104,14 @@ def publish(folder: Path, target: Path) -> None:
             old.rename(target)
         raise
     _flush(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.old"):
+        shutil.rmtree(left, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)  # the original of a copy
+
+
+def _hidden(target: Path, kind: str) -> Path:
+    """What this process writes or replaces beside a file or folder."""
+    return target.with_name(f".{target.name}.{os.getpid()}.{kind}")
 
 
 def _moved(folder: Path, new: Path) -> Path:
@@ -131,48 +132,6 @@ def _moved(folder: Path, new: Path) -> Path:
         shutil.rmtree(new, ignore_errors=True)  # on a full disk it would take the last room
         raise
     return new
-
-
-def _entries(folder: Path) -> list[Path]:
-    """Entries of a folder; none if it is unreadable."""
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
-
-
-def recover_all(folder: Path) -> None:
-    """`recover` every entry of a folder left over by a killed process."""
-    left = [_LEFT.fullmatch(path.name) for path in _entries(folder)]
-    for name in sorted({found["target"] for found in left if found and found["kind"] == "old"}):
-        recover(folder / name)
-
-
-def recover(target: Path) -> None:
-    """Roll back a replacement of ``target`` by a killed process: no folder is lost or left behind.
-
-    If it was killed between the two renames of `publish`, the old folder is restored to
-    ``target``; otherwise what it left beside ``target`` is removed. What belongs to a process of
-    another machine, or container, counts as left behind once nothing moves any more.
-    """
-    for path in _entries(target.parent):
-        found = _LEFT.fullmatch(path.name)
-        if found is None or found["target"] != target.name or not path.is_dir():
-            continue
-        what = state(found["owner"])
-        if what is State.alive:
-            continue
-        if found["kind"] == "old" and not target.exists():
-            if what is State.unknown:  # it may stand between its renames
-                time.sleep(_BETWEEN_RENAMES)
-            if path.exists() and not target.exists():
-                path.rename(target)
-        elif found["kind"] == "old" or what is State.gone or _is_abandoned(path):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_abandoned(path: Path) -> bool:
-    return time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
 
 
 def _flush(path: Path) -> None:
@@ -206,6 +165,8 @@ def write_dataset(path: Path, data: "xr.Dataset", attributes: Mapping[str, Any])
     }
     bare = data.copy(deep=False)
     _strip(bare)
+    for name, attributes in packed["variables"].items():
+        bare.variables[name].attrs = {key: attributes[key] for key in _COMMON if key in attributes}
     bare.attrs[_ATTRIBUTE] = json.dumps(packed, allow_nan=False)
     packing = {
         name: _packing(variable)
@@ -272,3 +233,78 @@ def _check_type(name: str, variable: "xr.Variable") -> None:
         f"variable {name!r} has type {variable.dtype}, it must hold numbers, booleans or text "
         "(cast bfloat16 to float32, keep seeds instead of keys)"
     )
+
+
+MANIFEST = "manifest.json"
+
+
+def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The checksum of each named file of a folder, an empty text where there is no such file."""
+    paths = {name: folder / name for name in names}
+    return {name: checksum(path) if path.is_file() else "" for name, path in paths.items()}
+
+
+def write_manifest(folder: Path, left_out: Iterable[str] = ()) -> None:
+    """Write the checksum of every file of a folder to ``manifest.json``.
+
+    Args:
+        folder: Folder to write about; its hidden files do not count.
+        left_out: Files and folders below it that do not count, because they are made again from
+            the others.
+    """
+    names = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != MANIFEST
+    )
+    skipped = set(left_out)
+    kept = [
+        name
+        for name in names
+        if not any(part.startswith(".") for part in name.split("/"))
+        and name not in skipped
+        and name.split("/")[0] not in skipped
+    ]
+    marks = checksums(folder, kept)
+    write_json(folder / MANIFEST, {"sha256": marks, "of_these": _of_all(marks)})
+
+
+def damage(folder: Path) -> str:
+    """Description of the first damaged file of a folder; empty if all checksums match."""
+    if not (folder / MANIFEST).is_file():
+        return f"{MANIFEST} is missing"
+    try:
+        expected = _read(folder)
+    except ValueError:
+        return f"{MANIFEST} is damaged"
+    for name, mark in expected.items():
+        if not (folder / name).is_file():
+            return f"{name} is missing"
+        if checksum(folder / name) != mark:
+            return f"{name} is damaged"
+    return ""
+
+
+def contents(folder: Path, below: Iterable[str]) -> str:
+    """One combined checksum of some files of a folder, from its manifest.
+
+    Args:
+        folder: A folder with a manifest.
+        below: Names of files, and of folders all of whose files count.
+    """
+    wanted = set(below)
+    marks = _read(folder)
+    return _of_all({n: marks[n] for n in marks if n in wanted or n.split("/")[0] in wanted})
+
+
+def _of_all(marks: Mapping[str, str]) -> str:
+    lines = [f"{name} {mark}\n" for name, mark in sorted(marks.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _read(folder: Path) -> dict[str, str]:
+    kept = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    marks = kept.get("sha256") if isinstance(kept, dict) else None
+    if not isinstance(marks, dict) or kept != {"sha256": marks, "of_these": _of_all(marks)}:
+        raise ValueError(f"{MANIFEST} of {folder.name!r} is damaged")
+    return marks

@@ -82,14 +82,6 @@ def dimensionality(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_f
     return jnp.where(live, norms_sq(W) / jnp.where(live, _driven(W), 1), 0)
 
 
-def leverage(W: Float[Array, "n_hidden n_features"]) -> Float[Array, " n_features"]:
-    """Leverage scores ``W_i^T (W W^T)^+ W_i``, whose sum is the rank.
-
-    Source: comment by F. Zhang on the toy-models paper.
-    """
-    return jnp.sum(W * (jnp.linalg.pinv(W @ W.T, hermitian=True) @ W), axis=0)
-
-
 def _is_live(W: Float[Array, "n_hidden n_features"]) -> Bool[Array, " n_features"]:
     return norms_sq(W) > SMALLEST_NORM**2
 

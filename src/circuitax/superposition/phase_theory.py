@@ -50,17 +50,3 @@ def best_configuration(
     """The configuration of least loss, as a `Configuration` value, and that loss."""
     losses = configuration_losses(density, importance, n_features)
     return jnp.argmin(losses, axis=-1), jnp.min(losses, axis=-1)
-
-
-def lower_boundary(density: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The importance below which the last feature is ignored: ``2p / (4 - 5p)``, 1 above p = 4/7.
-
-    Source: toy-models paper, phase diagram; algebra on the four losses.
-    """
-    return jnp.where(density < 4 / 7, 2 * density / (4 - 5 * density), 1)
-
-
-def upper_boundary(density: Float[Array, "*shape"], n_features: int) -> Float[Array, "*shape"]:
-    """The importance above which the last feature has a dimension of its own."""
-    shared = (4 - 5 * density) / (2 * density)
-    return jnp.where((density < 4 / 7) & (n_features == 2), shared, 1)

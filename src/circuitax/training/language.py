@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +10,13 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.data.windows import DEVICE_BYTES, WindowSource, fits_on_device, read_windows
-from circuitax.kernel.forward import batch_logits, behind_start, next_token_losses
-from circuitax.kernel.keys import at_index
+from circuitax.data.text import DEVICE_BYTES, WindowSource, fits_on_device, read_windows
+from circuitax.kernel.forward import batch_logits, behind_start, forward, next_token_losses
+from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.model import Model
+from circuitax.models.parameters import model_from_params
+from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble
 from circuitax.training.ensemble import (
     Plan,
@@ -48,32 +51,89 @@ class LanguageModule(Protocol):
         ...
 
 
+class Step(NamedTuple):
+    """One training step, as interventions and penalties see it.
+
+    Attributes:
+        number: Updates done before it.
+        key: Randomness of its own, for noise or for heads chosen anew.
+        hyper: The member's numbers, such as the strength of a penalty.
+    """
+
+    number: Int[Array, ""]
+    key: Key[Array, ""]
+    hyper: PyTree
+
+
+Edit = Callable[[Model, Int[Array, " n_ctx"], Step], Interventions]
+Penalty = Callable[[Model, Step], Float[Array, ""]]
+
+
 @dataclass(frozen=True)
 class NextToken:
     """A `Problem`: mean cross-entropy of all next tokens of a batch, nats per token.
 
+    With ``edit`` every text is passed under `Interventions`, and with ``penalty`` a function of the
+    model is added: ``L(θ) = <loss of forward(θ, text, edit(θ, text, step))> + penalty(θ, step)``,
+    where gradients flow through both unless ``jax.lax.stop_gradient`` holds a part. The metrics
+    ``next_token`` and ``penalty`` are the two terms.
+
     Attributes:
-        module: The Flax module that is trained.
+        module: The Flax module that is trained; a `Transformer` where there is an edit or penalty.
         source: Source of its texts.
+        edit: Interventions of one text, ``edit(model, text, step)``.
+        penalty: A number, ``penalty(model, step)``; a negative one is a reward.
     """
 
     module: LanguageModule
     source: Source
+    edit: Edit | None = None
+    penalty: Penalty | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("edit", "penalty"):
+            if getattr(self, name) is not None and not isinstance(self.module, Transformer):
+                kind = type(self.module).__name__
+                raise ValueError(f"module is a {kind}, must be a Transformer where {name} is given")
 
     def init(self, key: Key[Array, ""], hyper: PyTree) -> PyTree:
         """Fresh parameters."""
         texts = jax.eval_shape(self.source, key)
         return initial_params(self.module, key, texts.shape[-1])
 
-    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> Int[Array, "batch n_ctx"]:
-        """The texts of one step, behind the module's start token if it has one."""
-        return behind_start(self.source(at_index(key, step)), _start_token(self.module))
+    def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> PyTree:
+        """The texts of one step, behind the module's start token if it has one, and the step."""
+        own = at_index(key, step)
+        texts = behind_start(self.source(own), _start_token(self.module))
+        if self.edit is None and self.penalty is None:
+            return texts
+        return texts, Step(step, derive(own, "edit"), None)
 
     def loss(
-        self, params: PyTree, batch: Int[Array, "batch n_ctx"], hyper: PyTree
-    ) -> Float[Array, ""]:
-        """The loss to minimise."""
-        return jnp.mean(module_losses(self.module, params, split_samples(batch)))
+        self, params: PyTree, batch: PyTree, hyper: PyTree
+    ) -> Float[Array, ""] | tuple[Float[Array, ""], dict[str, Array]]:
+        """The loss to minimise, and its two terms where something is edited or added."""
+        if self.edit is None and self.penalty is None:
+            return jnp.mean(module_losses(self.module, params, split_samples(batch)))
+        texts, step = batch
+        step = step._replace(hyper=hyper)
+        model = model_from_params(params, cast(Transformer, self.module).spec)
+        losses = edited_losses(model, split_samples(texts), self.edit, step)
+        added = jnp.zeros(()) if self.penalty is None else self.penalty(model, step)
+        found = jnp.mean(losses)
+        return found + added, {"next_token": found, "penalty": added}
+
+
+def edited_losses(
+    model: Model, texts: Int[Array, "batch n_ctx"], edit: Edit | None, step: Step
+) -> Float[Array, "batch n_predicted"]:
+    """`text_losses` of every text under its own interventions."""
+
+    def one(text: Int[Array, " n_ctx"]) -> Float[Array, " n_predicted"]:
+        edits = None if edit is None else edit(model, text, step)
+        return next_token_losses(forward(model, text, edits)[0], text)
+
+    return jax.vmap(one)(texts)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.keys import derive
 from circuitax.training.optim import OptimSpec, direction, rate_factor
 
 
@@ -81,14 +80,6 @@ class TrainState(NamedTuple):
     opt_state: PyTree
     step: Int[Array, "*member"]
     alive: jax.Array
-
-
-def new_member(
-    key: Key[Array, ""], learning_rate: float | Float[Array, ""], hyper: PyTree
-) -> Member:
-    """A run whose initialisation and data both derive from one key."""
-    rate = jnp.asarray(learning_rate, float)
-    return Member(derive(key, "init"), derive(key, "data"), rate, hyper)
 
 
 def init(problem: Problem, optim: OptimSpec, member: Member) -> TrainState:
