@@ -56,6 +56,15 @@ from circuitax.records.store import contents, publish, write_json, write_manifes
 
 LOG = logging.getLogger("circuitax")
 WAIT_SECONDS = 0.5  # between two looks at the lock of a run
+# What arrays of many experiments are, where their table does not say it.
+COMMON = {
+    "alive": "whether training did not diverge",
+    "step": "step of training",
+    "seed": "independent training",
+    "member": "independent training",
+    "uniform": "loss of a uniform guess [nats]",
+    "n_ctx": "tokens of a text",
+}
 MADE_FROM = "made_from.json"  # of unfinished work: modules and data of upstream runs
 
 
@@ -238,9 +247,9 @@ def run(planned: PlannedRun, lab: Lab) -> Record:
 def labelled(data: xr.Dataset, names: Mapping[str, str]) -> xr.Dataset:
     """The data with ``long_name`` and ``units`` of each variable, from ``"loss [nats]"``.
 
-    A variable that is not named has its own name with spaces, and no unit.
+    A variable that is named neither there nor in `COMMON` has its own name with spaces.
     """
-    found = data.copy(deep=False)
+    names, found = {**COMMON, **names}, data.copy(deep=False)
     for name, variable in found.variables.items():
         text = names.get(str(name), re.sub("[_-]", " ", str(name)))
         parts = re.split(r" \[([^]]+)\]$", text)  # with a unit: before, unit, nothing
