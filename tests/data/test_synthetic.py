@@ -6,7 +6,14 @@ import pytest
 from scipy import stats
 
 from circuitax.data.synthetic import (
+    OTHER,
+    OUT,
+    QUERY,
+    UNLESS,
+    A,
+    B,
     ChainedMapSource,
+    UnlessSource,
     repeated_tokens,
     sample_repeated,
 )
@@ -82,3 +89,33 @@ def test_maps_orders_and_questions_are_uniform():
     np.testing.assert_allclose(shares, 1 / 3, atol=0.05)
     asked = np.bincount(tokens[:, SOURCE.questions].ravel() - N - N * N, minlength=15) / 400
     np.testing.assert_allclose(asked, 7 / 15, atol=5 * 0.5 / 20)
+
+
+@pytest.fixture(scope="module")
+def unless():
+    """Texts ``[20000, 7]`` of "a unless b", and which of a and b each holds."""
+    return tuple(map(np.asarray, UnlessSource(20_000, 7, 4, 0.9).sample(jax.random.key(3))))
+
+
+def test_cells_hold_what_they_say_and_are_balanced(unless):
+    tokens, cell = unless
+    for token, only in ((A, 1), (B, 2)):
+        stands = np.sum(tokens == token, axis=1)
+        np.testing.assert_array_equal(stands, np.isin(cell, (only, 3)))
+    assert (tokens[:, -2] == QUERY).all()
+    assert np.isin(tokens[:, -1], (OUT, OTHER)).all()
+    assert tokens.max() == len(UNLESS) + 3
+    assert stats.chisquare(np.bincount(cell)).pvalue > 1e-4
+
+
+def test_answers_follow_the_rule(unless):
+    # One fixed key; the four binomial tests together fail a correct sampler at 4e-4.
+    tokens, cell = unless
+    for which, prob in enumerate((0.5, 0.9, 0.5, 0.5)):
+        out = tokens[cell == which, -1] == OUT
+        assert stats.binomtest(int(out.sum()), len(out), prob).pvalue > 1e-4
+
+
+def test_optimal_loss_is_the_mean_entropy():
+    entropy = -(0.9 * np.log(0.9) + 0.1 * np.log(0.1))
+    assert UnlessSource().optimal_loss == pytest.approx((3 * np.log(2) + entropy) / 4, rel=1e-6)

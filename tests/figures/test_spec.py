@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.spec import described, draw_all
+from circuitax.figures.picture import described, draw_all
 from circuitax.records.table import FigureText, Table
 
 TABLE = Table(

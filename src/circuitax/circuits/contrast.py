@@ -12,14 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.neurons import mlp_streams, neuron_activations
 from circuitax.display.tables import NumberTable
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_index, counted_index
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream, unembed
-from circuitax.kernel.interventions import Interventions, NormScales, Trace
-from circuitax.kernel.mlp import Activation, hidden_units
+from circuitax.kernel.interventions import Activations, Interventions, NormScales, Trace
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.run import Run, one_text
@@ -213,10 +211,10 @@ def contrast_of_texts(
     mlps = neurons = gates = None
     if model.blocks.mlp is not None:
         mlps = jnp.einsum("ltd,ltd->l", less.trace.mlp_outputs, multipliers.mlp_add)
-        neurons = jnp.einsum("ltm,ltm->lm", less.units, multipliers.unit_add)
+        neurons = jnp.einsum("ltm,ltm->lm", less.units, multipliers.add.post)
     if each.opened is not None and each.values is not None:
         mean = each.values.mean(axis=0)
-        gates = jnp.einsum("ltm,ltm,ltm->lm", mean, less.opened, multipliers.unit_add)
+        gates = jnp.einsum("ltm,ltm,ltm->lm", mean, less.opened, multipliers.add.post)
     divisors = zip(less.trace.scales, multipliers.scale_add, strict=True)
     return Contrast(
         less.lead,
@@ -250,18 +248,15 @@ def one_pass(
         return jax.vmap(lambda x, w: each(x, weights=w)[0])(streams, weights)
 
     read = read_from(trace.streams[:-1], blocks.attention_norm)
-    found = Pass(lead, trace._replace(gates=None), read)
-    if blocks.mlp is None:
+    found = Pass(lead, trace._replace(gates=None, inside=None), read)
+    inside = trace.inside
+    if inside is None or inside.mid is None or blocks.mlp is None:
         return found
-    run = Run(model, text, logits, trace)
-    mlp_read = read_from(mlp_streams(run, secant), blocks.mlp_norm)
-    found = found._replace(mlp_read=mlp_read)
-    if not spec.gated or trace.gates is None:
-        return found._replace(units=neuron_activations(run))
-    ungated = blocks.mlp._replace(W_gate=None, b_gate=None)
-    values = jax.vmap(partial(hidden_units, activation=Activation.linear))(ungated, mlp_read)
-    opened = trace.gates.values[:, 0]
-    return found._replace(units=opened * values, opened=opened, values=values)
+    mlp_read = read_from(trace.streams[:-1] if spec.parallel else inside.mid, blocks.mlp_norm)
+    found = found._replace(mlp_read=mlp_read, units=inside.post)
+    if inside.pre_linear is None or trace.gates is None:
+        return found
+    return found._replace(opened=trace.gates.values[:, 0], values=inside.pre_linear)
 
 
 def _taps(model: Model, n_ctx: int) -> Interventions:
@@ -293,4 +288,4 @@ def _taps(model: Model, n_ctx: int) -> Interventions:
     if spec.d_mlp is None:
         return taps
     written, units = zeros(*layers, spec.d_model), zeros(*layers, spec.d_mlp)
-    return taps._replace(mlp_read_add=written, mlp_add=written, unit_add=units)
+    return taps._replace(mlp_read_add=written, mlp_add=written, add=Activations(post=units))

@@ -253,7 +253,7 @@ def _into_mlps(
     at: Int[Array, " n_nodes"],
 ) -> Float[Array, "2 n_nodes d_model"]:
     """Multipliers of what each MLP that is a node reads: by its gate, and by what that opens."""
-    weights, by_units = model.blocks.mlp, multipliers.unit_add
+    weights, by_units = model.blocks.mlp, multipliers.add.post
     if weights is None or multipliers.mlp_read_add is None or by_units is None:
         return jnp.zeros((2, len(layer), model.d_model), each.lead.dtype)
     whole = multipliers.mlp_read_add[layer, at]
