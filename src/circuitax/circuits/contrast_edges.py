@@ -175,7 +175,8 @@ def _edges(
     by_divisor = jnp.zeros_like(is_head)
     if each.trace.scales.attention_post is not None:
         # Of x / y, what is written: -x̄ Δy / (y_A y_B).
-        y, wrote = each.trace.scales.attention_post[:, layer, at], each.trace.head_outputs
+        trace: Any = each.trace
+        y, wrote = trace.scales.attention_post[:, layer, at], trace.head_outputs
         x = (y[..., None] * wrote[:, layer, which, at]).mean(axis=0)
         m = multipliers.head_add[layer, which, at]
         by_divisor = -is_head * (x * m).sum(axis=-1) / (y[0] * y[1])
