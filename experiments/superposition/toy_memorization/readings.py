@@ -211,7 +211,7 @@ def descent(data: xr.Dataset) -> Figure:
         ax.set(xscale="log", xlabel="training points $T$", ylabel=label)
         ax.legend(fontsize=6, loc="upper right", frameon=True, framealpha=1, edgecolor="none")
     # Room for the legends.
-    loss.set(yscale="log", ylim=(LEAST, 60 * float(data.test_loss.max())))
+    loss.set(yscale="log", ylim=(LEAST, 6 * float(data.test_loss.max())))
     norm.set_ylim(0, 1.8 * float(data.W_norm.max()))
     norm.set_title(f"means of {data.sizes['dataset']} sets, t 95 %", fontsize=7)
     letter_panels(axes[0])

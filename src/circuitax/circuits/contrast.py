@@ -17,7 +17,7 @@ from circuitax.documented import documented
 from circuitax.kernel.checks import check_index, counted_index
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream, unembed
-from circuitax.kernel.interventions import Interventions, NormScales, Trace
+from circuitax.kernel.interventions import Activations, Interventions, NormScales, Trace
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.run import Run, one_text
@@ -188,10 +188,10 @@ def _contrast(model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]
     mlps = neurons = gates = None
     if model.blocks.mlp is not None:
         mlps = jnp.einsum("ltd,ltd->l", less.trace.mlp_outputs, multipliers.mlp_add)
-        neurons = jnp.einsum("ltm,ltm->lm", less.units, multipliers.unit_add)
+        neurons = jnp.einsum("ltm,ltm->lm", less.units, multipliers.add.post)
     if each.opened is not None and each.values is not None:
         mean = each.values.mean(axis=0)
-        gates = jnp.einsum("ltm,ltm,ltm->lm", mean, less.opened, multipliers.unit_add)
+        gates = jnp.einsum("ltm,ltm,ltm->lm", mean, less.opened, multipliers.add.post)
     divisors = zip(less.trace.scales, multipliers.scale_add, strict=True)
     return Contrast(
         less.lead,
@@ -260,4 +260,6 @@ def _taps(model: Model, n_ctx: int) -> Interventions:
     )
     if spec.d_mlp is None:
         return taps
-    return taps._replace(mlp_add=zeros(*layers, spec.d_model), unit_add=zeros(*layers, spec.d_mlp))
+    return taps._replace(
+        mlp_add=zeros(*layers, spec.d_model), add=Activations(post=zeros(*layers, spec.d_mlp))
+    )
