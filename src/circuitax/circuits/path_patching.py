@@ -82,8 +82,6 @@ def patch_path(
         the wild".
     """
     trace, model = unedited(run).trace, run.model
-    if trace.head_outputs is None:
-        raise ValueError("run.trace.head_outputs is None, must be kept: run(..., outputs=True)")
     _check_names(reads, between)
     for name, pair in (("head", head), ("reader", reader)):
         if name == "reader" and pair is None:
@@ -96,7 +94,7 @@ def patch_path(
     if reader is not None and not traced and reader[0] <= head[0]:
         raise ValueError(f"reader={reader!r} must be in a later layer than head={head!r}")
     check_range("output", output, "(-inf, inf)")
-    now = trace.head_outputs[head[0], head[1]]
+    now = run.head_outputs[head[0], head[1]]
     output = jnp.asarray(output)
     if output.shape != now.shape:
         raise ValueError(f"output has shape {output.shape}, must be {now.shape}")
@@ -186,7 +184,9 @@ def _written(
     trace: Trace, head: tuple[Index, Index], output: Float[Array, "n_ctx d_model"], between: str
 ) -> Interventions:
     """The edit by which a head writes as told, and heads and MLPs behind it as ``between`` says."""
-    now: Array = trace.head_outputs
+    now = trace.head_outputs
+    if now is None:
+        raise ValueError("run.trace.head_outputs is None, must be kept: run(..., outputs=True)")
     one = jnp.zeros((*now.shape[:2], 1), now.dtype).at[head].set(1)
     if between == "free":
         return Interventions(head_keep=1 - one, head_add=one[..., None] * output[None, None])
