@@ -95,7 +95,12 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     ),
     "run": (
         {"model": "a model", "tokens": TEXT},
-        {"model": NO_MODEL, "tokens": [*NO_TEXT[:6], *NO_TEXT[7:]], "interventions": NO_EDIT},
+        {
+            "model": NO_MODEL,
+            "tokens": [*NO_TEXT[:6], *NO_TEXT[7:-1], [[1], []]],
+            "interventions": NO_EDIT,
+            "mask": [[[True]], np.ones((1, 4)), "x"],
+        },
     ),
     "forward": (
         {"model": "a model", "tokens": TEXT},
@@ -115,6 +120,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "edit": NO_EDIT,
         },
     ),
+    "patch_activation": (
+        {"run": "a run", "name": "q", "at": (0, 1), "value": np.ones((4, 2))},
+        {
+            "run": NO_RUN,
+            "name": NO_NAME,
+            "at": NO_HEAD,
+            "value": not_like(np.ones((4, 2))),
+            "positions": NO_PLACES,
+            "edit": NO_EDIT,
+        },
+    ),
     "patch_path": (
         {"run": "a run", "head": (0, 1), "reader": None, "output": np.ones((4, 4))},
         {
@@ -123,6 +139,19 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "reader": [(0, 1), *NO_HEAD[:-1]],
             "output": not_like(np.ones((4, 4))),
             "reads": NO_NAME,
+            "between": NO_NAME,
+        },
+    ),
+    "path_effects": (
+        {"run": "a run", "donor": "a run"},
+        {
+            "run": NO_RUN,
+            "donor": NO_RUN,
+            "metric": [3, "loss"],
+            "reads": NO_NAME,
+            "between": NO_NAME,
+            "writers": NO_PLACES[:-1],
+            "readers": NO_PLACES[:-1],
         },
     ),
     "patch_pattern": (
@@ -181,11 +210,20 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     "explanation_page": ({}, {"explained": ["a run", None, 3]}),
     "patch_effects": (
         {"run": "a run", "donor": "a run"},
-        {"run": NO_RUN, "donor": NO_RUN, "metric": [3, "loss"]},
+        {
+            "run": NO_RUN,
+            "donor": NO_RUN,
+            "metric": [3, "loss"],
+            "site": NO_NAME,
+            "data": [3],
+            "position": [-1],
+            "layers": NO_PLACES[:-1],
+            "positions": NO_PLACES[:-1],
+        },
     ),
     "ablation_effects": (
         {"run": "a run"},
-        {"run": NO_RUN, "donor": [x for x in NO_RUN if x is not None], "metric": [3, "loss"]},
+        {"run": NO_RUN, "metric": [3, "loss"], "data": [3], "layers": NO_PLACES[:-1]},
     ),
     "composition": (
         {"model": "a model"},

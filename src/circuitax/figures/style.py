@@ -121,7 +121,7 @@ def headline(figure: Figure, message: str) -> None:
     """Write the message of a figure above it, at the left, in lines that fit; under ``styled``.
 
     For messages that depend on the record. A figure without one gets the message that is declared
-    for it (`figures.spec`), when it is saved.
+    for it (`figures.picture`), when it is saved.
     """
     lines = wrapped(message, 0.98 * figure.get_figwidth(), _TITLE)
     line = figure.suptitle(
