@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import interval_lengths, mean_curve, reference_line, zero_line
+from circuitax.figures.marks import interval_lengths, mean_curve, reference_line
 from circuitax.figures.palette import BLUE, COLOURS, GREY
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import mean_estimate
@@ -49,8 +49,8 @@ def at_place(data: xr.Dataset, task: str, first: int, last: int, more: int, less
 def area(data: xr.Dataset, method: str, than: str) -> Sample:
     """Area below the faithfulness of circuits of one choice, less that of another."""
     both = [faithfulness(_real(data), name) for name in (method, than)]
-    part = data["size"].values / data["size"].values[-1]
-    return mean_of(np.trapezoid(both[0] - both[1], part, axis=-1))
+    share = data["size"].values / data["size"].values[-1]
+    return mean_of(np.trapezoid(both[0] - both[1], share, axis=-1))
 
 
 def errors(data: xr.Dataset, truth: str, method: str) -> np.ndarray:
@@ -124,7 +124,6 @@ def crossing(data: xr.Dataset) -> Figure:
         for colour, place in zip(COLOURS, data.place.values, strict=False):
             rows = shares.sel(place=place).transpose("stage", "each").values
             mean_curve(panel, np.arange(len(rows)), rows, colour, label=f"{place}")
-        zero_line(panel)
         panel.set(title=f"{task}, n = {shares.sizes['each']}")
     axes[0][0].legend(title="position from the end", fontsize=6, title_fontsize=6)
     axes[0][0].set(ylabel="share of the difference")
