@@ -70,7 +70,7 @@ benchmark: venv .venv-bench/stamp  ## measure against PyTorch, TransformerLens a
 	$(PY) -m experiments.benchmark
 
 docs: venv  ## build the documentation as a site, build/site/index.html; reads nothing from the network
-	@$(PY) -c "import material, mkdocstrings_handlers.python" 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material mkdocstrings-python
+	@$(PY) -c "import latex2mathml, material, mkdocstrings_handlers.python" 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt mkdocs-material mkdocstrings-python latex2mathml
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 	@echo build/site/index.html
 

@@ -34,8 +34,9 @@ class Cores(Launcher):
     ) -> Sequence[JobReturn]:
         """Run every job, and wait for all."""
         # Hydra reads this file for --help too.
-        from circuitax.commands.launch import run_processes
+        from circuitax.commands.launch import job_line, run_processes
 
         command = [sys.executable, "-m", "experiments.run"]
-        run_processes([[*command, *job, *self.kept] for job in job_overrides], self.n_jobs)
+        lines = [job_line(i, len(job_overrides), job) for i, job in enumerate(job_overrides)]
+        run_processes([[*command, *job, *self.kept] for job in job_overrides], self.n_jobs, lines)
         return [JobReturn(overrides=list(job), status=JobStatus.COMPLETED) for job in job_overrides]

@@ -5,12 +5,15 @@ take longer are named in ``slow.txt``: ``make test`` leaves them to ``make thoro
 """
 
 import hashlib
+import html
 import importlib.metadata
 import json
 import logging
 import os
 import platform
+import re
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -51,7 +54,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import absl.logging
 import hypothesis
@@ -178,6 +181,36 @@ def unchecked_types() -> Iterator[None]:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A NumPy generator seeded by the test's own name."""
     return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture
+def browsed(tmp_path: Path) -> Callable[[str, str], dict[str, str]]:
+    """A function of a page and of what follows ``#``: the ``data-…`` that its script notes.
+
+    Without a browser the test is skipped; with a message on its console it fails.
+    """
+    names = ("chromium", "google-chrome", "chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
+    if browser is None:
+        pytest.skip("no chromium to open pages in")
+
+    def noted(page: str, fragment: str = "") -> dict[str, str]:
+        path = tmp_path / "page.html"
+        path.write_text(page, encoding="utf-8")
+        options = "--headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --dump-dom"
+        user = f"--user-data-dir={tmp_path / 'user'}"
+        command = [browser, *options.split(), "--virtual-time-budget=2000", user]
+        done = subprocess.run(
+            [*command, path.as_uri() + fragment],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+        return dict(re.findall(r'data-([a-z]+)="([^"]*)"', html.unescape(done.stdout)))
+
+    return noted
 
 
 @pytest.fixture

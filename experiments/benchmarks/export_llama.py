@@ -16,6 +16,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
+from circuitax.models.lens_format import lens_state
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.sources import has_smollm2
 from circuitax.models.transformer import init
@@ -66,7 +67,7 @@ def exported(model: Model, stack: ExitStack) -> Files:
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     _save(weights, folder / "model.safetensors")
     beside = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "lens.safetensors"
-    _save(lens_weights(model), beside)
+    _save(lens_state(model), beside)
     return Files(folder, [json.dumps(lens_config(spec)), str(beside)])
 
 
@@ -114,28 +115,6 @@ def hub_config(spec: TransformerSpec) -> dict[str, Any]:
         "hidden_act": "silu",
         "torch_dtype": "float32",
     }
-
-
-def lens_weights(model: Any) -> dict[str, Any]:
-    """By TransformerLens's names."""
-    heads, mlp = model.blocks.attention, model.blocks.mlp
-    each = {
-        "attn.W_Q": heads.W_Q,
-        "attn._W_K": heads.W_K,
-        "attn._W_V": heads.W_V,
-        "attn.W_O": heads.W_O,
-        "mlp.W_gate": mlp.W_gate,
-        "mlp.W_in": mlp.W_in,
-        "mlp.W_out": mlp.W_out,
-        "ln1.w": model.blocks.attention_norm.gain,
-        "ln2.w": model.blocks.mlp_norm.gain,
-    }
-    layers = range(model.n_layers)
-    return {
-        "embed.W_E": model.W_E,
-        "unembed.W_U": model.W_U,
-        "ln_final.w": model.final_norm.gain,
-    } | {f"blocks.{i}.{name}": W[i] for name, W in each.items() for i in layers}
 
 
 def lens_config(spec: TransformerSpec) -> dict[str, Any]:

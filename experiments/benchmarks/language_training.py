@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.data.windows import WindowSource
+from circuitax.data.text import WindowSource
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble

@@ -62,13 +62,13 @@ from .kernel.spec import TransformerSpec as TransformerSpec
 from .kernel.weights import TiedWeights as TiedWeights
 from .kit.train import train as train
 from .models.pretrained import load_pretrained as load_pretrained
+from .models.pretrained import load_tokenizer as load_tokenizer
 from .models.pretrained import save_pretrained as save_pretrained
-from .models.text_tokenizer import load_tokenizer as load_tokenizer
 from .models.transformer import init as init
 from .projection.distortion import distortion as distortion
+from .projection.laws import jl_dimension as jl_dimension
 from .projection.maps import MapSpec as MapSpec
 from .projection.maps import project as project
-from .projection.tails import jl_dimension as jl_dimension
 from .records.estimate import Estimate as Estimate
 from .records.record import Record as Record
 from .superposition.expected_loss import expected_loss as expected_loss

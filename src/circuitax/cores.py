@@ -1,4 +1,4 @@
-"""The cores of a CPU as devices, for training small models side by side."""
+"""Cores and memory of this machine; the cores of a CPU are devices for small models."""
 
 import os
 
@@ -35,3 +35,12 @@ def one_device_a_core() -> None:
     os.environ[VARIABLE] = str(cores)
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_PATIENCE}".strip()
     jax.config.update("jax_num_cpu_devices", cores)
+
+
+def machine_bytes() -> int | None:
+    """Bytes of this machine's memory; None where the system does not say."""
+    try:
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # no such function, name, or answer
+        return None
+    return found if found > 0 else None

@@ -23,8 +23,8 @@ from circuitax.kit.kept_models import keep_model, notes_of_kept
 from circuitax.lab import runs
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init
-from circuitax.records.manifest import write_manifest
 from circuitax.records.record import Record
+from circuitax.records.store import write_manifest
 
 WORDS = ["<unk>", "one", "two", "three", "four", "</script>", "six"]
 

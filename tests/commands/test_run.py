@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from circuitax.commands import collect, run
+from circuitax.commands import runs as list_runs
 from circuitax.lab.runs import finished_runs, sweeps_of
 from circuitax.records.record import Record
 
@@ -61,6 +62,7 @@ def test_a_sweep_goes_on_behind_a_job_that_fails_and_is_collected(
     assert ended.returncode == 1, ended.stderr
     assert "4 jobs, every one checked" in ended.stderr and "2 of 4 jobs done" in ended.stderr
     assert "the walk was told to fail" in ended.stderr
+    assert "[4/4] experiment=house_walk scale=tiny seed=2 fail=''" in ended.stderr
     assert "not done: experiment=house_walk scale=tiny seed=1 fail=error" in ended.stderr
     assert collect.main(["experiment=house_walk"]) == 2
     assert "2 runs of sweep" in capsys.readouterr().err
@@ -70,6 +72,22 @@ def test_a_sweep_goes_on_behind_a_job_that_fails_and_is_collected(
     data = Record.load(results / "house_walk" / "collected" / label).data
     assert data["walk-spread"].sizes == {"size": 2, "run_seed": 2} or data["walk-spread"].size == 4
     np.testing.assert_allclose(data.end.sel(size=2.0), 2 * data.end.sel(size=1.0), 1e-6)
+
+
+def test_runs_are_listed_with_what_tells_them_apart(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for typed in ([], ["seed=3", "step.size=2"]):
+        assert run.main([*WALK, *typed]) == 0
+    assert list_runs.main(["house_walk"]) == 0
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert title == "house_walk: A random walk"
+    for line, there, apart in zip(
+        lines, finished_runs("house_walk"), ("defaults", "step.size=2.0, seed=3"), strict=True
+    ):
+        assert line.split()[0] == there.name and line.endswith(f"n = 6  {apart}")
+    assert list_runs.main(["house_wlk"]) == 2
+    assert "did you mean 'house_walk'" in capsys.readouterr().err
 
 
 def test_a_sweep_over_processes_is_stopped_and_resumed(results: Path) -> None:

@@ -102,3 +102,14 @@ def test_flags_are_told_from_fields() -> None:
     assert line == (("experiment=a", "again=true"), ("--cfg", "job"), True, "mine")
     with pytest.raises(ConfigError, match="did you mean '--multirun'"):
         split(["--multirn"])
+
+
+def test_a_text_of_ones_own_is_read_by_the_models_that_are_needed_alone(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a text of one's own\n" * 100)
+    typed = ["experiment=one_layer_circuits", "scale=tiny"]
+    (usual,), (own,) = (
+        plan([*typed, *more], discover())[1][0].inputs for more in ([], [f"task.path={tmp_path}"])
+    )
+    assert own.spec.task.path == str(tmp_path)
+    assert [name for name, _ in own.spec.models()] == ["layers-0", "layers-1"]
+    assert "full" in dict(usual.spec.models())

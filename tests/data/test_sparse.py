@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.data.sparse import SparseTask, VectorSource, paired_features
+from circuitax.data.synthetic import SparseTask, VectorSource, paired_features
 
 
 def test_a_number_and_a_list_of_one_are_the_same_task() -> None:

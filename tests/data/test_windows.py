@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.data import windows
+from circuitax.data import text as texts
 from circuitax.data.corpus import TextError
-from circuitax.data.windows import (
+from circuitax.data.text import (
     RepeatedWindowSource,
     WindowSource,
     device_tokens,
@@ -102,7 +102,7 @@ def test_source_is_the_sampler_and_equal_for_equal_texts() -> None:
 def test_a_text_too_large_for_the_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = np.arange(50, dtype=np.uint16)
     np.testing.assert_array_equal(device_tokens(tokens), tokens)
-    monkeypatch.setattr(windows, "_MOST_ON_DEVICE", 49)
+    monkeypatch.setattr(texts, "_MOST_ON_DEVICE", 49)
     with pytest.raises(TextError, match=r"a text of 50 tokens .* must have at most"):
         device_tokens(tokens)
 

@@ -3,9 +3,7 @@
 import html
 import json
 import re
-import shutil
-import subprocess
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -82,7 +80,6 @@ GRAPH = {
         },
     ],
 }
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 EXPLAINED = Viewer(
     "explanation",
     "logit of <b>",
@@ -211,8 +208,7 @@ def test_every_script_defines_its_viewer() -> None:
         assert f"VIEWERS.{kind} = " in viewer_script([kind])
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no chromium to open the viewers in")
-def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
+def test_a_browser_draws_moves_and_tells(browsed: Callable[[str], dict[str, str]]) -> None:
     actions = """
       const [explained, moving, tables, attention] = document.querySelectorAll(".stage");
       const note = (name, text) => document.body.setAttribute("data-" + name, text);
@@ -262,25 +258,7 @@ def test_a_browser_draws_moves_and_tells(tmp_path: Path) -> None:
       note("attended", said(attention));
       setTimeout(() => note("after", tips()), 600);
     """
-    path = tmp_path / "viewers.html"
-    path.write_text(page(actions), encoding="utf-8")
-    options = "--headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --dump-dom"
-    done = subprocess.run(
-        [
-            str(BROWSER),
-            *options.split(),
-            "--virtual-time-budget=2000",
-            f"--user-data-dir={tmp_path / 'user'}",
-            path.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    assert not errors, errors
-    found = dict(re.findall(r'data-([a-z]+)="([^"]*)"', html.unescape(done.stdout)))
+    found = browsed(page(actions))
     assert found["first"] == (
         "Head 1.0 at two (2) looks at one (0) 50 %, two (2) 40 %, </script> (1) 10 %; "
         "it writes ▲ a3 3.0."

@@ -1,5 +1,7 @@
 """The notebooks run, and what their text says is what they compute."""
 
+import json
+import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -8,6 +10,7 @@ from typing import Any
 
 import jax
 import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -23,13 +26,29 @@ def _precision() -> Iterator[None]:
     jax.config.update("jax_enable_x64", before)
 
 
+def cells(name: str) -> list[dict[str, Any]]:
+    """The cells of code of a notebook."""
+    text = (ROOT / "docs/notebooks" / f"{name}.ipynb").read_text(encoding="utf-8")
+    return [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+
+
 def executed(name: str) -> dict[str, Any]:
     """The names that a notebook has at its end, and what it ``printed``."""
-    text = (ROOT / "docs/notebooks" / f"{name}.py").read_text(encoding="utf-8")
+    text = "\n\n".join("".join(cell["source"]) for cell in cells(name))
     found: dict[str, Any] = {}
     with matplotlib.rc_context({"backend": "agg"}), redirect_stdout(StringIO()) as out:
         exec(compile(text, name, "exec"), found)
+    plt.close("all")
     return found | {"printed": out.getvalue()}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/notebooks").glob("*.ipynb")), ids=str)
+def test_a_notebook_keeps_its_outputs_and_says_what_its_pictures_show(path: Path) -> None:
+    outputs = [(cell, output) for cell in cells(path.stem) for output in cell["outputs"]]
+    drawn = [cell for cell, output in outputs if "image/png" in output.get("data", {})]
+    assert drawn and all("set_label(" in "".join(cell["source"]) for cell in drawn)
+    said = json.dumps([output for _, output in outputs])
+    assert "Error" not in re.findall(r'"ename": "(\w+)', said) and "not installed" not in said
 
 
 def test_one_hot() -> None:
@@ -70,7 +89,6 @@ def test_a_phase_diagram() -> None:
     assert (proof.lower <= expected).all() and (expected <= proof.upper + 1e-12).all()
     assert proof.possible.argmax(axis=1).tolist() == [0, 0, 1, 1]
     assert int(names["proven"].sum()) == 576 and 0.2 < names["between"].min() < 0.21
-    names["plt"].close("all")
 
 
 @pytest.mark.slow
@@ -94,7 +112,6 @@ def test_five_features() -> None:
     assert names["apart"].max() < 0.02 < np.abs(names["W"][0] - names["best"].W).max()
     shown = names["ax"].lines[0].get_xydata()
     np.testing.assert_allclose(shown, names["turned"].T)
-    names["plt"].close("all")
 
 
 @pytest.mark.slow

@@ -149,7 +149,6 @@ def test_only_the_key_edge_of_the_true_pair_matters(known):
     assert np.abs(edges).max() < 0.02
     np.testing.assert_allclose(known["routes"][0], [0, 1, 0, 0, 1], atol=0.02)
     assert ROUTES[1] == "K" and np.abs(known["routes"][1]).max() < 0.02
-    np.testing.assert_allclose(known["resampled"], [[0, 1], [0, 1]], atol=0.02)
 
 
 def test_the_swap_is_read_one_position_on(known):
@@ -160,18 +159,10 @@ def test_the_swap_is_read_one_position_on(known):
     np.testing.assert_allclose(known["stream"], expected, atol=0.05)
 
 
-def test_the_induction_head_writes_the_answer_from_its_place(known):
-    direct = known["direct"]  # tokens, positions, 0.0, 0.1, 1.0, 1.1
-    assert direct.shape == (6,) and direct[4] == pytest.approx(8, abs=0.1)
-    assert np.abs(np.delete(direct, 4)).max() < 0.2
-    assert known["sources"][1, 0].argmax() == FIRST + 1
-    np.testing.assert_allclose(known["sources"].sum(-1).ravel(), direct[2:], atol=1e-4)
-
-
 def test_scores_name_both_heads(known):
     assert known["previous"][0, 0] > 0.9 > 5 * known["previous"][1, 0]
     assert known["prefix"][1, 0] > 0.85  # the first token marks itself: a second match, once a text
-    assert known["overlap_z"][0, 1, 0] > 5 and known["copying"][1, 0] > 0.9
+    assert known["overlap_z"][0, 1, 0] > 5
 
 
 # --- The paper's trace of QK eigenvalues.

@@ -1,8 +1,21 @@
 """Figures look alike: a grid of axes, and texts in the style of the house."""
 
-import numpy as np
+from pathlib import Path
 
-from circuitax.figures.style import letter_panels, new_figure, sample_note, styled
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from circuitax.figures.palette import BLUE, ORANGE
+from circuitax.figures.style import (
+    letter_panels,
+    new_figure,
+    rename,
+    restyled,
+    sample_note,
+    styled,
+)
 
 
 @styled
@@ -45,3 +58,26 @@ def test_a_sample_note_stands_below_all_that_belongs_to_a_panel() -> None:
     below = legend.get_title().get_window_extent()
     assert 0 <= below.y0 < below.y1 <= axes[0, 0].xaxis.label.get_window_extent().y0
     assert below.x1 <= figure.bbox.x1
+
+
+def test_a_style_of_the_users_recolours_what_the_palette_has_and_texts_are_renamed(
+    tmp_path: Path,
+) -> None:
+    style = tmp_path / "my.mplstyle"
+    style.write_text("axes.prop_cycle: cycler('color', ['112233'])\nfont.size: 5\n")
+    with restyled(style) as recolour:
+        figure, axes = new_figure()
+        (line,) = axes[0, 0].plot([0, 1], color=BLUE, label="old")
+        other = axes[0, 0].scatter([0, 1], [0, 1], color=[BLUE, ORANGE], alpha=0.5)
+        recolour([figure])
+        assert matplotlib.rcParams["font.size"] == 5
+    assert to_hex(line.get_color()) == "#112233"
+    assert [to_hex(each, keep_alpha=True) for each in other.get_facecolor()] == [
+        "#11223380",
+        f"{ORANGE.lower()}80",
+    ]
+    axes[0, 0].set_title("old")
+    rename([figure], {"old": "new"}, ())
+    assert axes[0, 0].get_title() == "new"
+    with pytest.raises(ValueError, match=r"labels: 'nw' stands in no figure \(did you mean 'new'"):
+        rename([figure], {"nw": "x"}, ())

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
+from circuitax.figures.picture import add_title
 from circuitax.figures.style import HEADLINE, headline, new_figure, styled
-from circuitax.figures.title_strip import add_title
 
 DPI = 150  # at which the style lays figures out
 LONG = "Heads that read what earlier heads wrote find an earlier text and continue it, as said"

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from circuitax.figures.wrapping import wrapped
+from circuitax.figures.picture import wrapped
 
 TEXTS = (
     "Without heads the score is gone (orange), in 3 of 8 seeds",

@@ -12,10 +12,10 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import (
     KeptModels,
     keep_model,
+    kept_windows,
     log_spaced_steps,
     notes_of_kept,
 )
-from circuitax.kit.kept_texts import kept_windows
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init
 from circuitax.records.record import Record

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from circuitax.kit.ragged import padded, stack_named, stack_ragged
+from circuitax.kit.members import padded, stack_named, stack_ragged
 
 
 def test_shorter_arrays_are_padded_behind_on_their_axis(rng: np.random.Generator) -> None:

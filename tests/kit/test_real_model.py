@@ -53,12 +53,12 @@ def test_stretches_are_of_different_chapters_that_are_long_enough(
 ) -> None:
     chapters = [np.arange(100 * i, 100 * i + n) for i, n in enumerate((5, 3, 4, 9))]
     monkeypatch.setattr(real_model, "real_texts", lambda name, rng: iter(chapters))
-    found = real_model.text_stretches(real_model.RANDOM, rng, 2, 4)
+    found = real_model.text_excerpts(real_model.RANDOM, rng, 2, 4)
     np.testing.assert_array_equal(found, [[0, 1, 2, 3], [200, 201, 202, 203]])
-    found = real_model.text_stretches(real_model.RANDOM, rng, 3, 4, middle=True)
+    found = real_model.text_excerpts(real_model.RANDOM, rng, 3, 4, middle=True)
     np.testing.assert_array_equal(found[:, 0], [0, 200, 302])
-    with pytest.raises(ValueError, match=r"4 stretches of 4 tokens .* must be at most 3"):
-        real_model.text_stretches(real_model.RANDOM, rng, 4, 4)
+    with pytest.raises(ValueError, match=r"4 excerpts of 4 tokens .* must be at most 3"):
+        real_model.text_excerpts(real_model.RANDOM, rng, 4, 4)
     for n, length, said in ((0, 4, "n=0"), (2, 0, "length=0")):
         with pytest.raises(ValueError, match=f"{said} must be at least 1"):
-            real_model.text_stretches(real_model.RANDOM, rng, n, length)
+            real_model.text_excerpts(real_model.RANDOM, rng, n, length)

@@ -1,6 +1,7 @@
 """A run is computed, resumed to the same bits, and reused when and only when all is the same."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,20 @@ import pytest
 
 from circuitax.config.catalogue import VARIABLE, ExperimentEntry
 from circuitax.config.plan import PlannedRun, plan
+from circuitax.config.spec import ConfigError
 from circuitax.lab import runs, source
-from circuitax.lab.execute import Outcome, execute, fresh
+from circuitax.lab.execute import Outcome, _announcement, execute, fresh
 from circuitax.lab.loop import StopFlag
-from circuitax.lab.runs import Busy, held, provenance, run_folder, settled_rows, whole, work_folder
+from circuitax.lab.runs import (
+    Busy,
+    finished_runs,
+    held,
+    provenance,
+    run_folder,
+    settled_rows,
+    whole,
+    work_folder,
+)
 from circuitax.records.record import Record
 
 Entries = dict[str, ExperimentEntry]
@@ -98,6 +109,34 @@ def test_a_reader_follows_the_data_of_what_it_reads(entries: Entries) -> None:
     assert said[0] == f"house_walk {walk.name} is computed again: data.nc is damaged"
 
 
+def test_a_run_that_is_named_is_read_in_the_place_of_the_default(entries: Entries) -> None:
+    walk = done(planned(entries, *WALK, "seed=5")).folder
+    read = ("experiment=house_reader", "scale=tiny", "input.house_walk=")
+    by_name, by_folder = (planned(entries, *read[:2], f"{read[2]}{x}") for x in (walk.name, walk))
+    assert by_name.id == by_folder.id != planned(entries, *read[:2]).id
+    found = done(by_name).folder
+    assert provenance(found)["inputs"] == {"house_walk": walk.name}
+    assert finished_runs("house_walk") == [walk], "the default was not computed"
+    with pytest.raises(ConfigError, match="is a run of house_reader, must be of house_walk"):
+        planned(entries, *read[:2], f"{read[2]}{found.name}")
+
+
+def test_a_new_run_says_how_it_differs_from_the_last_one_typed_so(entries: Entries) -> None:
+    first = planned(entries)
+    done(first)
+    changed = replace(first, spec=replace(first.spec, members=4))  # as a changed default would be
+    said: list[str] = []
+    done(changed, said)
+    assert said == [f"house_walk {changed.id} at tiny scale; differs from {first.id} in members"]
+
+
+def test_a_time_is_expected_of_the_defaults_alone(entries: Entries) -> None:
+    usual = planned(entries, "experiment=house_walk", "seed=2")
+    assert _announcement(usual, resumes=False).endswith("about 2 s expected on 2 cores")
+    longer = planned(entries, "experiment=house_walk", "n_steps=7")
+    assert _announcement(longer, resumes=True).endswith("at quick scale, resumed")
+
+
 def test_what_is_damaged_is_named_wherever_it_is_read(entries: Entries) -> None:
     folder = done(planned(entries)).folder
     with (folder / "arrays" / "end.safetensors").open("r+b") as file:
@@ -155,5 +194,6 @@ def test_a_run_that_was_ended_resumes_to_the_same_bits(
     )
     assert ended.returncode == 0, ended.stderr
     assert "at tiny scale, resumed" in ended.stderr
+    assert re.search(r"loop walk: resumed from chunk \d+ of 40", ended.stderr)
     found = Record.load(results / "other" / "house_walk" / run.id).data
     assert found.identical(expected)

@@ -12,7 +12,7 @@ from circuitax.kernel.generate import Sampling, generate
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.lab.language_model import LanguageModel, continuations, read_prompt, tokens_left
+from circuitax.kit.kept_models import LanguageModel, continuations, read_prompt, tokens_left
 from circuitax.models.transformer import init
 
 SPEC = TransformerSpec(d_vocab=257, n_ctx=8, n_layers=1, n_heads=1, d_model=4)

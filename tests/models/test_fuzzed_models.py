@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circuitax.models.pretrained import load_pretrained
-from circuitax.models.text_tokenizer import load_tokenizer
+from circuitax.models.pretrained import load_pretrained, load_tokenizer
 
 pytestmark = [
     pytest.mark.slow,

@@ -19,8 +19,7 @@ from safetensors.numpy import load_file, save_file
 from circuitax.kernel.forward import forward
 from circuitax.models import hub_weights
 from circuitax.models.hub_config import read_hub
-from circuitax.models.pretrained import load_pretrained
-from circuitax.models.text_tokenizer import load_tokenizer
+from circuitax.models.pretrained import load_pretrained, load_tokenizer
 
 TEXT = "abcd ab cd a abcd"
 LENS = Path(__file__).parent.parent / "fixtures" / "transformer_lens" / "standard_None"

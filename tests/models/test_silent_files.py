@@ -15,8 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from circuitax.kernel.run import run
 from circuitax.models.hub_config import FAMILIES, read_hub
-from circuitax.models.pretrained import load_pretrained
-from circuitax.models.text_tokenizer import load_tokenizer
+from circuitax.models.pretrained import load_pretrained, load_tokenizer
 
 HERE = Path(__file__).parents[1] / "fixtures" / "families"
 F32, BOOL, TEXT, LIST = 6, 7, 8, 9

@@ -15,8 +15,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 from circuitax.models import sources
 from circuitax.models.gguf_format import gguf_tensors, open_gguf
-from circuitax.models.pretrained import load_pretrained
-from circuitax.models.text_tokenizer import load_tokenizer
+from circuitax.models.pretrained import load_pretrained, load_tokenizer
 
 FAMILIES = Path(__file__).parents[1] / "fixtures" / "families"
 TOKENS = jnp.array([3, 17, 40, 8, 17, 2, 31])

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from circuitax.projection.laws import failure_probability
-from circuitax.projection.tails import (
+from circuitax.projection.laws import (
     Tail,
     dasgupta_gupta_dim,
+    failure_probability,
     jl_dimension,
     jl_epsilon,
     proof_constant,

@@ -7,10 +7,14 @@ import pytest
 
 from circuitax.kernel.keys import member_keys
 from circuitax.projection.distortion import distortion
-from circuitax.projection.laws import failure_probability, ratio_cdf
+from circuitax.projection.laws import (
+    failure_probability,
+    proof_constant,
+    ratio_cdf,
+    statement_constant,
+)
 from circuitax.projection.maps import MapFamily, MapSpec, pair_ratios, project
 from circuitax.projection.stream import summarise
-from circuitax.projection.tails import proof_constant, statement_constant
 from circuitax.projection.theorem import (
     Bounds,
     Counterexample,

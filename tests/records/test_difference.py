@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.records.difference import difference_estimate, ratio_estimate
+from circuitax.records.estimate import difference_estimate, ratio_estimate
 
 
 def test_agrees_with_scipy(rng: np.random.Generator) -> None:

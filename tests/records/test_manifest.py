@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.data.files import checksum
-from circuitax.records.manifest import checksums, contents, damage, write_manifest
+from circuitax.records.store import checksums, contents, damage, write_manifest
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from circuitax.records import estimate, sample
-from circuitax.records.difference import difference_estimate
+from circuitax.records.estimate import difference_estimate
 from circuitax.records.resampled import best_estimate, resampled_estimate
 
 VALUES = np.array([0.3, 1.7, 2.2, 0.9])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from circuitax.records.slope import slope_estimate
+from circuitax.records.estimate import slope_estimate
 
 
 def test_slope_and_its_error_are_those_of_a_regression(rng: np.random.Generator) -> None:

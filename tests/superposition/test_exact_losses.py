@@ -8,15 +8,16 @@ import pytest
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.descent import _advance
 from circuitax.superposition.enumeration import enumerated_loss
-from circuitax.superposition.exact_losses import (
+from circuitax.superposition.expected_loss import (
     Padding,
     batch_size,
     batches,
     exact_losses,
+    expected_loss,
     padded_size,
+    partial_loss,
     unpacked,
 )
-from circuitax.superposition.expected_loss import expected_loss, partial_loss
 from circuitax.superposition.optimum import find_optimum
 
 

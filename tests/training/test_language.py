@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circuitax.data.synthetic import RepeatedSource
-from circuitax.data.windows import WindowSource
+from circuitax.data.text import WindowSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.keys import at_index

@@ -25,11 +25,8 @@ from circuitax.projection.packings import (
     capacity_bound,
     coherence_bound,
     greedy_counts,
-    greedy_exponent,
-    kabatiansky_levenshtein,
     optimised_counts,
     random_counts,
-    random_exponent,
     welch_bound,
 )
 from circuitax.training.ensemble import Plan, advance, init, new_members
@@ -102,24 +99,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     eps = spec.epsilon
     at = {name: derive(key, name) for name in ("random", "greedy", "optimised", "decode")}
     random = lab.stage("random", random_counts, at["random"], spec.random_dims, eps, spec.n_trials)
-    greedy = lab.stage(
-        "greedy",
-        greedy_counts,
-        at["greedy"],
-        spec.greedy_dims,
-        eps,
-        spec.n_seeds,
-        spec.n_candidates,
-    )
-    optimised = lab.stage(
-        "optimised",
-        optimised_counts,
-        at["optimised"],
-        spec.optimised_dims,
-        eps,
-        spec.n_seeds,
-        spec.n_steps,
-    )
+    tried = spec.greedy_dims, eps, spec.n_seeds, spec.n_candidates
+    greedy = lab.stage("greedy", greedy_counts, at["greedy"], *tried)
+    moved = spec.optimised_dims, eps, spec.n_seeds, spec.n_steps
+    optimised = lab.stage("optimised", optimised_counts, at["optimised"], *moved)
     decoded = lab.stage("decode", _decode, spec, at["decode"])
     table, represented = _features(spec, derive(key, "models"), lab)
     sizes = [(4 * m, m) for m in spec.widths]
@@ -155,12 +138,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         },
         attrs={
             "epsilon": eps,
-            "random_exponent": float(random_exponent(eps)),
-            "greedy_exponent": float(greedy_exponent(eps)),
-            "kabatiansky_levenshtein": float(kabatiansky_levenshtein(eps)),
             "decode_dim": spec.decode_dim,
             "decode_features": spec.decode_features,
-            "n_decode": spec.n_decode,
         },
     )
 

@@ -26,13 +26,9 @@ def learned_features(W: jax.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def other_features(keys: jax.Array, m: int, most: int, n_steps: int) -> dict[str, Coherence]:
-    """Coherence of random directions, and of those optimised for lines and for points.
+    """Coherence of 4 m random directions, and of those optimised for lines and for points.
 
-    Args:
-        keys: One for each set.
-        m: Dimensions of 4 m directions, at most ``most``.
-        most: Largest m of all calls, so that the optimiser compiles once.
-        n_steps: Of the optimiser.
+    The optimiser takes the largest m of all calls too, so that it compiles once.
     """
     n = 4 * m
     lines, points = (
@@ -57,14 +53,9 @@ def _optimised(
     signed: bool,
 ) -> Coherence:
     def one(key: jax.Array) -> Coherence:
+        room = {"dim": most, "capacity": 4 * most}
         packing = optimised_packing(
-            key,
-            n_vectors,
-            dim=most,
-            capacity=4 * most,
-            n_steps=n_steps,
-            signed=signed,
-            n_dims=n_dims,
+            key, n_vectors, n_steps=n_steps, signed=signed, n_dims=n_dims, **room
         )
         return coherence(packing.vectors)
 

@@ -1,24 +1,22 @@
-"""Nearly orthogonal directions: growth, gains, coherence, decoding, and the figures."""
+"""Nearly orthogonal directions: growth, coherence, decoding, and the figures."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import interval_bars, legend_above, seed_dots
+from circuitax.figures.marks import legend_above, seed_dots
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.projection.crosstalk import sphere_success
-from circuitax.records.estimate import Estimate
+from circuitax.records.estimate import Estimate, slope_estimate
 from circuitax.records.sample import Sample, exactly, mean_of, mean_of_those_finite, resampled
-from circuitax.records.slope import slope_estimate
 
 KIND_STYLE = {
     "random": (GREY, "random"),
     "learned": (BLUE, "learned (toy model)"),
     "optimised": (GREEN, "optimised"),
 }
-RATES = {"random": ORANGE, "greedy": BLUE, "optimised": GREEN}
 MEASURES = {
     "absolute": r"largest $|\cos|$",
     "signed": r"largest $\cos$",
@@ -42,29 +40,6 @@ def growth_rate(data: xr.Dataset, name: str) -> Estimate:
     counts = data[name]
     dims = counts[counts.dims[0]]
     return slope_estimate(np.repeat(dims.values, counts.shape[1]), np.log(counts.values))
-
-
-def over_birthday_law(data: xr.Dataset) -> Sample:
-    """Median number of random directions before a pair fails, over the law's, mean over d."""
-
-    def against_law(*trials: np.ndarray) -> float:
-        drawn = zip(data.random.values, trials, data.random_law.values, strict=True)
-        return float(np.mean([np.median(counts[i]) / law for counts, i, law in drawn]))
-
-    return resampled(against_law, *[data.sizes["trial"]] * data.sizes["random_dim"])
-
-
-def gain_of_optimising(data: xr.Dataset) -> Sample:
-    """Best optimised packing over best greedy one, least ratio over the dimensions of both."""
-    greedy = data.greedy.rename(greedy_dim="dim")
-    optimised = data.optimised.rename(optimised_dim="dim")
-
-    def least_gain(of_greedy: np.ndarray, of_optimised: np.ndarray) -> float:
-        chosen = optimised.isel(seed=of_optimised).max("seed")
-        return float((chosen / greedy.isel(seed=of_greedy).max("seed")).min())
-
-    n_seeds = data.sizes["seed"]
-    return resampled(least_gain, n_seeds, n_seeds, n=n_seeds)
 
 
 def share_of_bound(data: xr.Dataset) -> Sample:
@@ -109,10 +84,10 @@ def decoding_law(data: xr.Dataset) -> np.ndarray:
 
 
 def capacity(data: xr.Dataset) -> Figure:
-    """Number of directions against dimension, far out and close in, and the rates of growth."""
+    """Number of directions against dimension, far out and close in."""
     eps = data.attrs["epsilon"]
-    figure, axes = new_figure(1, 3, height=2.6, width_ratios=[1, 1, 0.8])
-    left, middle, right = axes[0]
+    figure, axes = new_figure(1, 2, height=2.6)
+    left, middle = axes[0]
     _spread(left, data.random_dim, data.random, ORANGE, "random, until a pair fails")
     left.plot(data.random_dim, data.random_law, color=ORANGE, linewidth=1, label="birthday law")
     _spread(left, data.greedy_dim, data.greedy, BLUE, "greedy")
@@ -134,36 +109,10 @@ def capacity(data: xr.Dataset) -> Figure:
     middle.set_yticks(ticks, ticks)
     middle.minorticks_off()
     middle.legend(loc="upper left")
-    _exponents(right, data)
     letter_panels(axes[0])
-    sample_note(
-        figure,
-        f"a, b: median and middle half of {data.sizes['trial']} random and {data.sizes['seed']} "
-        "other sets; c: slopes, 95 % intervals",
-    )
+    trials, seeds = data.sizes["trial"], data.sizes["seed"]
+    sample_note(figure, f"median and middle half of {trials} random and {seeds} other sets")
     return figure
-
-
-def _exponents(ax: Axes, data: xr.Dataset) -> None:
-    """Slopes of ln N against d, each over the dimensions of its own dots."""
-    bound = np.polyfit(data.optimised_dim, np.log(data.bound), 1)[0]
-    for x, (name, colour) in enumerate(RATES.items()):
-        interval_bars(ax, [x], [growth_rate(data, name)], colour=colour, fmt="o", markersize=3.5)
-    ax.plot([3], [bound], "_", color=BLACK, markersize=10)
-    # Rates of large d stand in the column of their kind: at d up to 14 a set grows faster than the
-    # bound of large d allows, and is to be held against the bound at its own d.
-    limits = {0: "random_exponent", 1: "greedy_exponent", 3: "kabatiansky_levenshtein"}
-    for x, attribute in limits.items():
-        ax.plot([x], [data.attrs[attribute]], "D", color=GREY, markerfacecolor="white")
-    ax.plot([], [], "D", color=GREY, markerfacecolor="white", label=r"limit $d\to\infty$")
-    ax.legend(loc="upper left")
-    ax.set_xticks(range(4), ["random", "greedy", "optim.", "bound"], rotation=30)
-    ax.set(
-        yscale="log", ylabel=r"growth rate of $\ln N$ with $d$", xlim=(-0.5, 3.5), ylim=(0.015, 0.6)
-    )
-    ticks = [0.02, 0.05, 0.1, 0.2, 0.5]
-    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.minorticks_off()
 
 
 def learned(data: xr.Dataset) -> Figure:

@@ -12,10 +12,9 @@ import xarray as xr
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
 from circuitax.projection.distortion import distortion
-from circuitax.projection.laws import extreme_ratios, ratio_quantile
+from circuitax.projection.laws import Tail, extreme_ratios, jl_epsilon, ratio_quantile
 from circuitax.projection.maps import MapFamily, MapSpec, gain, nested_features, project
 from circuitax.projection.stream import quantile, summarise
-from circuitax.projection.tails import Tail, jl_epsilon
 from experiments.directions.shared.by_dimension import extremes_by_dimension
 
 FAMILIES = (

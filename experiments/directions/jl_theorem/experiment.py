@@ -15,9 +15,8 @@ import xarray as xr
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
-from circuitax.projection.laws import ratio_cdf
+from circuitax.projection.laws import proof_constant, ratio_cdf, statement_constant
 from circuitax.projection.maps import MapFamily, MapSpec, pair_ratios
-from circuitax.projection.tails import proof_constant, statement_constant
 from circuitax.projection.theorem import (
     corollary_28,
     failing_maps,

@@ -11,18 +11,18 @@ import xarray as xr
 
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
-from circuitax.projection.laws import median_threshold
-from circuitax.projection.maps import EntryLaw, draw_columns
-from circuitax.projection.tails import (
+from circuitax.projection.laws import (
     Tail,
     dasgupta_gupta_dim,
     first_dim,
     jl_dimension,
+    median_threshold,
     proof_constant,
     smallest_dim,
     statement_constant,
     succeeds,
 )
+from circuitax.projection.maps import EntryLaw, draw_columns
 from experiments.directions.shared.by_dimension import extremes_by_dimension
 
 MEDIAN, SAFE = 0.5, 0.1

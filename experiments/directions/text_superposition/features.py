@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from circuitax.config.ranges import Positive
-from circuitax.data.sparse import VectorSource
+from circuitax.data.synthetic import VectorSource
 from circuitax.kernel.forward import behind_start, final_stream
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.model import Model

@@ -12,18 +12,16 @@ from tokenizers import Tokenizer
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.config.catalogue import checkout
 from circuitax.data.corpus import python_corpus
-from circuitax.data.text import TextSpec, open_text
+from circuitax.data.text import TextSpec, open_text, spaced_windows
 from circuitax.data.tokenizer import corpus_tokens
-from circuitax.data.windows import spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.real_model import RANDOM, open_weights
 from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED, TOKENIZER, whole
-from circuitax.models.pretrained import load_pretrained
+from circuitax.models.pretrained import load_pretrained, load_tokenizer
 from circuitax.models.sources import has_smollm2
-from circuitax.models.text_tokenizer import load_tokenizer
 
 OURS, SMOLLM2 = "ours", "smollm2"
 REAL = "real"

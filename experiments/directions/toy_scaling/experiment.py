@@ -92,13 +92,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     }
     notes = {
         "members": divergence(*(jnp.ravel(found[name]) for name in ("alive", "step"))),
-        "data": "one stream a seed, shared by all widths and arms; seeds are independent",
-        "convention": "sum over features",
-        "values": "uniform on [0, 2]",
         "norm": f"the middle of its cell; cells are 1/{CELLS} wide",
         "loss": f"on {spec.exam_size} fresh samples, the same for all widths and arms of a seed",
-        "selection": "none: all seeds are shown and count",
-        "weight_decay": "decay of the arm, for W; none for b",
     }
     return xr.Dataset(arrays, {"seed": np.arange(spec.seeds), "width": widths}, notes)
 
@@ -156,16 +151,12 @@ def _losses(
     exam = ScalingToy(spec.n_features, models.W.shape[1], spec.exam_size)
     hyper = ScalingHyper(density, jnp.zeros(arms))
 
-    @jax.jit
-    def of_seed(key: Key[Array, ""], weights: TiedWeights) -> Float[Array, " arm"]:
-        batch = exam.batch(key, jnp.zeros((), int))
-        return jax.lax.map(lambda arm: exam.loss(arm[0], batch, arm[1]), (weights, hyper))
+    def of_seed(given: tuple[Array, TiedWeights]) -> Float[Array, " arm"]:
+        batch = exam.batch(given[0], jnp.zeros((), int))
+        return jax.lax.map(lambda arm: exam.loss(arm[0], batch, arm[1]), (given[1], hyper))
 
-    keys = member_keys(key, spec.seeds)
     # On the host first: members lie on several devices, which would wait for each other at every
     # seed while one of them computes an exam.
     split = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, arms, *leaf.shape[1:]), models)
-    rows = [
-        of_seed(keys[i], jax.tree.map(lambda leaf, i=i: leaf[i], split)) for i in range(spec.seeds)
-    ]
-    return np.concatenate([np.asarray(row) for row in rows])
+    seeds = (member_keys(key, spec.seeds), split)
+    return np.asarray(jax.jit(partial(jax.lax.map, of_seed))(seeds)).ravel()

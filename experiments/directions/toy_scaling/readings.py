@@ -2,13 +2,11 @@
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import interval_bars, mean_curve, reference_line
+from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
-from circuitax.records.estimate import mean_estimate
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of
 
 STRONG, WEAK = -1.0, 0.5
@@ -18,6 +16,7 @@ BETWEEN = (0.3, 0.6)
 LEAST_MODE = 0.005
 ALPHA_COLOURS = {0.0: BLUE, 0.5: PINK, 1.0: GREEN, 1.5: ORANGE, 2.0: BLACK}
 BINS = np.linspace(0, 1.6, 33)
+DOTS = {"marker": "o", "markersize": 3}
 
 
 def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -116,20 +115,14 @@ def overlap_exponent(data: xr.Dataset) -> Sample:
     return mean_of(exponent(data.width.values, overlap))
 
 
-def over_welch(data: xr.Dataset) -> Sample:
-    """Mean squared overlap over the Welch bound, mean over widths, decay -1, alpha = 0."""
-    flat = arm(data, 0.0, STRONG)
-    return mean_of((flat.overlap / flat.welch).mean("width"))
-
-
 def welch_ratio(data: xr.Dataset) -> Sample:
     """Greatest ratio of the Welch bound to an overlap, of all networks."""
     return exactly((data.welch / data.overlap).max(), data.sizes["seed"])
 
 
 def scaling(data: xr.Dataset) -> Figure:
-    """Loss over width in both regimes, and the exponents beside the predicted ones."""
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.7, width_ratios=[1, 1, 0.9])
+    """Loss over width in both regimes."""
+    figure, axes = new_figure(1, 2, width=PAGE, height=2.7)
     decays = data.decay.values
     width = data.width.values
     panels = ((axes[0, 0], decays.min(), "strong"), (axes[0, 1], decays.max(), "weak"))
@@ -139,7 +132,7 @@ def scaling(data: xr.Dataset) -> Figure:
             colour = ALPHA_COLOURS[float(alpha)]
             rows = one.loss.transpose("width", "seed").values
             label = rf"$\alpha$ = {alpha:g}"
-            mean_curve(ax, width, rows, colour, label=label, each=True, marker="o", markersize=3)
+            mean_curve(ax, width, rows, colour, label=label, each=True, **DOTS)
             if name == "weak":
                 dashes = {"linestyle": "--", "linewidth": 0.8}
                 ax.plot(width, one.ignored.values, color=colour, **dashes)
@@ -155,31 +148,8 @@ def scaling(data: xr.Dataset) -> Figure:
     for ax, _, _ in panels:
         ax.set_ylim(ax.get_ylim()[0] / 3, None)
         ax.legend(fontsize=6, loc="lower left")
-    _exponents(axes[0, 2], data, decays.min(), decays.max())
     letter_panels(axes[0])
     return figure
-
-
-def _exponents(ax: Axes, data: xr.Dataset, strong: float, weak: float) -> None:
-    """Fitted exponents with their intervals over seeds, and predicted ones."""
-    width = data.width.values
-    labels: list[str] = []
-    seeds = data.sizes["seed"]
-    for decay, name in ((strong, "strong"), (weak, "weak")):
-        for alpha in data.alpha.values[data.decay.values == decay]:
-            one, place = arm(data, alpha, decay), len(labels)
-            fitted = exponent(width, one.loss.transpose("seed", "width").values)
-            found = mean_estimate(fitted)
-            label = f"{seeds} seeds, t 95 %" if place == 0 else None
-            interval_bars(ax, [place], [found], colour=BLUE, fmt="o", markersize=4, label=label)
-            tail = exponent(width, one.ignored.values)
-            expected = tail if name == "weak" else max(1, 2 * (alpha - 1))
-            label = "predicted" if place == 0 else None
-            ax.plot([place - 0.3, place + 0.3], [expected] * 2, color=ORANGE, label=label)
-            labels.append(rf"{name}, {alpha:g}")
-    ax.set_xticks(range(len(labels)), labels, rotation=45, ha="right", rotation_mode="anchor")
-    ax.set(ylabel="exponent of $1/m$", xlabel=r"regime, $\alpha$", ylim=(0, 2.6))
-    ax.legend(fontsize=6, loc="upper right")
 
 
 def geometry(data: xr.Dataset) -> Figure:
@@ -191,15 +161,7 @@ def geometry(data: xr.Dataset) -> Figure:
     share = represented(levers) / n
     for i, m in enumerate(width):
         rows = share.sel(width=m).transpose("arm", "seed").values
-        mean_curve(
-            left,
-            levers.decay.values,
-            rows,
-            COLOURS[i],
-            label=f"$m$ = {m}",
-            marker="o",
-            markersize=3,
-        )
+        mean_curve(left, levers.decay.values, rows, COLOURS[i], label=f"$m$ = {m}", **DOTS)
         reference_line(left, y=m / n, colour=COLOURS[i])
     left.plot([], [], ":", color=GREY, label="$m/n$")
     left.set(xlabel=r"decay $\gamma$", ylabel=r"share of features, norm > 1/2", ylim=(0, 1.05))
@@ -223,8 +185,7 @@ def geometry(data: xr.Dataset) -> Figure:
     for alpha in strong.alpha.values:
         rows = arm(strong, alpha, float(strong.decay[0])).overlap.transpose("width", "seed").values
         colour = ALPHA_COLOURS[float(alpha)]
-        label = rf"$\alpha$ = {alpha:g}"
-        mean_curve(right, width, rows, colour, label=label, marker="o", markersize=3)
+        mean_curve(right, width, rows, colour, label=rf"$\alpha$ = {alpha:g}", **DOTS)
     right.plot(width, data.welch.values, "--", color=GREY, label="Welch bound")
     right.plot(width, 1 / width, ":", color=GREY, label="1/m")
     right.set(xscale="log", yscale="log", xlabel="width $m$", ylabel="mean squared overlap")

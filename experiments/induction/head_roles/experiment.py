@@ -1,7 +1,6 @@
-"""Roles of heads, told apart by their attention, by their writes, and by patching."""
+"""Roles of heads, told apart by their attention, by subspaces, and by patching."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,6 @@ from jaxtyping import Array
 from circuitax.circuits.detectors import detect, prefix_mask, previous_mask
 from circuitax.circuits.patching import ablated_metrics, each_component
 from circuitax.circuits.paths.components import (
-    Components,
     attribute,
     component_names,
     components_of,
@@ -20,8 +18,7 @@ from circuitax.circuits.paths.components import (
 )
 from circuitax.circuits.weights.composition import KINDS
 from circuitax.circuits.weights.folding import norm_price
-from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.spectra import copying, overlap
+from circuitax.circuits.weights.spectra import overlap
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import next_token_losses
@@ -29,8 +26,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
-from circuitax.kit.kept_models import KeptModels
-from circuitax.kit.kept_texts import kept_windows
+from circuitax.kit.kept_models import KeptModels, kept_windows
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from experiments.induction.head_roles.patching import (
@@ -52,17 +48,11 @@ HEADS = ("member", "layer", "head")
 PAIRS = ("member", "writer", "kind", "reader")
 # Of all that is read of the two-layer models.
 AXES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("previous", "prefix", "copying", "resampled"), HEADS),
+    **dict.fromkeys(("previous", "prefix"), HEADS),
     **dict.fromkeys(("overlap_z", "edges"), PAIRS),
-    "copying_null": ("member",),
     "routes": ("member", "writer", "route"),
     "stream": ("member", "place", "position"),
-    "sources": (*HEADS, "position"),
-    "direct": ("member", "component"),
 }
-# What takes the place of a component: nothing, its mean over windows at each position, its output
-# on another window; or nothing, with patterns and norm scales kept.
-REPLACED = ("zero", "mean", "resample", "zero, patterns kept")
 
 
 @dataclass(frozen=True)
@@ -72,13 +62,12 @@ class Spec:
     Attributes:
         texts: Texts of random tokens, repeated, on which heads get their roles.
         pairs: Clean and corrupted texts to patch between.
-        windows: Held-out windows for the full transformers, from the first of those kept; each
-            lends its outputs to the one before.
+        windows: Held-out windows for the full transformers, from the first of those kept.
     """
 
     texts: Positive = 32
     pairs: Positive = 32
-    windows: Annotated[int, "[2, inf)"] = 64
+    windows: Positive = 64
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
@@ -101,7 +90,6 @@ def induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "kind": list(KINDS),
             "place": [*(f"into layer {i}" for i in range(models.n_layers)), "final"],
             "route": list(ROUTES),
-            "component": _names(models, texts[0]),
             "head": range(models.n_heads),
         },
     )
@@ -113,7 +101,7 @@ def induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
 
 
 def full(spec: Spec, lab: Lab) -> xr.Dataset:
-    """Pre-LN with MLPs, a few seeds: ablations and norms.
+    """Pre-LN with MLPs, a few seeds: components at their means, and norms.
 
     Raises:
         ValueError: If ``text_models`` trained no full transformer.
@@ -124,11 +112,12 @@ def full(spec: Spec, lab: Lab) -> xr.Dataset:
     last = kept.members("full")
     windows = kept_windows(lab, "text_models", spec.windows)
     found = lab.stage("components", each_member(of_windows, windows), last)
-    names = _names(last, windows[0])
+    parts = jax.eval_shape(lambda m: components_of(run_model(m, windows[0], outputs=True)), last[0])
+    names = component_names(parts)
     members = "full_member"
     alive = upstream.data.alive.sel(model="full").values[: len(found["loss"])]
     return xr.Dataset(
-        {name: (members, found[name]) for name in ("loss", "norm_constant", "norm_price")}
+        {name: (members, found[name]) for name in ("loss", "norm_price")}
         | {
             "nats_lost": ((members, "replaced", "cell"), found["nats_lost"]),
             "remainder_full": (members, found["remainder"]),
@@ -136,32 +125,21 @@ def full(spec: Spec, lab: Lab) -> xr.Dataset:
             "full_uniform": np.log(last.d_vocab),
         },
         coords={
-            "replaced": list(REPLACED),
+            "replaced": ["mean"],
             "cell": [name for name in names if name.startswith(("head", "mlp"))],
         },
     )
 
 
-def _names(models: Model, text: jax.Array) -> list[str]:
-    """The names of the components that one of the models adds up."""
-
-    def parts(model: Model) -> Components:
-        return components_of(run_model(model, text, outputs=True))
-
-    return list(component_names(jax.eval_shape(parts, models[0])))
-
-
 def of_weights(model: Model) -> dict[str, Array]:
-    """Copying over the vocabulary, and overlaps of the first layer's writes with all reads."""
+    """Overlaps of the first layer's writes with all reads, ``[writer, kind, reader]``."""
     heads = model.blocks.attention
-    copied = copying(token_ov(model), jnp.arange(model.d_vocab))
     writes = jnp.matrix_transpose(heads.W_O[0])
     reads = jnp.stack([heads.W_Q[1], heads.W_K[1], heads.W_V[1]])
     over_readers = jax.vmap(overlap, (None, 0))
     found = jax.vmap(jax.vmap(over_readers, (None, 0)), (0, None))(writes, reads)
-    # [writer, kind, reader]; a head as wide as the stream overlaps with all of it, by no choice
-    z = safe_divide(found.value - found.null, jnp.asarray(found.std))
-    return {"copying": copied.score, "copying_null": jnp.asarray(copied.null), "overlap_z": z}
+    # A head as wide as the stream overlaps with all of it, by no choice.
+    return {"overlap_z": safe_divide(found.value - found.null, jnp.asarray(found.std))}
 
 
 def of_texts(model: Model, texts: Array) -> dict[str, Array]:
@@ -176,46 +154,33 @@ def of_texts(model: Model, texts: Array) -> dict[str, Array]:
 
 
 def of_windows(model: Model, windows: Array) -> dict[str, Array]:
-    """Means over windows: nats lost without each component, and with constant norms.
+    """Means over windows: nats lost with each component at its mean, and with constant norms.
 
     ``remainder`` is what direct effects of all components leave of the logits.
     """
-
-    def parts_of(text: Array) -> Components:
-        return components_of(run_model(model, text, outputs=True))
-
-    parts = jax.lax.map(parts_of, windows)
+    parts = jax.lax.map(lambda text: components_of(run_model(model, text, outputs=True)), windows)
     mean = jax.tree.map(lambda x: x.mean(axis=0), parts)
+    cells = each_component(model)
 
-    def one(at: Array) -> dict[str, Array]:
-        text = windows[at]
-        other = jax.tree.map(lambda x: x[at - 1], parts)
+    def one(text: Array) -> dict[str, Array]:
         seen = run_model(model, text, outputs=True)
 
         def loss(logits: Array) -> Array:
             return next_token_losses(logits, text).mean()
 
-        cells = each_component(model)
-        lost = [
-            ablated_metrics(model, text, cells, loss, replacement=each)
-            for each in (None, mean, other)
-        ]
-        lost.append(ablated_metrics(model, text, cells, loss, preserved=seen.trace))
         centred = over_mean_token(seen)
         split = attribute(centred, jnp.roll(text, -1))
         return {
             "loss": loss(seen.logits),
-            "ablated": jnp.stack(lost),
+            "ablated": ablated_metrics(model, text, cells, loss, replacement=mean)[None],
             "remainder": jnp.abs(split.remainder).max() / jnp.abs(centred.logits).max(),
         }
 
-    found = jax.lax.map(one, jnp.arange(len(windows)))
+    found = jax.lax.map(one, windows)
     worst = found.pop("remainder").max()
     means = jax.tree.map(lambda x: x.mean(axis=0), found)
-    price = norm_price(model, windows)
     return means | {
         "nats_lost": means["ablated"] - means["loss"],
         "remainder": worst,
-        "norm_constant": price.constant,
-        "norm_price": price.price,
+        "norm_price": norm_price(model, windows).price,
     }

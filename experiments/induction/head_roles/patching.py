@@ -6,16 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.patching import ablated_metrics, each_component, patched_metrics
+from circuitax.circuits.patching import patched_metrics
 from circuitax.circuits.path_patching import Edges, patch_paths
-from circuitax.circuits.paths.components import (
-    attribute,
-    attribute_sources,
-    components_of,
-    stacked,
-    token_directions,
-)
-from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model
@@ -59,11 +51,9 @@ def swapped_pairs(key: Key[Array, ""], n_pairs: int, d_vocab: int, period: int) 
 def of_pairs(model: Model, pairs: Pairs) -> dict[str, Array]:
     """All that is measured on pairs, of a model of two layers; the metric is b's lead over d.
 
-    Patches put parts of the clean run into the corrupted one, ``resampled`` does the reverse; both
-    are means over pairs on the scale where the corrupted run is 0 and the clean one 1. ``direct``
-    and ``sources`` are logits of the clean run.
+    Patches put parts of the clean run into the corrupted one; they are means over pairs on the
+    scale where the corrupted run is 0 and the clean one 1.
     """
-    cells = each_component(model)
 
     def one(pair: Pairs) -> dict[str, Array]:
         def lead(logits: Array) -> Array:
@@ -71,8 +61,6 @@ def of_pairs(model: Model, pairs: Pairs) -> dict[str, Array]:
 
         clean = run(model, pair.clean, outputs=True)
         corrupted = run(model, pair.corrupted, outputs=True)
-        other = components_of(corrupted)
-        resampled = ablated_metrics(model, pair.clean, cells, lead, replacement=other)
         single, routes = path_leads(clean, corrupted, pair)
         return {
             "clean": lead(clean.logits),
@@ -80,16 +68,14 @@ def of_pairs(model: Model, pairs: Pairs) -> dict[str, Array]:
             "stream": patched_metrics(model, pair.corrupted, clean.trace, lead),
             "edges": single,
             "routes": routes,
-            "resampled": resampled.reshape(cells.heads.shape[1:]),
-            **_direct(clean, pair),
         }
 
     found = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, pairs))
     top, floor = found.pop("clean"), found.pop("corrupted")
-    for name in ("stream", "edges", "routes", "resampled"):
-        whole = jnp.broadcast_to(top - floor, found[name].shape)
-        found[name] = safe_divide(found[name] - floor, whole)
-    return found
+    return {
+        name: safe_divide(leads - floor, jnp.broadcast_to(top - floor, leads.shape))
+        for name, leads in found.items()
+    }
 
 
 def edge_cells(n_heads: int) -> Edges:
@@ -121,13 +107,3 @@ def path_leads(
     found = jax.vmap(jax.vmap(lead, (None, 0)), (0, None))(change, edge_cells(n_heads))
     single, routes = found[:, : 3 * n_heads], found[:, 3 * n_heads :]
     return single.reshape(n_heads, 3, n_heads), routes
-
-
-def _direct(clean: Run, pair: Pairs) -> dict[str, Array]:
-    """Direct effects on the lead, past no other head: by component, and by head and source."""
-    n_ctx = pair.clean.shape[0]
-    chosen, against = jnp.full(n_ctx, pair.answer), jnp.full(n_ctx, pair.wrong)
-    split = attribute(clean, chosen, against)
-    directions = token_directions(frozen_model(clean).read_out, chosen, against)
-    sources = attribute_sources(clean, directions)
-    return {"direct": stacked(split.parts)[:, -1], "sources": sources[:, :, -1]}

@@ -1,15 +1,12 @@
 """Induction heads of models of several depths and widths, on repeated random tokens.
 
-The induction-heads paper compares models of many sizes. Here are three widths of two layers, more
-depths of one width, and two layers with MLPs: the layer in which heads form, whether the same heads
-copy and match by what weights say and by what they do, what the phase change does to single tokens,
-and whether the smaller models, slower before it, are faster after it. Models of one layer, which
-the paper says have no phase change, are the control of what says that others have it.
+The induction-heads paper compares models of many sizes. Here are several widths of two layers, more
+depths of one width, and models with MLPs. One layer, which has no phase change, is the control.
 """
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -19,29 +16,27 @@ from jaxtyping import Array
 
 from circuitax.circuits.detectors import head_copying, induction_scores
 from circuitax.circuits.losses import steepest_stretch
-from circuitax.circuits.patching import ablated_metrics, each_component
+from circuitax.circuits.patching import ablation_effects
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import RepeatedSource
-from circuitax.kernel.forward import forward, next_token_losses
+from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.spectrum import trace
-from circuitax.kit.language_arm import language_arm
-from circuitax.kit.measured_training import Trained
-from circuitax.kit.members import drawn_by_each, each_with_own
-from circuitax.kit.ragged import stack_named
+from circuitax.kit.measured_training import Trained, language_arm
+from circuitax.kit.members import drawn_by_each, each_with_own, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
-from experiments.induction.shared.two_layers import require_readable
+from experiments.induction.shared.two_layers import in_context, require_readable
 
 # Units of an MLP for each dimension of the stream.
 MLP_WIDTH = 4
-HEADS = ("prefix", "previous", "copying", "eigenvalues", "matching", "qk_trace", "before_after")
+HEADS = ("prefix", "copying", "eigenvalues", "matching", "qk_trace", "before_after")
 CURVES = ("loss", "in_context", "on_repeat", "on_break")
 
 
@@ -84,23 +79,20 @@ class Spec:
 
     def arms(self) -> dict[str, TransformerSpec]:
         """Sizes of each arm, by name."""
-        shapes = [(1, self.widths[1]), *((2, width) for width in self.widths)]
-        shapes += [(depth, self.widths[1]) for depth in self.depths]
-        bare = {
-            f"{_layers(layers)}, {width} wide": replace(self.model, n_layers=layers, d_model=width)
-            for layers, width in shapes
+        usual = self.widths[1]
+        mlp_depths = {1, *self.mlp_depths} if self.mlp_depths else ()
+        shapes = [
+            (1, usual, None),
+            *((2, width, None) for width in self.widths),
+            *((depth, usual, None) for depth in self.depths),
+            *((depth, usual, MLP_WIDTH * usual) for depth in sorted(mlp_depths)),
+        ]
+        return {
+            f"{n} layer{'s' * (n > 1)}, {width} wide{', MLPs' if mlp else ''}": replace(
+                self.model, n_layers=n, d_model=width, d_mlp=mlp
+            )
+            for n, width, mlp in shapes
         }
-        width = self.widths[1]
-        sizes = replace(self.model, d_model=width, d_mlp=MLP_WIDTH * width)
-        depths = (1, *(n for n in self.mlp_depths if n > 1)) if self.mlp_depths else ()
-        return bare | {
-            f"{_layers(layers)}, {width} wide, MLPs": replace(sizes, n_layers=layers)
-            for layers in depths
-        }
-
-
-def _layers(count: int) -> str:
-    return "1 layer" if count == 1 else f"{count} layers"
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
@@ -125,21 +117,30 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         change = _change(spec, trained)
         read = each_with_own(read_heads, change.pop("token_change"), exams)
         at_end = lab.stage(f"{name}-heads", read, trained.models)
-        curves = {curve: trained.curves[curve] for curve in CURVES}
-        found[arm] = curves | change | dict(at_end) | {"alive": trained.alive}
+        found[arm] = trained.curves | change | dict(at_end) | {"alive": trained.alive}
         divergences[arm] = trained.divergence
-    notes = {"divergence": divergences, "period": spec.task.max_period}
-    return _dataset(spec, trained.steps, found).assign_attrs(notes)
+    # One array of all arms; those with fewer layers get NaN for the layers they lack.
+    stack, each_arm = partial(stack_named, found.values()), ("arm", "member")
+    return xr.Dataset(
+        {name: (("arm", "step", "member"), stack(name)) for name in CURVES}
+        | {name: ((*each_arm, "layer", "head"), stack(name, -2)) for name in HEADS}
+        | {name: (each_arm, stack(name)) for name in ("jump_start", "jump_end", "alive")},
+        coords={
+            "arm": list(found),
+            "step": trained.steps,
+            "n_layers": ("arm", [sizes.n_layers for sizes in spec.arms().values()]),
+            "d_mlp": ("arm", [sizes.d_mlp or 0 for sizes in spec.arms().values()]),
+        },
+        attrs={"divergence": divergences},
+    )
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
     """Losses of one member: on average, by context, and on a last token that breaks the repeat."""
     losses = text_losses(model, texts)
-    by_position = losses.mean(axis=0)
-    early, late = by_position[: task.min_period - 1], by_position[task.max_period :]
     return {
         "loss": losses.mean(),
-        "in_context": late.mean() - early.mean(),
+        "in_context": in_context(task, losses.mean(axis=0)),
         "token_loss": losses,
         "on_repeat": losses[:, -1].mean(),
         "on_break": text_losses(model, broken(texts, model.d_vocab))[:, -1].mean(),
@@ -156,11 +157,9 @@ def _change(spec: Spec, trained: Trained) -> dict[str, np.ndarray]:
     """Window of each member's phase change, and its change of the loss on every token."""
     steps, stretch = trained.steps, spec.optim.steps / 6
     curve = np.moveaxis(trained.curves["in_context"], 0, -1)
-    jump = steepest_stretch(jnp.asarray(steps), jnp.asarray(curve), stretch)
-    start = np.asarray(jump.start)
-    losses = trained.curves["token_loss"]
+    start = np.asarray(steepest_stretch(jnp.asarray(steps), jnp.asarray(curve), stretch).start)
+    losses, members = trained.curves["token_loss"], np.arange(len(start))
     at = [np.abs(steps[:, None] - (start + shift)).argmin(axis=0) for shift in (0, stretch)]
-    members = np.arange(len(start))
     change = losses[at[1], members] - losses[at[0], members]
     return {"jump_start": start, "jump_end": start + stretch, "token_change": change}
 
@@ -174,25 +173,22 @@ def read_heads(model: Model, token_change: Array, texts: Array) -> dict[str, Arr
     scores = induction_scores(model, texts)
     copying = jax.vmap(lambda text: head_copying(forward_run(model, text, outputs=True)))(texts)
     matching, weighted = _composed(model, scores.previous)
-    cells = each_component(model)
 
     def one(text: Array) -> Array:
-        pattern = forward(model, text)[1]
-        return ablated_metrics(
-            model, text, cells, lambda logits: next_token_losses(logits, text), preserved=pattern
-        )
+        found = forward_run(model, text)
+        return ablation_effects(
+            found, lambda logits: next_token_losses(logits, text), preserve_patterns=True
+        ).heads
 
-    lost = jax.vmap(one)(texts)[:, : scores.prefix.size] - text_losses(model, texts)[:, None]
+    lost = jax.vmap(one)(texts)
     direction = token_change / jnp.sqrt(jnp.sum(token_change**2))
-    along = jnp.einsum("tcp,tp->c", lost, direction)
     return {
         "prefix": scores.prefix,
-        "previous": scores.previous,
         "copying": copying.cosine.mean(axis=0),
         "eigenvalues": copying_score(token_ov(model)),
         "matching": matching,
         "qk_trace": weighted,
-        "before_after": along.reshape(scores.prefix.shape),
+        "before_after": jnp.einsum("tlhp,tp->lh", lost, direction),
     }
 
 
@@ -212,23 +208,3 @@ def _composed(model: Model, previous: Array) -> tuple[Array, Array]:
         matching.append(jnp.stack([score for _, score in found])[jnp.argmax(looks)])
         weighted.append(looks @ traces)
     return jnp.stack(matching), jnp.stack(weighted)
-
-
-def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
-    # One array of all arms; those with fewer layers get NaN for the layers they lack.
-    stack = partial(stack_named, found.values())
-    each_arm = ("arm", "member")
-    sizes = spec.arms().values()
-    return xr.Dataset(
-        {name: (("arm", "step", "member"), stack(name)) for name in CURVES}
-        | {name: ((*each_arm, "layer", "head"), stack(name, -2)) for name in HEADS}
-        | {name: (each_arm, stack(name)) for name in ("jump_start", "jump_end", "alive")}
-        | {"uniform": np.log(spec.model.d_vocab)},
-        coords={
-            "arm": list(found),
-            "step": steps,
-            "n_layers": ("arm", [each.n_layers for each in sizes]),
-            "d_model": ("arm", [each.d_model for each in sizes]),
-            "d_mlp": ("arm", [each.d_mlp or 0 for each in sizes]),
-        },
-    )

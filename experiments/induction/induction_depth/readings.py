@@ -1,18 +1,15 @@
 """Induction heads of several depths and widths: what is read from the record, and its figures."""
 
 from collections.abc import Collection, Iterator
-from itertools import cycle
-from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from circuitax.figures.marks import legend_above, mean_curve, reference_line, zero_line
-from circuitax.figures.palette import BLUE, COLOURS, DEPTH_COLOURS, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.figures.marks import mean_curve, reference_line, zero_line
+from circuitax.figures.palette import COLOURS, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.sample import (
@@ -25,18 +22,21 @@ from circuitax.records.sample import (
     share_of,
 )
 from experiments.induction.shared.head_roles import NO_MATCH, PREFIX_SCORE
-from experiments.induction.shared.phase_change import has_changed, last_score
+from experiments.induction.shared.phase_change import (
+    at_step,
+    change_through,
+    has_changed,
+    last_score,
+)
 
 CORNER = 0.8  # eigenvalue scores from here on are in the corner
 DEEP = (3, 4)
-MARKS = "os^DvPX"
-# Panels of one row; five fit if they are all.
-COLUMNS = 4
+USUAL = 1  # place of the width that all depths have, among those of two layers
 
 
 def share_changed(data: xr.Dataset, layers: list[int], mlps: bool = False) -> Sample:
     """Share of the models of some depths whose in-context score jumps."""
-    usual = last_score(_second(data))
+    usual = last_score(_parts(data, [2])[USUAL])
     parts = _parts(data, layers, mlps)
     return share_of(np.concatenate([has_changed(part, usual).values for part in parts]))
 
@@ -58,12 +58,8 @@ def share_in_last(data: xr.Dataset, layers: int) -> Sample:
 
 def share_copies(data: xr.Dataset) -> Sample:
     """Share of a model's prefix-matching heads behind the first layer that copy."""
-    shares = []
-    for part in _parts(data, [*DEEP, 5, 6]):
-        later = part.isel(layer=slice(1, int(part.n_layers))).transpose("member", ...)
-        for prefix, copying in zip(later.prefix.values, later.copying.values, strict=True):
-            if (matches := prefix >= PREFIX_SCORE).any():
-                shares.append(float(np.mean(copying[matches] > 0)))
+    models = _models_with_head(data, ("prefix", "copying"), depths=(*DEEP, 5, 6))
+    shares = [float(np.mean(raised[1:][seen[1:] >= PREFIX_SCORE] > 0)) for seen, raised in models]
     return mean_of(_enough(shares), bounds=(0, 1))
 
 
@@ -98,13 +94,11 @@ def attribution(data: xr.Dataset, idle: bool = False) -> Sample:
 def corner_lead(data: xr.Dataset) -> Estimate:
     """Share of a model's heads that match in the corner, less that of its other heads."""
     leads = []
-    for part in _parts(data, DEEP):
-        later = part.isel(layer=slice(1, int(part.n_layers)))
-        later = later.transpose("member", "layer", "head", ...)
-        corner = np.minimum(later.eigenvalues, later.matching).values >= CORNER
-        for inside, matches in zip(corner, later.prefix.values >= PREFIX_SCORE, strict=True):
-            if matches.any() and not matches.all():
-                leads.append(inside[matches].mean() - inside[~matches].mean())
+    for scores in _models_with_head(data, ("prefix", "eigenvalues", "matching")):
+        prefix, values, keys = (score[1:] for score in scores)
+        inside, matches = np.minimum(values, keys) >= CORNER, prefix >= PREFIX_SCORE
+        if not matches.all():
+            leads.append(inside[matches].mean() - inside[~matches].mean())
     lead = mean_estimate(_enough(leads))
     # Of shares no difference is above 1.
     return lead._replace(high=min(lead.high, 1.0), method=f"{lead.method}, cut at 1")
@@ -112,8 +106,8 @@ def corner_lead(data: xr.Dataset) -> Estimate:
 
 def token_change(data: xr.Dataset, kind: str, layers: int = 2) -> Sample:
     """Change of the loss on a last token through the steepest sixth of the in-context score."""
-    part = _second(data) if layers == 2 else _parts(data, [layers])[0]
-    return mean_of(_at(part[kind], part.jump_end) - _at(part[kind], part.jump_start))
+    part = _parts(data, [layers])[USUAL if layers == 2 else 0]
+    return mean_of(change_through(part, part[kind]))
 
 
 def scores_alike(data: xr.Dataset, one_layer: bool = False) -> Sample:
@@ -121,7 +115,7 @@ def scores_alike(data: xr.Dataset, one_layer: bool = False) -> Sample:
 
     With models of one layer, which have no such head, among the sizes if ``one_layer``.
     """
-    arms = [part for mlps in (False, True) for part in _parts(data, range(1, 99), mlps, some=False)]
+    arms = _parts(data, range(1, 99), None)
     parts = [members_where(part, _has_head(part)) for part in arms if int(part.n_layers) > 1]
     if one_layer:
         parts += [part for part in arms if int(part.n_layers) == 1]
@@ -159,7 +153,7 @@ def _slopes(part: xr.Dataset) -> dict[str, np.ndarray]:
     def fall(begin: xr.DataArray, stop: xr.DataArray) -> np.ndarray:
         ratio = (stop / begin.where(begin > 0)).values
         factor = np.log(np.where(ratio > 1.05, ratio, np.nan))
-        lost = _at(part.loss, begin) - _at(part.loss, stop)
+        lost = at_step(part.loss, begin) - at_step(part.loss, stop)
         return np.asarray(lost.values / factor)
 
     always = xr.ones_like(start)
@@ -167,40 +161,27 @@ def _slopes(part: xr.Dataset) -> dict[str, np.ndarray]:
 
 
 def _parts(
-    data: xr.Dataset, layers: Collection[int], mlps: bool = False, *, some: bool = True
+    data: xr.Dataset, layers: Collection[int], mlps: bool | None = False
 ) -> list[xr.Dataset]:
-    """The living members of each arm of some depths, with MLPs or without."""
-    lives = data.alive.any("member").values
-    chosen = [int(n) in layers for n in data.n_layers.values] & lives & (_no_mlps(data) != mlps)
-    if some and not chosen.any():
+    """The living members of each arm of some depths, with MLPs or without, or both (None)."""
+    with_mlps = data.d_mlp.values > 0
+    kind = with_mlps == (with_mlps if mlps is None else mlps)
+    chosen = [int(n) in layers for n in data.n_layers.values] & kind
+    parts = [members_where(data.sel(arm=arm)) for arm in data.arm.values[chosen]]
+    if not parts or not all(part.sizes["member"] for part in parts):
         raise NotRun("this run has no finite models of that size")
-    return [members_where(data.sel(arm=arm)) for arm in data.arm.values[chosen]]
-
-
-def _no_mlps(data: xr.Dataset) -> np.ndarray:
-    return np.asarray(data.d_mlp == 0)
-
-
-def _second(data: xr.Dataset) -> xr.Dataset:
-    """The living members of two layers and of the width that all depths have."""
-    part = members_where(data.sel(arm=_widths(data)[1]))
-    if not part.sizes["member"]:
-        raise NotRun("this run has no finite models of that size")
-    return part
-
-
-def _widths(data: xr.Dataset) -> list[str]:
-    """Names of the arms of two layers without MLPs, from the narrowest to the widest."""
-    return [str(arm) for arm in data.arm.values[(data.n_layers.values == 2) & _no_mlps(data)]]
+    return parts
 
 
 def _has_head(part: xr.Dataset) -> xr.DataArray:
     return part.prefix.max(["layer", "head"]) >= PREFIX_SCORE
 
 
-def _models_with_head(data: xr.Dataset, names: tuple[str, ...]) -> Iterator[list[np.ndarray]]:
-    """Scores ``[layer, head]`` of each model of `DEEP` with a match behind its first layer."""
-    for part in _parts(data, DEEP):
+def _models_with_head(
+    data: xr.Dataset, names: tuple[str, ...], depths: Collection[int] = DEEP
+) -> Iterator[list[np.ndarray]]:
+    """Scores ``[layer, head]`` of each model of some depths with a match behind its first layer."""
+    for part in _parts(data, depths):
         layers = part.isel(layer=slice(int(part.n_layers)))
         prefix = layers.prefix.transpose("member", "layer", "head").values
         scores = [layers[name].transpose("member", "layer", "head").values for name in names]
@@ -221,115 +202,37 @@ def _ranks_in_layers(first: np.ndarray, second: np.ndarray) -> float:
     return float(stats.spearmanr(x, y).statistic) if np.ptp(x) * np.ptp(y) > 0 else np.nan
 
 
-def _at(curve: xr.DataArray, step: xr.DataArray) -> xr.DataArray:
-    """A curve of every member at a step of its own, interpolated linearly."""
-    return curve.interp(step=step).drop_vars("step")
-
-
 def curves(data: xr.Dataset) -> Figure:
-    """In-context score and loss of every size: of two layers, and of the width of all depths."""
-    # The width of all depths is the second one, whether models of two layers lived or not.
-    width = int(data.d_model.sel(arm=_widths(data)[1]))
-    data = _alive(data)
-    figure, axes = new_figure(2, 2, height=4.6, sharex=True, sharey="col")
-    two, deep = data.n_layers.values == 2, data.d_model.values == width
-    for row, title, chosen, colours in (
-        (axes[0], "widths, two layers", two, COLOURS),
-        (axes[1], "depths, one width", deep & (_no_mlps(data) | ~two), DEPTH_COLOURS[1:]),
-    ):
-        for ax, name in zip(row, ("in_context", "loss"), strict=True):
-            _of_arms(ax, data.isel(arm=chosen), name, colours)
-        zero_line(row[0])
-        row[0].set_ylabel("in-context score, nats")
-        row[1].set_ylabel("loss, nats")
-        reference_line(row[1], y=float(data.uniform), label="uniform", style="dotted")
-        beside = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
-        row[1].legend(title=title, title_fontsize=7, fontsize=6.5, **beside)
-    for ax in axes[1]:
-        ax.set_xlabel("steps")
-    letter_panels(axes.flat)
-    sample_note(figure, _interval(data))
+    """In-context score of every size, of two layers and of other depths."""
+    figure, axes = new_figure(1, 2, height=3.0, sharey=True)
+    kinds = (("two layers", [2]), ("other depths", [1, *range(3, 99)]))
+    for ax, (title, layers) in zip(axes[0], kinds, strict=True):
+        for part, colour in zip(_parts(data, layers, None), COLOURS, strict=False):
+            curve = part.in_context.transpose("step", "member")
+            mean_curve(ax, curve.step, curve, colour, label=str(part.arm.values))
+        zero_line(ax)
+        ax.set(title=title, xlabel="steps")
+        ax.legend(fontsize=6)
+    axes[0, 0].set_ylabel("in-context score, nats")
+    letter_panels(axes[0])
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
-
-
-def _of_arms(ax: Axes, data: xr.Dataset, name: str, colours: tuple[str, ...]) -> None:
-    """One quantity of several arms along training."""
-    for arm, colour, mark in zip(data.arm.values, cycle(colours), cycle(MARKS), strict=False):
-        part = members_where(data.sel(arm=arm))[name].transpose("step", "member")
-        line = mean_curve(ax, part.step, part.values, colour, label=str(arm), marker=mark)
-        line.set(markevery=5, markersize=3.5)
 
 
 def heads(data: xr.Dataset) -> Figure:
-    """Prefix matching against copying, of every head by its layer."""
-    data = _alive(data)
-    arms = data.arm.values[data.n_layers.values > 2]
-    figure, panels, axes = _grid(len(arms), 2, 2.6)
-    for ax, arm in zip(panels, arms, strict=True):
-        part = members_where(data.sel(arm=arm))
-        for layer in range(int(part.n_layers)):
-            dots = part.isel(layer=layer)
-            colour = COLOURS[layer % len(COLOURS)]
-            how: dict[str, Any] = {"color": colour, "markersize": 3, "linestyle": "none"}
-            at = dots.copying.values.ravel(), dots.prefix.values.ravel()
-            ax.plot(*at, MARKS[layer % len(MARKS)], label=f"layer {layer}", **how)
-        reference_line(ax, y=PREFIX_SCORE, label="matches", style="dotted")
-        zero_line(ax, vertical=True)
-        ax.set_title(f"{arm}, {part.sizes['member']} seeds")
-    _label(axes, "copying, cosine", "prefix matching")
-    if panels:
-        legend_above(figure, panels[-1], columns=7)
-    letter_panels(panels)
+    """Prefix matching against copying, of every head of three layers and more."""
+    parts = _parts(data, range(3, 99))
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.8)
+    ax = axes[0, 0]
+    for part in parts:
+        last = part.layer == int(part.n_layers) - 1
+        for chosen, colour in ((~last, GREY), (last, ORANGE)):
+            x, y = (part[name].isel(layer=chosen.values) for name in ("copying", "prefix"))
+            ax.plot(x.values.ravel(), y.values.ravel(), "o", color=colour, markersize=2.5)
+    ax.plot([], [], "o", color=ORANGE, label="heads of the last layer")
+    reference_line(ax, y=PREFIX_SCORE, label="matches")
+    zero_line(ax, vertical=True)
+    ax.set(xlabel="copying, cosine", ylabel="prefix matching")
+    ax.legend(fontsize=6)
+    sample_note(figure, f"all heads of {sum(part.sizes['member'] for part in parts)} models")
     return figure
-
-
-def tokens(data: xr.Dataset) -> Figure:
-    """Losses on a last token that continues the repeat and on one that breaks it."""
-    data = _alive(data)
-    arms = data.arm.values[data.n_layers.values > 1]
-    figure, panels, axes = _grid(len(arms), len(arms) if len(arms) <= 5 else COLUMNS, 2.2)
-    for ax, arm in zip(panels, arms, strict=True):
-        part = members_where(data.sel(arm=arm))
-        ends = (float(np.mean(part[f"jump_{end}"])) for end in ("start", "end"))
-        ax.axvspan(*ends, color="0.9", linewidth=0, label="phase change")
-        for name, colour, label in (
-            ("on_repeat", BLUE, "continues the repeat"),
-            ("on_break", ORANGE, "breaks it"),
-        ):
-            values = part[name].transpose("step", "member").values
-            mean_curve(ax, part.step, values, colour, label=label, marker="", each=False)
-        ax.set_title(str(arm), fontsize=7)
-        ax.set_xticks([0, int(data.step[-1])])
-    _label(axes, "steps", "loss on last token, nats")
-    legend_above(figure, panels[0], columns=3, title=_interval(data), title_fontsize=7)
-    letter_panels(panels)
-    return figure
-
-
-def _alive(data: xr.Dataset) -> xr.Dataset:
-    """The arms of which a seed stayed finite."""
-    return data.isel(arm=data.alive.any("member").values)
-
-
-def _grid(n: int, columns: int, height: float) -> tuple[Figure, list[Axes], np.ndarray]:
-    """A figure with n panels in rows of so many, the panels, and all axes, unused ones hidden."""
-    rows = max(1, -(-n // columns))
-    inches, across = height * (1 + 0.8 * (rows - 1)), min(columns, max(n, 1))
-    figure, axes = new_figure(rows, across, height=inches, sharex=True, sharey=True)
-    for ax in axes.flat[n:]:
-        ax.set_visible(False)
-    return figure, list(axes.flat[:n]), axes
-
-
-def _label(axes: np.ndarray, x: str, y: str) -> None:
-    """Names of the axes, at the outer panels."""
-    for ax in axes[-1]:
-        ax.set_xlabel(x)
-    for ax in axes[:, 0]:
-        ax.set_ylabel(y)
-
-
-def _interval(data: xr.Dataset) -> str:
-    """Number of seeds in the means."""
-    counts = sorted({int(n) for n in data.alive.sum("member").values})
-    return f"mean of {' or '.join(map(str, counts))} seeds each, 95 % interval"

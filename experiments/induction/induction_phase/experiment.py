@@ -1,6 +1,5 @@
 """Induction heads form in a phase change, with two layers or smeared keys, not with one layer."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any
@@ -11,11 +10,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.detectors import duplicate_mask, induction_scores
-from circuitax.circuits.losses import change_window, loss_slope, steepest_stretch
+from circuitax.circuits.detectors import induction_scores
+from circuitax.circuits.losses import change_window, steepest_stretch
 from circuitax.circuits.patching import Ablation, ablated_metrics, each_component
-from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import forward, next_token_losses
@@ -23,13 +20,13 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of
-from circuitax.kit.language_arm import language_arm
-from circuitax.kit.members import drawn_by_each, each_with_own
-from circuitax.kit.ragged import stack_named
+from circuitax.kit.measured_training import language_arm
+from circuitax.kit.members import drawn_by_each, each_with_own, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
-from experiments.induction.shared.two_layers import require_readable
+from experiments.induction.shared.head_roles import PREFIX_SCORE
+from experiments.induction.shared.two_layers import in_context, require_readable
 
 # Layers, and whether keys are smeared.
 ARMS = {
@@ -38,8 +35,6 @@ ARMS = {
     "2 layers": (2, False),
     "2 layers, smeared": (2, True),
 }
-# A head with a prefix-matching score from here on matches prefixes.
-PREFIX_SCORE = 0.4
 # Texts whose single tokens span the space in which trajectories of training are drawn.
 TRAJECTORY_TEXTS = 16
 # How an ablation is done, and which heads are taken together.
@@ -103,51 +98,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
-    """Scores of one member; the in-context score is late losses minus early ones, as in the paper.
-
-    Before position ``min_period - 1`` no token can be known, from ``max_period`` on all can.
-    """
+    """Scores of one member, with its losses on single tokens of some texts."""
     scores = induction_scores(model, texts)
     losses = scores.loss_by_position
     return scores._asdict() | {
         "loss": losses.mean(),
         "in_context": in_context(task, losses),
         "token_loss": text_losses(model, texts[:TRAJECTORY_TEXTS]).ravel(),
-        **looking_back(model, texts),
-        **circuits(model),
     }
-
-
-def looking_back(model: Model, texts: Array) -> dict[str, Array]:
-    """Attention to the previous token where a token is new to its text, and where it is not."""
-    patterns = jax.vmap(lambda text: forward(model, text)[1].patterns)(texts)
-    back = jnp.diagonal(patterns, offset=-1, axis1=-2, axis2=-1)  # at every token but the first
-    again = jax.vmap(duplicate_mask)(texts).any(axis=-1)[:, 1:]
-
-    def mean_where(chosen: Array) -> Array:
-        return jnp.einsum("blht,bt->lh", back, chosen.astype(back.dtype)) / chosen.sum()
-
-    return {"previous_new": mean_where(~again), "previous_again": mean_where(again)}
-
-
-def circuits(model: Model) -> dict[str, Array]:
-    """Circuits in the weights: copying of every head, and matching through K of all head pairs.
-
-    Each is a trace over the sum of absolute eigenvalues. Both are NaN for one layer, and for
-    smeared keys, whose circuit is not of one token.
-    """
-    heads = range(model.n_heads)
-    if model.n_layers < 2 or model.blocks.attention.smear is not None:
-        nothing = jnp.full((model.n_layers, model.n_heads), jnp.nan)
-        return {"copying": nothing, "matching": jnp.full((len(heads), len(heads)), jnp.nan)}
-    found = [same_matching(*composed_keys(model, (0, head), 1))[1] for head in heads]
-    return {"copying": copying_score(token_ov(model)), "matching": jnp.stack(found)}
-
-
-def in_context(task: RepeatedSource, losses: Array) -> Array:
-    """Late losses minus early ones, over the last axis."""
-    early, late = losses[..., : task.min_period - 1], losses[..., task.max_period :]
-    return late.mean(axis=-1) - early.mean(axis=-1)
 
 
 def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
@@ -162,18 +120,13 @@ def without_heads(model: Model, texts: Array, task: RepeatedSource) -> dict[str,
     cells = Ablation(jnp.concatenate([each, jnp.stack([matching, 1 - matching])]))
 
     def one(text: Array) -> Array:
-        trace = forward(model, text)[1]
-        found = [
-            ablated_metrics(
-                model,
-                text,
-                cells,
-                lambda logits: next_token_losses(logits, text),
-                preserved=preserved,
-            )
-            for preserved in (trace, None)
-        ]
-        return jnp.stack(found)
+        def losses(logits: Array) -> Array:
+            return next_token_losses(logits, text)
+
+        kept = (forward(model, text)[1], None)
+        return jnp.stack(
+            [ablated_metrics(model, text, cells, losses, preserved=trace) for trace in kept]
+        )
 
     left = in_context(task, jax.vmap(one)(texts).mean(axis=0))
     n = each.shape[0]
@@ -184,23 +137,18 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     # One array of all arms; those with fewer layers get NaN for the layers they lack.
     stack = partial(stack_named, found.values())
     over, each_arm = ("arm", "step", "member"), ("arm", "member")
-    by_position, alive = stack("loss_by_position"), stack("alive")
-    slopes = np.asarray(loss_slope(jnp.asarray(by_position)))
-    falling = xr.DataArray(slopes, dims=(*over, "position"))
+    by_position = stack("loss_by_position")
     data = xr.Dataset(
         {
             "loss": (over, stack("loss")),
             "in_context": (over, stack("in_context")),
-            # Most of the record: to 1/1024 nat, and slopes as means over members.
+            # Most of the record: to 1/1024 nat.
             "loss_by_position": ((*over, "position"), np.round(by_position * 1024) / 1024),
-            "slope": falling.where(xr.DataArray(alive, dims=each_arm)).mean("member"),
             "prefix": ((*over, "layer", "head"), stack("prefix", -2)),
             "previous": ((*over, "layer", "head"), stack("previous", -2)),
-            "copying": ((*over, "layer", "head"), stack("copying", -2)),
-            "matching": ((*over, "writer", "reader"), stack("matching")),
             "ablated": ((*each_arm, "ablation", "layer", "head"), stack("each", -2)),
             "ablated_group": ((*each_arm, "ablation", "group"), stack("groups")),
-            "alive": (each_arm, alive),
+            "alive": (each_arm, stack("alive")),
             "chance": float(found["2 layers"]["chance"][0].mean()),
         },
         coords={
@@ -211,28 +159,18 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
             "index": ("position", np.arange(1, by_position.shape[-1] + 1)),
         },
     )
-    planes, explained = own_planes(stack("token_loss"))
-    data["trajectory"] = ((*over, "component"), planes)
-    data["explained"] = ("component", explained)
+    data["trajectory"] = ((*over, "component"), own_planes(stack("token_loss")))
     data["best_prefix"] = data.prefix.max(["layer", "head"])
-    previous = data.previous.isel(layer=0)
-    data["best_previous"] = previous.max("head")
-    best = previous.fillna(0).argmax("head")
-    for name in ("previous_new", "previous_again"):
-        first = xr.DataArray(stack(name, -2)[..., 0, :], dims=(*over, "head"))
-        data[f"best_{name}"] = first.isel(head=best)
+    data["best_previous"] = data.previous.isel(layer=0).max("head")
 
-    def each(rule: Callable, name: str, *rest: float) -> Any:
-        curve = data[name].transpose("arm", "member", "step").values
-        return jax.tree.map(np.asarray, rule(jnp.asarray(steps), jnp.asarray(curve), *rest))
+    def of_each(name: str) -> tuple[Array, Array]:
+        return jnp.asarray(steps), jnp.asarray(data[name].transpose(*each_arm, "step").values)
 
     for name in ("in_context", "best_prefix"):
-        window = each(change_window, name)
-        for part, value in window._asdict().items():
-            data[f"{name}_{part}"] = (each_arm, value)
+        data[f"{name}_middle"] = (each_arm, np.asarray(change_window(*of_each(name)).middle))
     stretch = spec.optim.steps / 6
-    jump = each(steepest_stretch, "in_context", stretch)
-    data["jump_start"] = (each_arm, jump.start)
+    start = steepest_stretch(*of_each("in_context"), stretch).start
+    data["jump_start"] = (each_arm, np.asarray(start))
     data["jump_end"] = data.jump_start + stretch
     # By the longest period every text repeats; before that, a shorter context may do.
     data["every_text_repeats"] = spec.task.max_period
@@ -240,32 +178,23 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     return data
 
 
-def own_planes(token_losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`trajectories` of each member in all arms, in a plane of its own, as its texts are its own.
+def own_planes(token_losses: np.ndarray) -> np.ndarray:
+    """Training as paths in the plane of largest variance of each member's losses on single tokens.
 
-    Axes have no direction: each is turned the way that the first member goes along it. Takes
-    ``[arm, step, member, token]``; returns places ``[arm, step, member, component]``, and the share
-    that each component explains, a mean over members.
+    Takes ``[arm, step, member, token]``, of which each member has its own; returns places ``[arm,
+    step, member, component]``, NaN where a loss is not finite, or with fewer finite models. Axes
+    have no direction: each is turned the way that the first member goes along it.
     """
-    each = [trajectories(losses) for losses in np.moveaxis(token_losses, 2, 0)]
-    places = np.stack([place for place, _ in each], axis=2)
+
+    def places_of(losses: np.ndarray) -> np.ndarray:
+        flat = losses.reshape(-1, losses.shape[-1])
+        finite = np.isfinite(flat).all(axis=1)
+        if finite.sum() <= 2:
+            return np.full((*losses.shape[:-1], 2), np.nan)
+        centred = flat - flat[finite].mean(axis=0)
+        axes = np.linalg.svd(centred[finite], full_matrices=False)[2]
+        return (centred @ axes[:2].T).reshape(*losses.shape[:-1], 2)
+
+    places = np.stack([places_of(losses) for losses in np.moveaxis(token_losses, 2, 0)], axis=2)
     along = np.nansum(places * places[:, :, :1], axis=(0, 1))
-    return np.where(along < 0, -places, places), np.nanmean([share for _, share in each], axis=0)
-
-
-def trajectories(token_losses: np.ndarray, n_components: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Training as paths in the plane of largest variance of single tokens' losses ``[..., token]``.
-
-    Returns places on the first principal components of all models together and the share of the
-    variance that each explains; NaN where a loss is not finite, or with fewer finite models.
-    """
-    flat = token_losses.reshape(-1, token_losses.shape[-1])
-    finite = np.isfinite(flat).all(axis=1)
-    if finite.sum() <= n_components:
-        nowhere = np.full((*token_losses.shape[:-1], n_components), np.nan)
-        return nowhere, np.full(n_components, np.nan)
-    centred = flat - flat[finite].mean(axis=0)
-    _, sizes, axes = np.linalg.svd(centred[finite], full_matrices=False)
-    places = centred @ axes[:n_components].T
-    share = sizes[:n_components] ** 2 / (sizes**2).sum()
-    return places.reshape(*token_losses.shape[:-1], n_components), share
+    return np.where(along < 0, -places, places)

@@ -1,23 +1,20 @@
 """The phase change in which induction heads form: what is read from the record, and its figures."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line, zero_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL, SKY
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.estimate import mean_estimate
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.sample import Sample, difference_of, mean_of, resampled, share_of
 from experiments.induction.shared.phase_change import (
     JUMP_WINDOW,
     PRINTED_WINDOW,
     SMALL_WINDOW,
+    at_step,
+    change_through,
     falls_within,
     faster_than_beside,
     has_changed,
@@ -91,10 +88,10 @@ def share_together(data: xr.Dataset) -> Sample:
     members = _arm(data, "2 layers")
     length = members.jump_end - members.jump_start
     place = (members.best_prefix_middle - members.jump_start) / length
-    start, end = (_at(members.best_prefix, members[f"jump_{edge}"]) for edge in ("start", "end"))
+    within = change_through(members, members.best_prefix)
     rise = members.best_prefix.isel(step=-1) - members.best_prefix.isel(step=0)
-    within = (place >= MIDDLE[0]) & (place <= MIDDLE[1]) & (rise > 0) & (end - start >= rise / 2)
-    return share_of(within & has_changed(members, last_score(members)))
+    middle = (place >= MIDDLE[0]) & (place <= MIDDLE[1]) & (rise > 0) & (within >= rise / 2)
+    return share_of(middle & has_changed(members, last_score(members)))
 
 
 def earlier_when_smeared(data: xr.Dataset) -> Sample:
@@ -103,17 +100,10 @@ def earlier_when_smeared(data: xr.Dataset) -> Sample:
     return difference_of(smeared.in_context_middle, plain.in_context_middle)
 
 
-def forgotten(data: xr.Dataset) -> Sample:
-    """Attention to the previous token at the end of training, new tokens less repeated ones."""
-    end = _arm(data, "2 layers").isel(step=-1)
-    return mean_of(end.best_previous_new - end.best_previous_again)
-
-
 def steepening(data: xr.Dataset, arm: str) -> Sample:
     """Mean change of a model's slope of the loss by ln(token index) through its phase change."""
     members = _arm(data, arm)
-    slope = _slopes(members)
-    return mean_of(_at(slope, members.jump_end) - _at(slope, members.jump_start))
+    return mean_of(change_through(members, _slopes(members)))
 
 
 def most_steepened(data: xr.Dataset, arm: str) -> Sample:
@@ -133,7 +123,7 @@ def turn(data: xr.Dataset, arm: str) -> Sample:
         members_where(part, chosen) for part in (data.sel(arm=arm, drop=True), two)
     )
     places = members.trajectory
-    start, end = (_at(places, changing[f"jump_{edge}"]) for edge in ("start", "end"))
+    start, end = (at_step(places, changing[f"jump_{edge}"]) for edge in ("start", "end"))
     before, after = start - places.isel(step=0), places.isel(step=-1) - end
     lengths = np.sqrt((before**2).sum("component") * (after**2).sum("component"))
     cosine = (before * after).sum("component") / lengths.where(lengths > 0)
@@ -173,45 +163,19 @@ def pairs_alike(data: xr.Dataset, with_change: str) -> Sample:
     return resampled(alike, *(len(score) for score in found))
 
 
-def trace_rise(data: xr.Dataset) -> Sample:
-    """Rise of the eigenvalue score of the pair's QK circuit within the phase change."""
-    members = _arm(data, "2 layers")
-    curve = _circuit(members)["keys"]
-    return mean_of(_at(curve, members.jump_end) - _at(curve, members.jump_start))
-
-
 def _arm(data: xr.Dataset, arm: str) -> xr.Dataset:
     """The models of one arm whose training stayed finite."""
     return members_where(data.sel(arm=arm))
 
 
-def _circuit(members: xr.Dataset) -> dict[str, xr.DataArray]:
-    """Eigenvalue scores of the pair's QK circuit, and of the induction head's OV circuit."""
-    end = members.isel(step=-1, drop=True)
-    writer = end.previous.isel(layer=0).argmax("head")
-    reader = end.prefix.isel(layer=1).argmax("head")
-    return {
-        "keys": members.matching.isel(writer=writer, reader=reader),
-        "values": members.copying.isel(layer=1, head=reader),
-    }
-
-
 def _slopes(members: xr.Dataset) -> xr.DataArray:
-    """Slope of the loss by ln(token index) where every text repeats, in nats, ``[step, member]``.
-
-    That of `circuits.losses.loss_slope`, of which the record keeps means alone.
-    """
+    """`circuits.losses.loss_slope` where every text repeats, in nats, ``[step, member]``."""
     at = int(members.every_text_repeats) - 1
     index, place = np.log(members["index"].values), np.arange(members.sizes["position"])
     near = (np.abs(index - index[at]) <= np.log(2) / 2) | (np.abs(place - at) <= 1)
     losses = members.loss_by_position.isel(position=near).transpose("position", "step", "member")
     lines = np.polyfit(index[near], losses.values.reshape(near.sum(), -1), 1)[0]
     return losses.isel(position=0, drop=True).copy(data=lines.reshape(losses.shape[1:]))
-
-
-def _at(curve: xr.DataArray, step: xr.DataArray) -> xr.DataArray:
-    """A curve of every member at a step of its own, interpolated linearly."""
-    return curve.interp(step=step).drop_vars("step")
 
 
 def training(data: xr.Dataset) -> Figure:
@@ -222,127 +186,28 @@ def training(data: xr.Dataset) -> Figure:
             curve = _arm(data, arm)[name].transpose("step", "member")
             mean_curve(ax, curve.step, curve, colour, label=arm, each=True, linestyle=line)
         ax.set(ylabel=label, xlim=(0, float(data.step[-1])))
-    _looking_back(axes[1, 1], _arm(data, "2 layers"))
     chance = reference_line(axes[1, 0], y=data.chance, label="uniform attention")
     axes[1, 0].legend(handles=[chance], loc="upper left")
     for ax in axes[1]:
         ax.set(xlabel="training step", ylim=(0, 1))
-    handles = axes[0, 0].get_legend_handles_labels()
     title = f"mean of {data.sizes['member']} seeds, 95 % interval; thin: each seed"
-    where: dict[str, Any] = {"loc": "outside upper center", "ncols": 4}
-    figure.legend(*handles, title=title, title_fontsize=7, **where)
+    legend_above(figure, axes[0, 0], columns=4, title=title, title_fontsize=7)
     letter_panels(axes.flat)
     return figure
-
-
-def _looking_back(ax: Axes, two: xr.Dataset) -> None:
-    """The previous-token head of two layers, where tokens are new to their text and where not."""
-    for name, label, line, height in (
-        ("best_previous_new", "2 layers: new tokens", "dotted", 0.88),
-        ("best_previous_again", "2 layers: repeated tokens", "dashdot", 0.1),
-    ):
-        curve = two[name].transpose("step", "member")
-        mean_curve(ax, curve.step, curve, BLACK, label=label, linestyle=line, opacity=0.15)
-        ax.text(0.98, height, label, transform=ax.transAxes, ha="right", va="center", fontsize=7)
 
 
 def slope(data: xr.Dataset) -> Figure:
-    """Loss by token index before the change and at the end; below, its fall over training."""
-    figure, axes = new_figure(2, 4, height=3.7, sharey="row", height_ratios=[1, 1.15])
-    deepest = -float(data.slope.isel(step=-1).min())
-    changed = _arm(data, "2 layers")
-    usual = last_score(changed)
-    for column, arm in zip(axes.T, ARMS, strict=True):
-        members = _arm(data, arm)
-        # What does not change is read when two layers do.
-        most = bool(has_changed(members, usual).mean() > 0.5)
-        start = float((members if most else changed).jump_start.mean())
-        _loss_by_index(column[0], members, start)
-        image = _fall_of_loss(column[1], members, deepest)
-        column[1].axvline(start, color=ORANGE, linewidth=1)
-        reference_line(column[0], x=data.every_text_repeats)
-        reference_line(column[1], y=data.every_text_repeats)
-        column[0].set(title=arm, xlabel="token index", xlim=(1, float(data["index"][-1])))
-    axes[0, 0].set_ylabel("loss, nats")
-    axes[0, 0].set_ylim(bottom=0)
-    axes[1, 0].set_ylabel("token index")
-    bar = figure.colorbar(image, ax=axes[1].tolist(), shrink=0.9, extend="min")
-    bar.set_label("fall of the loss,\nnats per e-fold")
-    n = changed.sizes["member"]
-    legend_above(figure, axes[0, 0], columns=2, title=f"means of {n} seeds, 95 % intervals")
-    letter_panels(axes.flat)
-    return figure
-
-
-def _loss_by_index(ax: Axes, members: xr.Dataset, start: float) -> None:
-    for step, colour, label in (
-        (start, ORANGE, "before the change (line below)"),
-        (float(members.step[-1]), BLUE, "at the end"),
-    ):
-        loss = members.loss_by_position.sel(step=step, method="nearest")
-        mean_curve(ax, members.index, loss.transpose("position", "member"), colour, label=label)
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(2 ** np.arange(1 + np.floor(np.log2(float(members["index"][-1])))))
-    ax.xaxis.set_major_formatter("{x:.0f}")
-
-
-def _fall_of_loss(ax: Axes, members: xr.Dataset, deepest: float) -> QuadMesh:
-    values = -members.slope.transpose("position", "step")
-    shade: dict[str, Any] = {"cmap": SEQUENTIAL, "shading": "nearest", "rasterized": True}
-    image = ax.pcolormesh(members.step, members.index, values, vmin=0, vmax=deepest, **shade)
-    ax.set(xlabel="training step", ylim=(1, float(members.index[-1])))
-    ax.set_yscale("log", base=2)
-    ax.yaxis.set_major_formatter("{x:.0f}")
-    return image
-
-
-def circuits(data: xr.Dataset) -> Figure:
-    """Trajectories of training in the plane of two components, and traces of the circuit."""
-    figure, axes = new_figure(1, 2, height=2.9, width_ratios=(1.2, 1))
-    plane, traces = axes[0]
+    """How steeply the loss falls along a text where every text repeats, over training."""
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.6)
+    ax = axes[0, 0]
     for arm, (colour, line) in ARMS.items():
-        # One path for each arm: all of them cover each other.
-        members = _arm(data, arm)
-        middle = int(np.argsort(members.in_context_middle.values)[members.sizes["member"] // 2])
-        path = members.trajectory.isel(member=middle).transpose("step", "component").values
-        changing = data.sel(arm="2 layers") if arm == "1 layer" else members
-        start, end = (float(changing[f"jump_{edge}"][middle]) for edge in ("start", "end"))
-        inside = (members.step.values >= start) & (members.step.values <= end)
-        plane.plot(*path.T, color=colour, linestyle=line, linewidth=0.8, label=arm)
-        plane.plot(*path[inside].T, color=colour, linewidth=2.5, solid_capstyle="round")
-    plane.plot([], [], color=BLACK, linewidth=2.5, label="the phase change")
-    first, second = 100 * data.explained.values
-    plane.set(
-        xlabel=f"first component ({first:.0f} % of the variance), nats",
-        ylabel=f"second component ({second:.0f} %), nats",
-        title="one seed an arm, in the plane of its tokens' losses",
-    )
-    two = _arm(data, "2 layers")
-    _traces(traces, two)
-    title = f"right: mean of {two.sizes['member']} seeds and 95 % interval, thin: each seed"
-    legend_above(figure, plane, columns=3, title=title, title_fontsize=7)
-    letter_panels(axes[0])
-    return figure
-
-
-def _traces(ax: Axes, two: xr.Dataset) -> None:
-    """Traces of both circuits of the induction head, in steps from the middle of the change."""
-    shift = two.step - (two.jump_start + two.jump_end) / 2
-    around = np.linspace(float(shift.min("step").max()), float(shift.max("step").min()), 60)
-    names = {"keys": ("QK through K, of the pair", ORANGE), "values": ("OV of the head", BLUE)}
-    for name, curve in _circuit(two).items():
-        rows = [
-            np.interp(around, shift.isel(member=i), curve.isel(member=i))
-            for i in range(two.sizes["member"])
-        ]
-        label, colour = names[name]
-        mean_curve(ax, around, np.stack(rows, axis=1), colour, label=label, each=True)
-    half = float(two.jump_end[0] - two.jump_start[0]) / 2
-    ax.axvspan(-half, half, color=SKY, alpha=0.25, linewidth=0)
+        curve = _slopes(_arm(data, arm)).transpose("step", "member")
+        mean_curve(ax, curve.step, curve, colour, label=arm, linestyle=line)
     zero_line(ax)
-    ax.set(xlabel="training step, from the middle of the change", ylim=(-0.2, 1.05))
-    ax.set(ylabel="trace over absolute eigenvalues", title="the circuit's weights")
-    ax.legend(loc="center right")
+    ax.set(xlabel="training step", ylabel="slope by ln(index), nats")
+    ax.legend(fontsize=6)
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
+    return figure
 
 
 def ablation(data: xr.Dataset) -> Figure:
@@ -359,9 +224,8 @@ def ablation(data: xr.Dataset) -> Figure:
             ax.scatter(x, y, label=f"one head of layer {layer}", **dots)
         groups = 1 - members.ablated_group.sel(ablation=kind) / members.in_context.isel(step=-1)
         for group, line in zip(data.group.values, ("-", "--"), strict=True):
-            mean = mean_estimate(groups.sel(group=group).values).value
             how = {"color": BLACK, "linewidth": 0.9, "linestyle": line}
-            ax.axhline(mean, label=f"{group} together", **how)
+            ax.axhline(groups.sel(group=group).mean(), label=f"{group} together", **how)
         zero_line(ax)
         ax.set(title=f"{kind}", xlabel="prefix matching of the head", xlim=(-0.02, 1))
     axes[0, 0].set_ylabel("share of in-context score lost")

@@ -24,8 +24,7 @@ from circuitax.data.tables import table_losses
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.kept_models import KeptModels
-from circuitax.kit.kept_texts import kept_windows
+from circuitax.kit.kept_models import KeptModels, kept_windows
 from circuitax.lab.lab import Lab
 from circuitax.training.language import text_losses
 from experiments.induction.shared.two_layers import AXES, n_ctx_for, repeated_texts

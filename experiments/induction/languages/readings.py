@@ -11,12 +11,12 @@ from circuitax.display.viewers import visible
 from circuitax.figures.marks import (
     interval_bars,
     mean_bars,
+    notice,
     reference_line,
     seed_column,
     seed_dots,
     zero_line,
 )
-from circuitax.figures.notice import notice
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import mean_estimate

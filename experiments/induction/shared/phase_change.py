@@ -88,6 +88,16 @@ def steepest_fall(members: xr.Dataset) -> xr.DataArray:
     return falls_within(members.in_context, PRINTED_WINDOW).max("step")
 
 
+def change_through(members: xr.Dataset, curve: xr.DataArray) -> xr.DataArray:
+    """Change of a curve of every member from the begin of its phase change to its end."""
+    return at_step(curve, members.jump_end) - at_step(curve, members.jump_start)
+
+
+def at_step(curve: xr.DataArray, step: xr.DataArray) -> xr.DataArray:
+    """A curve of every member at a step of its own, interpolated linearly."""
+    return curve.interp(step=step).drop_vars("step")
+
+
 def falls_within(curve: xr.DataArray, window: float) -> xr.DataArray:
     """Falls in windows that are a share of training, by the measurement at which each begins.
 

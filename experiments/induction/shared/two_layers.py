@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from circuitax.circuits.weights.composition import KINDS
 from circuitax.data.synthetic import RepeatedSource
@@ -45,6 +45,15 @@ def require_readable(model: TransformerSpec, task: RepeatedSource) -> None:
             f"{task.length} at most model.n_ctx={model.n_ctx}, and model.start_token null"
         )
     replace(task, distinct=True)
+
+
+def in_context(task: RepeatedSource, losses: Float[Array, "*batch position"]) -> Array:
+    """In-context score, ``[*batch]``: late losses minus early ones.
+
+    Before position ``min_period - 1`` no token can be known, from ``max_period`` on all can.
+    """
+    early, late = losses[..., : task.min_period - 1], losses[..., task.max_period :]
+    return late.mean(axis=-1) - early.mean(axis=-1)
 
 
 def n_ctx_for(model: TransformerSpec, offsets: int) -> int:

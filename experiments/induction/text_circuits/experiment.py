@@ -12,8 +12,7 @@ from circuitax.circuits.detectors import induction_scores
 from circuitax.config.ranges import Positive
 from circuitax.data.text import TextSpec
 from circuitax.kernel.keys import derive
-from circuitax.kit.kept_models import KeptModels
-from circuitax.kit.kept_texts import kept_windows
+from circuitax.kit.kept_models import KeptModels, kept_windows
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from experiments.induction.shared.two_layers import AXES, circuit_data, n_ctx_for, repeated_texts

@@ -15,8 +15,14 @@ from circuitax.circuits.losses import repeated_pairs
 from circuitax.circuits.patching import ablated_metrics, each_component
 from circuitax.config.ranges import Positive, Share
 from circuitax.data.synthetic import RepeatedSource
-from circuitax.data.text import TextSpec, open_text
-from circuitax.data.windows import RepeatedWindowSource, WindowSource, device_tokens, spaced_windows
+from circuitax.data.text import (
+    RepeatedWindowSource,
+    TextSpec,
+    WindowSource,
+    device_tokens,
+    open_text,
+    spaced_windows,
+)
 from circuitax.kernel.forward import behind_start, forward, next_token_losses
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
@@ -24,8 +30,7 @@ from circuitax.kernel.spec import TransformerSpec, to_plain
 from circuitax.kit.arms import file_name_of
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.measured_training import Trained, joined, measured_training
-from circuitax.kit.members import each_member
-from circuitax.kit.ragged import stack_named
+from circuitax.kit.members import each_member, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer

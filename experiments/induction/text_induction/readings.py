@@ -4,9 +4,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve
-from circuitax.figures.style import BLACK, BLUE, GREY, ORANGE, letter_panels, new_figure
-from circuitax.records.difference import difference_estimate
-from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure
+from circuitax.records.estimate import Estimate, difference_estimate, mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.sample import Absent, NotRun
 

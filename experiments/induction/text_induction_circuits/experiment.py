@@ -15,8 +15,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kit.arms import file_name_of
-from circuitax.kit.kept_models import KeptModels
-from circuitax.kit.kept_texts import kept_windows
+from circuitax.kit.kept_models import KeptModels, kept_windows
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from experiments.induction.shared.head_roles import roles

@@ -23,8 +23,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.measured_training import chunk_size, measured_training
-from circuitax.kit.members import split_members
-from circuitax.kit.ragged import stack_named
+from circuitax.kit.members import split_members, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer

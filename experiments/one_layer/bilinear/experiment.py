@@ -11,15 +11,13 @@ from functools import partial
 from typing import Annotated
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.ledger.host_model import one_thread
 from circuitax.config.ranges import Positive
-from circuitax.data.text import Text, TextSpec, open_text
-from circuitax.data.windows import device_tokens, draw_windows
+from circuitax.data.text import Text, TextSpec, device_tokens, draw_windows, open_text
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model
@@ -32,12 +30,7 @@ from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.language import text_losses, train_on_text
 from circuitax.training.optim import OptimSpec
-from experiments.one_layer.bilinear.spectra import (
-    kept_losses,
-    part_losses,
-    permuted_energies,
-    spectral_readings,
-)
+from experiments.one_layer.bilinear.spectra import kept_losses, part_losses
 
 KINDS = ("bilinear", "gelu", "linear")
 
@@ -56,9 +49,8 @@ class Spec:
         seeds: Members of each model, each with its own initialisation, data and held-out windows.
         measure_every: Steps between two measurements.
         windows: Held-out windows of each seed.
-        directions: Output directions: the logits of this many most frequent tokens.
-        kept: Eigenvectors kept of each direction; rows are about two and four.
-        draws: Draws of random eigenvectors, and of permuted hidden units.
+        kept: Eigenvectors kept of each direction; rows are about four.
+        draws: Draws of random eigenvectors.
     """
 
     task: TextSpec = field(default_factory=TextSpec)
@@ -69,15 +61,14 @@ class Spec:
     seeds: Positive = 8
     measure_every: Annotated[int, "divides optim.steps"] = 50
     windows: Positive = 32
-    directions: Annotated[int, "[2, task.d_vocab]"] = 128
     kept: Annotated[tuple[int, ...], "[1, model.d_model]", "increasing"] = (1, 2, 4, 8)
     draws: Positive = 20
 
     def __post_init__(self) -> None:
         if len(self.rates) != len(KINDS):
             raise ValueError(f"rates={self.rates} must hold one for each of {KINDS}")
-        if not {2, 4} <= set(self.kept):
-            raise ValueError(f"kept={self.kept} must hold 2 and 4")
+        if 4 not in self.kept:
+            raise ValueError(f"kept={self.kept} must hold 4")
         if self.model.d_vocab != self.task.d_vocab:
             raise ValueError(f"model.d_vocab={self.model.d_vocab} must be that of task")
         model = self.model
@@ -109,30 +100,25 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         derive(key, "windows"),
         spec.seeds,
     )
-    counts = np.bincount(text.tokens.train, minlength=spec.task.d_vocab)
-    directions = np.argsort(-counts, kind="stable")[: spec.directions]
     trained, found = {}, []
     for name, kind, sizes in models(spec):
         trained[name], start = _train(spec, name, kind, sizes, text, windows, key, lab)
         if kind == KINDS[0]:
-            given = (spec, trained[name].models, start, windows, jnp.asarray(directions), key)
+            ends = trained[name].models
             with one_thread():
-                found.append(lab.stage(f"read-{name}", _read, *given))
+                found.append(lab.stage(f"read-{name}", _read, spec, ends, windows, key))
                 if sizes.n_layers == 1:
-                    parts = lab.stage("parts", _parts, *given)
-    deep = [f"{layer} of {n}" for n in range(1, len(found) + 1) for layer in range(n)]
-    data = {name: (dims, np.concatenate([f[name] for f in found])) for name, dims in READ.items()}
-    data |= {name: (dims, parts[name]) for name, dims in PARTS.items()}
+                    parts = lab.stage("parts", _parts, ends, start, windows)
+    data = {name: (dims, np.stack([f[name] for f in found])) for name, dims in READ.items()}
+    data |= {name: (("seed", "part"), values) for name, values in parts.items()}
     curves = np.stack([one.curves["loss"] for one in trained.values()], axis=1)
     data["loss"] = (("step", "model", "seed"), curves)
     data["alive"] = (("model", "seed"), np.stack([one.alive for one in trained.values()]))
     coords = {
         "step": next(iter(trained.values())).steps,
         "model": list(trained),
-        "mlp": deep,
         "depth": list(range(1, len(found) + 1)),
         "kept": list(spec.kept),
-        "direction": directions,
     }
     notes = {
         "text": text.about(),
@@ -143,23 +129,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     return xr.Dataset(data, coords, notes)
 
 
-# Dimensions of what `_read` and `_parts` give.
-PLACES = ("mlp", "seed", "direction", "place")
-RANKS = ("mlp", "seed", "direction", "kept")
+# Dimensions of what `_read` gives of all depths.
 READ = {
-    "energy": PLACES,
-    "energy_at_init": PLACES,
-    "correlation": RANKS,
-    "correlation_at_init": RANKS,
     "whole_loss": ("depth", "seed"),
     "removed_loss": ("depth", "seed"),
     "kept_loss": ("depth", "seed", "kept"),
     "random_loss": ("depth", "seed", "draw"),
-}
-PARTS = {
-    "energy_permuted": ("seed", "draw"),
-    "part_loss": ("seed", "part"),
-    "part_loss_at_init": ("seed", "part"),
 }
 
 
@@ -207,41 +182,24 @@ def _train(
     return trained, start
 
 
-def _read(
-    spec: Spec, ends: Model, starts: Model, windows: Array, directions: Array, key: jax.Array
-) -> dict[str, np.ndarray]:
-    """Spectra, correlations and losses of one depth; layers or the depth in front of each array."""
-    read = jax.jit(partial(spectral_readings, kept=spec.kept))
+def _read(spec: Spec, ends: Model, windows: Array, key: jax.Array) -> dict[str, np.ndarray]:
+    """Losses of one depth with all, none and some eigenvectors, seeds in front."""
     losses = jax.jit(partial(kept_losses, kept=spec.kept))
     rows: dict[str, list[np.ndarray]] = {name: [] for name in READ}
     for seed in range(spec.seeds):
-        end, start, own = member_of(ends, seed), member_of(starts, seed), windows[seed]
-        after, before = read(end, own, directions), read(start, own, directions)
-        rows["energy"].append(np.asarray(after.energy))
-        rows["correlation"].append(np.asarray(after.correlation))
-        rows["energy_at_init"].append(np.asarray(before.energy))
-        rows["correlation_at_init"].append(np.asarray(before.correlation))
-        found = losses(end, own, _draws(spec, key, seed))
+        keys = jax.random.split(at_index(derive(key, "draws"), seed), spec.draws)
+        found = losses(member_of(ends, seed), windows[seed], keys)
         for name, value in found._asdict().items():
-            rows[f"{name}_loss"].append(np.asarray(value)[None])
-    return {name: np.stack(values, axis=1) for name, values in rows.items()}
-
-
-def _parts(
-    spec: Spec, ends: Model, starts: Model, windows: Array, directions: Array, key: jax.Array
-) -> dict[str, np.ndarray]:
-    """One-layer models: permuted units, and what parts of the MLP are worth, by seed."""
-    parts = jax.jit(part_losses)
-    rows: dict[str, list[np.ndarray]] = {name: [] for name in PARTS}
-    for seed in range(spec.seeds):
-        end, start, own = member_of(ends, seed), member_of(starts, seed), windows[seed]
-        draws = permuted_energies(end, directions, _draws(spec, key, seed))
-        rows["energy_permuted"].append(draws)
-        rows["part_loss"].append(np.asarray(parts(end, own)))
-        rows["part_loss_at_init"].append(np.asarray(parts(start, own)))
+            rows[f"{name}_loss"].append(np.asarray(value))
     return {name: np.stack(values) for name, values in rows.items()}
 
 
-def _draws(spec: Spec, key: jax.Array, seed: int) -> Array:
-    """Keys of the random choices of one seed."""
-    return jax.random.split(at_index(derive(key, "draws"), seed), spec.draws)
+def _parts(ends: Model, starts: Model, windows: Array) -> dict[str, np.ndarray]:
+    """What parts of the MLP of one-layer models are worth, after training and before, by seed."""
+    parts = jax.jit(part_losses)
+
+    def of(models: Model) -> np.ndarray:
+        rows = [parts(member_of(models, seed), own) for seed, own in enumerate(windows)]
+        return np.stack([np.asarray(row) for row in rows])
+
+    return {"part_loss": of(ends), "part_loss_at_init": of(starts)}

@@ -2,15 +2,13 @@
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column, zero_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
-ABOVE = 0.75  # correlation from which on two eigenvectors tell a direction
 KEPT = 4
 MOST = 0.03  # nats by which a layer more may lose: beyond, a model was not trained well enough
 NEEDED = 64  # eigenvectors of a direction, of which rows name shares
@@ -39,25 +37,6 @@ def kept_share(data: xr.Dataset, depth: int, random: bool = False) -> Sample:
         raise NotRun(f"this run has not {NEEDED} eigenvectors of each direction")
     loss = data.random_loss.mean("draw") if random else data.kept_loss.sel(kept=KEPT)
     return _mean(shares_kept(data, loss, depth))
-
-
-def well_told(data: xr.Dataset, depth: int, when: str = "") -> Sample:
-    """Share of output directions that two eigenvectors tell, over the MLPs of one depth."""
-    of_depth = [i for i, name in enumerate(data.mlp.values) if str(name).endswith(f"of {depth}")]
-    rows = data[f"correlation{when}"].isel(mlp=of_depth).sel(kept=2).values
-    shares = (rows > ABOVE).mean(axis=(0, 2))
-    return _mean(shares[_alive(data, f"bilinear-{depth}")])
-
-
-def energy(data: xr.Dataset) -> Sample:
-    """Share of the two largest in the squared eigenvalues, in the one-layer models."""
-    shares = data.energy.values[0, :, :, :2].sum(axis=-1).mean(axis=-1)
-    return _mean(shares[_alive(data, "bilinear-1")])
-
-
-def energy_permuted(data: xr.Dataset) -> Sample:
-    """The same where hidden units have the gates of others, mean over draws."""
-    return _mean(data.energy_permuted.values.mean(axis=-1)[_alive(data, "bilinear-1")])
 
 
 def cross(data: xr.Dataset, when: str = "") -> Sample:
@@ -135,56 +114,9 @@ def losses(data: xr.Dataset) -> Figure:
 
 
 def eigenvectors(data: xr.Dataset) -> Figure:
-    """Spectra, correlations on text, and kept loss, against the number of eigenvectors."""
-    figure, axes = new_figure(1, 3, height=2.5)
-    spectrum, told, kept = axes[0]
-    for name, colour, label in (
-        ("energy", ORANGE, "trained"),
-        ("energy_at_init", GREY, "at the start"),
-    ):
-        rows = np.cumsum(data[name].values[0], axis=-1).mean(axis=1).T
-        mean_curve(spectrum, np.arange(1, len(rows) + 1), rows, colour, label=label)
-    spectrum.plot(
-        [2], [data.energy_permuted.values.mean()], "x", color=BLUE, label="gates permuted"
-    )
-    spectrum.set(xscale="log", ylim=(0, 1.03), xlabel="largest eigenvectors")
-    spectrum.set(ylabel="share of squared eigenvalues", title="One layer")
-    spectrum.legend(fontsize=6, loc="lower right")
-    for i, (colour, style) in enumerate(((ORANGE, "-"), (GREEN, "--"), (GREEN, "-"))):
-        if i >= data.sizes["mlp"]:
-            break
-        for name, shade in (("correlation", colour), ("correlation_at_init", GREY)):
-            rows = (data[name].values[i] > ABOVE).mean(axis=1).T
-            own = name == "correlation"
-            mean_curve(
-                told,
-                data.kept,
-                rows,
-                shade,
-                linestyle=style if own else ":",
-                opacity=0.2,
-                label=f"layer {data.mlp.values[i]}" if own else "at the start" if not i else None,
-            )
-    told.set(xscale="log", ylim=(0, 1.03), xlabel="eigenvectors")
-    told.set(ylabel=f"directions told above {ABOVE}", title="On held-out text")
-    told.legend(fontsize=6, loc="lower right", handlelength=1.3, bbox_to_anchor=(1.04, 0.16))
-    _kept(kept, data)
-    for ax in axes[0]:
-        ticks = [1, 2, 4, 8, 16, 32, 64]
-        shown = [tick for tick in ticks if tick <= data.attrs["d_model"]]
-        ax.set_xticks(shown, [str(tick) for tick in shown])
-        ax.minorticks_off()
-    letter_panels(axes[0])
-    sample_note(
-        figure,
-        f"{data.sizes['seed']} seeds, {data.sizes['direction']} output directions: logits of the "
-        "most frequent tokens",
-    )
-    return figure
-
-
-def _kept(ax: Axes, data: xr.Dataset) -> None:
     """Share of the loss that MLPs save, against the eigenvectors kept of each direction."""
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.5)
+    ax = axes[0, 0]
     for depth, colour, label in DEPTHS:
         if depth not in data.depth.values:
             continue
@@ -197,6 +129,10 @@ def _kept(ax: Axes, data: xr.Dataset) -> None:
     ax.plot([], [], "x", color=GREY, label="four at random")
     reference_line(ax, y=1)
     zero_line(ax)
-    ax.set(xscale="log", xlabel="eigenvectors of each direction")
-    ax.set(ylabel="share of the saved loss", title="Loss kept")
+    ax.set(xscale="log", xlabel="eigenvectors of each direction", ylabel="share of the saved loss")
+    ticks = [tick for tick in (1, 2, 4, 8, 16, 32, 64) if tick <= data.attrs["d_model"]]
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    ax.minorticks_off()
     ax.legend(fontsize=6, loc="lower right")
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['seed']} seeds")
+    return figure

@@ -3,7 +3,7 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.notice import notice
+from circuitax.figures.marks import notice
 from circuitax.records.sample import Sample, mean_of
 from experiments.one_layer.shared import family_readings as family
 from experiments.one_layer.shared.family_readings import doubling, last_losses, positions

@@ -26,8 +26,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import norm_scale
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import MLPWeights
-from circuitax.kit.kept_models import KeptModels
-from circuitax.kit.kept_texts import kept_windows
+from circuitax.kit.kept_models import KeptModels, kept_windows
 from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
 

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int, Integer
 from circuitax.circuits.skip_trigrams import find_bugs, price_bugs
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.data.tables import bigram_counts
-from circuitax.data.windows import spaced_windows
+from circuitax.data.text import spaced_windows
 from circuitax.kernel.chain import columns, materialise, rows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads

@@ -20,8 +20,7 @@ from circuitax.circuits.weights.spectra import eigenvalue_score
 from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.config.ranges import Positive
 from circuitax.data.corpus import TextError
-from circuitax.data.text import Text, TextSpec, open_text
-from circuitax.data.windows import spaced_windows
+from circuitax.data.text import Text, TextSpec, open_text, spaced_windows
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
@@ -88,8 +87,9 @@ class Spec:
             raise ValueError(f"unless.chunk={self.unless.chunk} must divide {self.optim.steps=}")
 
     def upstream(self, name: str) -> dict[str, str | int]:
-        """``text_models`` of the same text; see `circuitax.config.plan`."""
-        return self.task.upstream()
+        """``text_models`` of the same text; of one's own text without the models not read here."""
+        asked = self.task.upstream()
+        return asked and asked | {"model.n_layers": 1, "full_seeds": 0, "halvings": 0}
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:

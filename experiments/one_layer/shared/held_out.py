@@ -4,8 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from circuitax.data.corpus import TextError
-from circuitax.data.text import Text
-from circuitax.data.windows import spaced_windows
+from circuitax.data.text import Text, spaced_windows
 from circuitax.kernel.forward import behind_start
 from circuitax.kernel.spec import TransformerSpec
 

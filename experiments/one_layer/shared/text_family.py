@@ -21,12 +21,17 @@ from circuitax.kernel.generate import Sampling
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec, to_plain
-from circuitax.kit.kept_models import log_spaced_steps, notes_of_kept, publish_model
+from circuitax.kit.kept_models import (
+    LanguageModel,
+    continuations,
+    log_spaced_steps,
+    notes_of_kept,
+    publish_model,
+    read_prompt,
+)
 from circuitax.kit.measured_training import Trained, chunk_size, measured_training
-from circuitax.kit.members import each_member
-from circuitax.kit.ragged import stack_named
+from circuitax.kit.members import each_member, stack_named
 from circuitax.lab.lab import Lab
-from circuitax.lab.language_model import LanguageModel, continuations, read_prompt
 from circuitax.lab.runs import TOKENIZER
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer

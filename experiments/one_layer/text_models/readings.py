@@ -2,8 +2,7 @@
 
 import xarray as xr
 
-from circuitax.records.difference import difference_estimate
-from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.estimate import Estimate, difference_estimate, mean_estimate
 from experiments.one_layer.shared.family_readings import (
     last_losses,
     positions,

@@ -14,20 +14,18 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.paths.components import logits_of
 from circuitax.circuits.paths.expansion import all_paths, expand, n_paths
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.orders import layer_subset_streams, order_streams, over_subsets
-from circuitax.circuits.term_losses import cumulative, selection_losses, shapley
+from circuitax.circuits.paths.orders import order_streams
+from circuitax.circuits.term_losses import cumulative, selection_losses
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import Chained, ChainedMapSource
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.language_arm import language_arm
-from circuitax.kit.members import drawn_by_each, each_with_own
-from circuitax.kit.ragged import stack_named
+from circuitax.kit.measured_training import language_arm
+from circuitax.kit.members import drawn_by_each, each_with_own, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.training.optim import OptimSpec
 from experiments.paths.path_explosion.path_ledger import rank, ranks
@@ -102,41 +100,30 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
 
 
 def measure(spec: Spec, model: Model, exam: Chained) -> dict[str, Array]:
-    """Losses on answers by order, by layer and by steps, sizes of orders, how well paths close."""
+    """Losses on answers by order and by steps, and how well paths close."""
     questions = spec.task.questions
 
     def one(text: Array) -> dict[str, Array]:
         found = run_model(model, text)
-        frozen = frozen_model(found)
-        orders = order_streams(frozen)
+        orders = order_streams(frozen_model(found))
         losses = selection_losses(found, orders, cumulative(model.n_layers + 1))[:, questions]
-        subsets = over_subsets(layer_subset_streams(frozen))
-        by_subset = selection_losses(found, subsets, jnp.eye(len(subsets)))[:, questions]
-        read = logits_of(orders, frozen.read_out)[:, questions]
-        read = read - read.mean(axis=-1, keepdims=True)
-        return {
-            "loss": losses.mean(axis=1),
-            "answer_loss": losses[-1],
-            "size": jnp.mean(read**2, axis=(1, 2)),
-            "shapley": shapley(-by_subset.mean(axis=1)),
-        }
+        return {"loss": losses.mean(axis=1), "answer_loss": losses[-1]}
 
     each = jax.lax.map(one, exam.tokens)
     answers = each.pop("answer_loss")
     asked = jax.nn.one_hot(exam.steps - 1, spec.task.n_steps, dtype=answers.dtype)
     by_steps = jnp.einsum("tq,tqs->s", answers, asked) / asked.sum(axis=(0, 1))
-    found = jax.tree.map(lambda x: x.mean(axis=0), each)
     first = run_model(model, exam.tokens[0])
     closing = jnp.abs(expand(first).remainder).max() / jnp.abs(first.logits).max()
-    return found | {
-        "size": jnp.sqrt(found["size"]),
+    return {
+        "loss": each["loss"].mean(axis=0),
         "loss_by_steps": by_steps,
         "remainder": closing,
     }
 
 
 def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any]:
-    """Arrays over depth; a shallower model gets NaN for the orders and layers that it lacks."""
+    """Arrays over depth; a shallower model gets NaN for the orders that it lacks."""
 
     def stack(name: str, axis: int | None = None) -> np.ndarray:
         return stack_named(arms.values(), name, axis)
@@ -150,8 +137,6 @@ def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any
         "enumerated": (("depth", "order"), listed),
         "loss": (("depth", "member", "order"), stack("loss", 1)),
         "loss_by_steps": (("depth", "member", "steps"), stack("loss_by_steps")),
-        "size": (("depth", "member", "order"), stack("size", 1)),
-        "shapley": (("depth", "member", "layer"), stack("shapley", 1)),
         "remainder": (("depth", "member"), stack("remainder")),
         "alive": (("depth", "member"), stack("alive")),
         "guess": ((), np.log(spec.task.n_symbols)),

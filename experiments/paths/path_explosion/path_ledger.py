@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from circuitax.circuits.ledger.ledger import head_ledger, position_ledger
+from circuitax.circuits.ledger.ledger import head_ledger
 from circuitax.circuits.paths.expansion import n_paths, path_name, path_streams
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.kernel.model import Model
@@ -17,7 +17,7 @@ RANKS = 100  # at which sizes of all paths are kept
 
 
 def rank(models: Model, alive: Array, texts: Array) -> dict[str, np.ndarray]:
-    """Both rankings for every member on each of its texts, NaN for members that diverged.
+    """The largest paths of every member on each of its texts, NaN for members that diverged.
 
     Of the logit of the last token less the mean logit, at the position before it.
     """
@@ -37,19 +37,14 @@ def rank(models: Model, alive: Array, texts: Array) -> dict[str, np.ndarray]:
         frozen, direction, every = all_of(model, text)
         sizes = np.sort(np.abs(np.asarray(every)))[::-1]
         found = head_ledger(frozen, position, direction, k=places)
-        placed = position_ledger(frozen, position, direction, k=places)
         return {
             "complete": found.complete,
             "evaluated": found.n_evaluated / count,
-            "found": found.found,
-            "left": found.remainder,
             "omitted_bound": found.omitted_bound,
             "brute_force_gap": np.abs(np.abs(found.values) - sizes[:places]).max() / sizes[0],
             "top": found.values,
             "top_path": [path_name(path) for path in found.paths],
             "all_sizes": sizes[ranks(count) - 1],
-            "position_complete": placed.complete,
-            "position_evaluated": placed.n_evaluated,
         }
 
     living = np.flatnonzero(alive)

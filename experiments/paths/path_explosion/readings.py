@@ -141,26 +141,6 @@ def orders(data: xr.Dataset) -> Figure:
     return figure
 
 
-def sizes(data: xr.Dataset) -> Figure:
-    """Root mean square logits by order, and Shapley values of layers."""
-    figure, axes = new_figure(1, 2, height=2.6)
-    size, worth = axes[0]
-    for i, depth in enumerate(data.depth.values):
-        present = np.arange(int(depth) + 1)
-        members = members_where(data.isel(depth=i))
-        _means(size, members["size"].isel(order=present))
-        _means(worth, members.shapley.isel(layer=present[:-1]))
-    size.set(yscale="log", ylabel="root mean square logit", title="size of each order")
-    worth.set(xlabel="layer", ylabel="Shapley value, nats", title="worth of each layer")
-    zero_line(worth)
-    _label_orders([size])
-    worth.xaxis.set_major_locator(MaxNLocator(integer=True))
-    legend_above(figure, size, columns=6)
-    letter_panels(axes[0])
-    sample_note(figure, _sample(data))
-    return figure
-
-
 def ledger(data: xr.Dataset) -> Figure:
     """All paths by size with their proven bounds, first text; the largest of one member."""
     data = members_where(data.isel(depth=-1)).isel(text=0)
@@ -221,7 +201,7 @@ def _sample(data: xr.Dataset) -> str:
 
 
 def _means(ax: Axes, values: xr.DataArray) -> None:
-    """Means over the members of one depth with their intervals, for each order or layer."""
+    """Means over the members of one depth with their intervals, for each order."""
     depth = int(values.depth)
     rows = values.transpose(..., "member").values
     interval_bars(

@@ -30,7 +30,7 @@ from circuitax.kit.real_model import (
     check_real_name,
     open_weights,
     outside_inputs,
-    text_stretches,
+    text_excerpts,
     token_names,
 )
 from circuitax.lab.lab import Lab
@@ -124,7 +124,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         return xr.Dataset(attrs=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
     rng = host_generator(derive(key, "prompts"))
-    prose = text_stretches(spec.weights, rng, spec.prompts, spec.length, middle=True)
+    prose = text_excerpts(spec.weights, rng, spec.prompts, spec.length, middle=True)
     copies = rng.integers(0, model.d_vocab, size=(spec.prompts, (spec.length + 1) // 2))
     ids = np.concatenate([prose, np.concatenate([copies, copies[:, :-1]], axis=1)])
     seeds = rng.integers(2**32, size=len(ids))

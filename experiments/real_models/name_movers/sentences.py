@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from circuitax.kit.real_model import RANDOM, REAL, SMALL
-from circuitax.models.text_tokenizer import load_tokenizer
+from circuitax.models.pretrained import load_tokenizer
 
 NAMES = (
     *("Mary", "John", "Tom", "Anna", "James", "Kate", "Paul", "Sarah", "Mark", "Jane", "David"),

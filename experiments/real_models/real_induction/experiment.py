@@ -32,7 +32,7 @@ from circuitax.kit.real_model import (
     missing,
     open_weights,
     outside_inputs,
-    text_stretches,
+    text_excerpts,
 )
 from circuitax.lab.lab import Lab
 from experiments.real_models.real_induction.repeats import (
@@ -178,7 +178,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     }
     notes |= {"no_prose": missing(spec.weights, text=True), "length": n, "d_model": model.d_model}
     if not notes["no_prose"]:
-        stretches = text_stretches(spec.weights, rng, spec.chapters, spec.stretch)
+        stretches = text_excerpts(spec.weights, rng, spec.chapters, spec.stretch)
         marks = np.stack([nothing, *(_marked(nothing, chosen) for chosen in sets.values())])
         lab.log("prose")
         each = [

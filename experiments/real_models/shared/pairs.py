@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from circuitax.kit.real_model import RANDOM, REAL, SMALL
-from circuitax.models.text_tokenizer import load_tokenizer
+from circuitax.models.pretrained import load_tokenizer
 
 AGREEMENT, PRONOUN, OBJECT = "agreement", "pronoun", "indirect object"
 CAPITAL, SUCCESSOR, INDUCTION = "capital", "successor", "induction"

@@ -29,7 +29,7 @@ from circuitax.kit.real_model import (
     check_real_name,
     open_weights,
     outside_inputs,
-    text_stretches,
+    text_excerpts,
 )
 from circuitax.lab.lab import Lab
 
@@ -65,7 +65,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         return xr.Dataset(attrs=notes)
     model = open_weights(spec.weights, derive(key, "weights"))
     rng = host_generator(derive(key, "texts"))
-    rows = jnp.asarray(text_stretches(spec.weights, rng, spec.texts, spec.length))
+    rows = jnp.asarray(text_excerpts(spec.weights, rng, spec.texts, spec.length))
     present = lab.stage("present", lambda: np.stack([attention_to_present(model, r) for r in rows]))
     cosines = {name: np.asarray(value) for name, value in neuron_cosines(model).items()}
     edges = np.linspace(-1, 1, spec.bins + 1)

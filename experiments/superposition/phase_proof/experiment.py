@@ -42,7 +42,6 @@ TRIPLE_BRACKET = (0.6, 0.85)
 CELL = ("density", "importance")
 DIMENSIONS = {
     **dict.fromkeys(("lower", "upper", "optimiser_loss", "formula_loss"), CELL),
-    **dict.fromkeys(("first", "second"), (*CELL, "end")),
     **dict.fromkeys(("n_repeated", "n_wrong"), ("density",)),
     **dict.fromkeys(("pentagon", "digons"), ("family_density", "end")),
     **dict.fromkeys(("triple", "crossing"), ("side",)),
@@ -132,8 +131,6 @@ def _column(
         "lower": proof.lower,
         "upper": proof.upper,
         "possible": proof.possible,
-        "first": proof.first,
-        "second": proof.second,
         "n_repeated": np.array(again.n_repeated),
         "n_wrong": np.array(again.n_wrong),
     }
@@ -164,24 +161,18 @@ def _boundaries(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
     place = located(p / 4, np.ones_like(p), is_kept)
     steps = np.concatenate([-np.array(spec.ladder), spec.ladder])
     boundary, second = np.full((p.size, 2), np.nan), np.full((p.size, 2, 2), np.nan)
-    density_near, importance_near = (a.ravel() for a in _outer(p, place, steps))
-    near = solve(key, density_near, importance_near, spec.restarts)
+    importance = place[:, None] * (1 + steps)
+    near = solve(key, np.repeat(p, steps.size), importance.ravel(), spec.restarts)
     for i, density in enumerate(p):
-        importance = place[i] * (1 + steps)
         cells = slice(i * steps.size, (i + 1) * steps.size)
-        proof = prove_pair(float(density), importance, near.at(cells), tolerance=CLOSE)
+        proof = prove_pair(float(density), importance[i], near.at(cells), tolerance=CLOSE)
         alone = proof.possible[:, PairClass.ignored]
         ignored = alone & (proof.possible.sum(axis=1) == 1)
         for side, proven in enumerate((ignored & (steps < 0), ~alone & (steps > 0))):
             if proven.any():
-                at = np.flatnonzero(proven)[np.abs(steps[proven]).argmin()]
-                boundary[i, side], second[i, side] = importance[at], proof.second[at]
+                at = proven.argmax()  # the nearest step of a side is its first
+                boundary[i, side], second[i, side] = importance[i, at], proof.second[at]
     return {"boundary": boundary, "boundary_second": second}
-
-
-def _outer(p: np.ndarray, place: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    importance = place[:, None] * (1 + steps)
-    return np.broadcast_to(p[:, None], importance.shape), importance
 
 
 def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
@@ -197,18 +188,12 @@ def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
     p = place * (1 + steps)
     near = solve(key, p, np.ones(p.size), spec.restarts)
     triple, tilted = np.full(2, np.nan), partial(lopsided, least=LOPSIDED)
-    for i in np.argsort(np.abs(steps), kind="stable"):
-        side = int(steps[i] > 0)
-        if np.isnan(triple[side]):
-            proof = prove_pair(
-                float(p[i]),
-                np.ones(1),
-                near.at(slice(i, i + 1)),
-                tolerance=CLOSE,
-                classify=tilted,
-            )
-            if proof.possible[0].tolist() == [side == 0, side == 1]:
-                triple[side] = p[i]
+    for i, side in enumerate(steps > 0):  # the nearest first, of either side
+        if np.isnan(triple[int(side)]):
+            given = float(p[i]), np.ones(1), near.at(slice(i, i + 1))
+            proof = prove_pair(*given, tolerance=CLOSE, classify=tilted)
+            if proof.possible[0].tolist() == [not side, side]:
+                triple[int(side)] = p[i]
     return {"triple": triple}
 
 

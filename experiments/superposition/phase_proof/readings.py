@@ -1,7 +1,5 @@
 """Proofs of the phase diagram of two features, and of pentagon and digons; no JAX."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -10,19 +8,22 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, PINK, SKY
-from circuitax.figures.style import COLUMN, headline, letter_panels, new_figure
+from circuitax.figures.style import COLUMN, letter_panels, new_figure
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun, Sample, exactly, sample
-from circuitax.superposition.polytopes import ignoring_limit, phases
+from circuitax.superposition.polytopes import phases
+from experiments.superposition.shared.phase_axes import (
+    TRIPLE_OF_FORMULAS,
+    formula_borders,
+    phase_axes,
+)
 
-TRIPLE_OF_CLOSED_FORMS = 4 / 7
 # A proven class as one of the phases; both kinds of superposition are one.
 PHASE_OF = {"ignored": "ignored", "dedicated": "dedicated", "antipodal": "superposed"}
 SLACK = 1e-12  # rounding of an exact loss
 RARE = 0.3  # greatest density of boundaries that a row is about
 COLOURS = {"ignored": "white", "dedicated": BLUE, "superposed": ORANGE, "": "#D9D9D9"}
 LEAST_BAR = 0.03  # shorter ranges of a norm are drawn as a square
-CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
 
 
 def grid(data: xr.Dataset) -> dict[str, Sample]:
@@ -47,7 +48,7 @@ def grid(data: xr.Dataset) -> dict[str, Sample]:
 
 def triple_point(data: xr.Dataset) -> Sample:
     """How much denser than 4/7 the minimisers at importance 1 cease to be symmetric pairs."""
-    return _enclosure(_proven(data).triple.values - TRIPLE_OF_CLOSED_FORMS)
+    return _enclosure(_proven(data).triple.values - TRIPLE_OF_FORMULAS)
 
 
 def crossing(data: xr.Dataset) -> dict[str, Sample]:
@@ -122,12 +123,6 @@ def proof(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 2, height=3.3, width_ratios=[1.5, 1])
     diagram(axes[0, 0], data)
     jumps(axes[0, 1], data)
-    named = proven_phases(data)
-    headline(
-        figure,
-        f"Proven at {np.count_nonzero(named)} of {named.size} points: what is optimal; the triple "
-        f"point is at density {data.triple.values.mean():.3f}, not 4/7",
-    )
     letter_panels(axes[0])
     return figure
 
@@ -137,13 +132,13 @@ def diagram(ax: Axes, data: xr.Dataset) -> None:
     named = proven_phases(data)
     p, r = data.density.values, data.importance.values
     colours = np.array([[to_rgb(COLOURS[name]) for name in row] for row in named])
-    ax.pcolormesh(p, r, colours.transpose(1, 0, 2), **CELLS)
+    ax.pcolormesh(p, r, colours.transpose(1, 0, 2), shading="nearest", rasterized=True)
     open_ = np.nonzero(named == "")
     ax.plot(p[open_[0]], r[open_[1]], "x", color=BLACK, markersize=3, linestyle="none")
-    _closed_forms(ax)
-    _ignoring_limit(ax)
+    formula_borders(ax, GREY, paired=True, label="closed forms")
+    ax.plot([TRIPLE_OF_FORMULAS], [1], "o", color=GREY, markersize=4, fillstyle="none")
     _enclosed(ax, data)
-    _scales(ax)
+    phase_axes(ax)
     ax.set(xlabel=r"density $p = 1 - S$", ylabel="importance of the last feature")
     for x, y, text, colour, ha in (
         (0.93, 0.125, "ignored", BLACK, "left"),
@@ -151,45 +146,16 @@ def diagram(ax: Axes, data: xr.Dataset) -> None:
         (0.012, 3.0, "superposed", "white", "right"),
     ):
         ax.text(x, y, text, color=colour, ha=ha, va="center", fontsize=7)
-    ax.legend(
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.17),
-        ncols=2,
-        fontsize=6.5,
-        handlelength=1.8,
-        columnspacing=1.2,
-    )
-
-
-def _closed_forms(ax: Axes) -> None:
-    """Boundary of equal loss of two closed forms, as in the figure of `toy_phase`."""
-    p = np.geomspace(0.01, TRIPLE_OF_CLOSED_FORMS, 200)
-    low = 2 * p / (4 - 5 * p)
-    line: dict[str, Any] = {"color": GREY, "linewidth": 0.9}
-    ax.plot(p, low, label="closed forms", **line)
-    ax.plot(p, 1 / low, **line)
-    ax.plot([TRIPLE_OF_CLOSED_FORMS, 1], [1, 1], **line)
-    ax.plot([TRIPLE_OF_CLOSED_FORMS], [1], "o", color=GREY, markersize=4, fillstyle="none")
-
-
-def _ignoring_limit(ax: Axes) -> None:
-    """Stability limit of ignoring the last, or the first, feature."""
-    p = np.geomspace(0.01, 1, 200)
-    line: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "linestyle": "--"}
-    ax.plot(p, ignoring_limit(p), label="ignoring a feature is unstable inside", **line)
-    ax.plot(p, 1 / ignoring_limit(p), **line)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=6.5)
 
 
 def _enclosed(ax: Axes, data: xr.Dataset) -> None:
     """Enclosed boundaries below importance 1, and their mirror images; the triple point."""
     middle = np.sqrt(data.boundary.prod("side", skipna=False).values)
-    mark: dict[str, Any] = {"color": BLACK, "linestyle": "none"}
-    ax.plot(
-        data.line.values, middle, ".", markersize=5, label="boundary, between two proofs", **mark
-    )
-    ax.plot(data.line.values, 1 / middle, ".", markersize=5, **mark)
-    place = data.triple.values.mean()
-    ax.plot([place], [1], "*", markersize=7, label=f"triple point, $p = {place:.4f}$", **mark)
+    p, place = data.line.values, data.triple.values.mean()
+    ax.plot(p, middle, ".", color=BLACK, markersize=5, label="boundary, between two proofs")
+    ax.plot(p, 1 / middle, ".", color=BLACK, markersize=5)
+    ax.plot([place], [1], "*", color=BLACK, label=f"triple point, $p = {place:.4f}$")
 
 
 def jumps(ax: Axes, data: xr.Dataset) -> None:
@@ -219,26 +185,8 @@ def families(data: xr.Dataset) -> Figure:
     high = data.pentagon.sel(end="high") - data.digons.sel(end="low")
     ax.plot(p, 100 * (low + high).values / 2, "-o", color=PINK, markersize=3)
     zero_line(ax)
-    reference_line(ax, x=place.mean(), style="dotted")
-    ax.annotate(
-        f"$p = {place.mean():.5f}$",
-        (place.mean(), 0),
-        xytext=(6, -12),
-        textcoords="offset points",
-        fontsize=7,
-    )
-    ax.set(
-        xlabel=r"density $p = 1 - S$ of five features",
-        ylabel="pentagon less two digons\n(sum loss × 100)",
-        xlim=(0, None),
-    )
-    headline(figure, f"The pentagon is best below density {place.mean():.4f}")
+    reference_line(ax, x=place.mean(), label=f"$p = {place.mean():.5f}$")
+    ax.set(xlabel=r"density $p = 1 - S$ of five features", xlim=(0, None))
+    ax.set_ylabel("pentagon less two digons\n(sum loss × 100)")
+    ax.legend()
     return figure
-
-
-def _scales(ax: Axes) -> None:
-    ax.set(xscale="log", yscale="log", xlim=(1, 0.01), ylim=(0.1, 10))
-    ax.set_xticks([1, 0.1, 0.01], ["1", "0.1", "0.01"])
-    ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
-    ax.minorticks_off()
-    ax.spines[:].set_visible(True)

@@ -144,8 +144,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         measure = partial(_measured, spec, arm, derive(key, "evaluation"))
         found = lab.stage(f"measure-{name}", measure, weights)
         parts.append(_labelled(name, arm, found, alive))
-    found = lab.stage("motifs", _motifs, MLPWeights(*weights[:2]))
-    parts.append(_listed(found))
+    motif = lab.stage("motifs", _motifs, weights.W_in, weights.W_out)
+    at = np.nonzero(motif["found"])
+    cases = {"cell": at[0], "seed": at[1]} | {k: motif[k][at] for k in ("in_ratio", "out_ratio")}
+    parts.append(xr.Dataset({f"case_{k}": ("case", v) for k, v in cases.items()}))
     notes = {
         "loss": "sum over features, mean over fresh samples common to all networks",
         "selection": RULE,
@@ -189,13 +191,11 @@ def _measured(spec: Spec, arm: Arm, key: jax.Array, weights: MLPWeights) -> dict
     importance = arm.importance_base ** jnp.arange(float(arm.n_features))
 
     def one_model(x: Array, model: MLPWeights) -> dict[str, Array]:
-        target = jnp.abs(x)
-        error = jnp.mean((absolute_columns(model, x) - target) ** 2, axis=1)
+        error = jnp.mean((absolute_columns(model, x) - jnp.abs(x)) ** 2, axis=1)
         does = serving(model.W_in, model.W_out)
         live = jnp.max(does, axis=1) >= LEAST_SERVING
         return {
             "loss": importance @ error,
-            "unexplained": error / jnp.var(target, axis=1),
             "live": live,
             "pure": live & (purity(model.W_in.T) >= LEAST_PURITY),
             "W_in": model.W_in,
@@ -211,40 +211,24 @@ def _measured(spec: Spec, arm: Arm, key: jax.Array, weights: MLPWeights) -> dict
     return jax.jit(partial(jax.lax.map, one_density))((weights, density))
 
 
-def _motifs(weights: MLPWeights) -> dict[str, Array]:
-    find = jax.vmap(jax.vmap(lambda W_in, W_out: asymmetric_motif(W_in, W_out)._asdict()))
-    return jax.jit(find)(jnp.asarray(weights.W_in), jnp.asarray(weights.W_out))
+def _motifs(W_in: np.ndarray, W_out: np.ndarray) -> dict[str, Array]:
+    """Every asymmetric motif and its inequality, ``[density, seed, ...]``."""
+    find = jax.vmap(jax.vmap(lambda *ends: asymmetric_motif(*ends)._asdict()))
+    return jax.jit(find)(jnp.asarray(W_in), jnp.asarray(W_out))
 
 
-def _listed(motif: dict[str, np.ndarray]) -> "xr.Dataset":
-    """The motifs: density and seed of each, and their inequality."""
-    at = np.nonzero(motif["found"])
-    arrays = {"cell": at[0], "seed": at[1]} | {k: motif[k][at] for k in ("in_ratio", "out_ratio")}
-    return xr.Dataset({f"case_{k}": ("case", v) for k, v in arrays.items()})
-
-
-def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> "xr.Dataset":
-    """The arrays of one arm, whose axes have names of their own.
-
-    Small networks keep the weights of every seed, those of the sweep what the best seed reads.
-    """
-    cell = (f"{name}_density", f"{name}_seed")
-    inner = {
-        "unexplained": (f"{name}_feature",),
-        "live": (f"{name}_neuron",),
-        "pure": (f"{name}_neuron",),
-    }
+def _labelled(name: str, arm: Arm, found: dict[str, Any], alive: np.ndarray) -> xr.Dataset:
+    """The arrays of one arm, whose axes have names of their own."""
+    cell, neuron = (f"{name}_density", f"{name}_seed"), f"{name}_neuron"
+    ends = (f"{name}_feature", neuron)
     loss = np.where(alive, found["loss"], np.nan)
     best = np.where(np.isfinite(loss), loss, np.inf).argmin(axis=1)
     arrays: dict[str, Any] = {f"{name}_loss": (cell, loss), f"{name}_best": (cell[0], best)}
-    for key, axes in inner.items():
-        arrays[f"{name}_{key}"] = ((*cell, *axes), found[key])
-    at = np.arange(len(best)), best
-    ends = (f"{name}_feature", f"{name}_neuron")
     if name == "sanity":
         arrays[f"{name}_W_in"] = ((*cell, *ends), found["W_in"])
         arrays[f"{name}_W_out"] = ((*cell, *ends[::-1]), found["W_out"])
-    if name == "sweep":  # what its neurons write is large, and is not looked at
-        arrays[f"{name}_W_in"] = ((cell[0], *ends), found["W_in"][at])
+    if name == "sweep":  # of large weights those that the best seed reads
+        arrays |= {f"{name}_{k}": ((*cell, neuron), found[k]) for k in ("live", "pure")}
+        arrays[f"{name}_W_in"] = ((cell[0], *ends), found["W_in"][np.arange(len(best)), best])
     coords = {cell[0]: np.asarray(arm.density), cell[1]: np.arange(arm.seeds)}
     return xr.Dataset(arrays, coords)

@@ -3,15 +3,11 @@
 import matplotlib
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure
+from circuitax.figures.marks import reference_line
+from circuitax.figures.palette import BLUE, GREY, ORANGE, PINK
+from circuitax.figures.style import COLUMN, PAGE, new_figure
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -27,8 +23,6 @@ from circuitax.records.sample import (
 SERVES = 0.5
 # Features over which the squared input weights of a highly polysemantic neuron spread.
 SPREAD = 3
-# A feature is computed when less than this share of its variance is unexplained.
-UNEXPLAINED = 0.5
 # Share of one feature in a neuron's squared weights from which it is pure.
 LEAST_PURITY = 0.9
 
@@ -103,11 +97,6 @@ def unimportant(data: xr.Dataset) -> Sample:
     return difference_of(main[spread], main[~spread])
 
 
-def features_per_pair(data: xr.Dataset) -> Sample:
-    """Features computed at density 0.03 over pairs of neurons."""
-    return mean_of_those_finite(_at(data, 0.03, computed(data)))
-
-
 def has_motif(data: xr.Dataset, density: float) -> Sample:
     """Share of networks that have an asymmetric motif."""
     cell = _where(data.motif_density.values, density)
@@ -129,12 +118,6 @@ def monosemantic(data: xr.Dataset) -> np.ndarray:
     """Share of a model's neurons in use that serve one feature, ``[density, seed]``."""
     live = data.sweep_live.sum("sweep_neuron")
     return (data.sweep_pure.sum("sweep_neuron") / live.where(live > 0)).values
-
-
-def computed(data: xr.Dataset) -> np.ndarray:
-    """Features that a model computes, over pairs of neurons, ``[density, seed]``."""
-    count = (data.sweep_unexplained < UNEXPLAINED).sum("sweep_feature")
-    return (2 * count / data.sizes["sweep_neuron"]).values
 
 
 def both_sides(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
@@ -194,8 +177,10 @@ def neurons(data: xr.Dataset) -> Figure:
         W = np.abs(data.sweep_W_in.values[i]).T
         W = W / np.maximum(W.max(axis=1, keepdims=True), 1e-12)
         live = data.sweep_live.values[i, int(data.sweep_best[i])]
-        order = np.lexsort((W.argmax(axis=1), ~live))
-        _stacks(ax, W[order], np.where(live[order][:, None, None], colours, to_rgba(GREY)))
+        used = W[live][np.argsort(W[live].argmax(axis=1), kind="stable")]
+        # The last neuron twice: steps go from each place to the next.
+        heights = np.concatenate([used, used[-1:], np.zeros((len(W) - len(used), n))])
+        ax.stackplot(np.arange(len(heights)), heights.T, step="post", colors=colours)
         ax.set_title(f"$p$ = {float(data.sweep_density[i]):g}", fontsize=8)
         ax.set_xticks([])
         reference_line(ax, y=1)
@@ -203,50 +188,11 @@ def neurons(data: xr.Dataset) -> Figure:
         ax.set_ylabel(r"$\Sigma_i |W_{in}|$ / largest")
     for ax in axes[-1]:
         ax.set_xlabel("neuron")
-    figure.suptitle(f"best of {data.sizes['sweep_seed']} seeds; grey: neuron not used", fontsize=8)
+    figure.suptitle(
+        f"best of {data.sizes['sweep_seed']} seeds; at the right, neurons not used", fontsize=8
+    )
     scale = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, n - 1), "viridis_r")
     figure.colorbar(scale, ax=axes, label="feature, most important first", shrink=0.8)
-    return figure
-
-
-def _stacks(ax: Axes, heights: np.ndarray, shades: np.ndarray) -> None:
-    """Row i of heights as a stack of bars at i, in the colours of ``shades[i]``.
-
-    All are one collection: thousands of single bars take Matplotlib half a minute.
-    """
-    tops = np.cumsum(heights, axis=1)
-    left = np.arange(len(heights))[:, None] - 0.425 + 0 * tops
-    x = np.stack([left, left + 0.85, left + 0.85, left], axis=-1)
-    y = np.stack([tops - heights, tops - heights, tops, tops], axis=-1)
-    corners = np.stack([x, y], axis=-1).reshape(-1, 4, 2)
-    colours = shades.reshape(-1, shades.shape[-1])
-    ax.add_collection(
-        PolyCollection(list(corners), facecolors=colours, linewidths=0, rasterized=True)
-    )
-    ax.autoscale_view()
-    ax.set_ylim(bottom=0)
-
-
-def sweep(data: xr.Dataset) -> Figure:
-    """Neurons of one feature, and computed features, over density."""
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.3)
-    sparsity = 1 / data.sweep_density.values
-    shown = (
-        (monosemantic(data), BLUE, "monosemantic share\nof used neurons", "neurons become shared"),
-        (computed(data), GREEN, "computed features\nper pair of neurons", "what is computed"),
-    )
-    for ax, (rows, colour, label, title) in zip(axes[0], shown, strict=True):
-        known = np.isfinite(rows).any(axis=1)  # a density may have no network with a neuron in use
-        if not known.any():  # an empty panel has no limits of which a logarithm could be taken
-            ax.set_xlim(sparsity.min(), sparsity.max())
-        mean_curve(ax, sparsity[known], rows[known], colour, each=True, marker="o", markersize=3)
-        ax.set(xscale="log", xlabel="1 / density $p$", ylabel=label, title=title)
-        reference_line(ax, y=1)
-        ax.set_ylim(bottom=0)
-    n, m = data.sizes["sweep_feature"], data.sizes["sweep_neuron"]
-    seeds = data.sizes["sweep_seed"]
-    figure.suptitle(f"{n} features, {m} neurons; {seeds} seeds, t interval 95 %", fontsize=8)
-    letter_panels(axes[0])
     return figure
 
 
@@ -255,23 +201,16 @@ def motif(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 1, width=COLUMN, height=3.3)
     ax = axes[0, 0]
     x, y = data.case_in_ratio.values, data.case_out_ratio.values
-    ends = np.array([1, max([20, *x, *y])])
-    ax.plot(ends, ends, color=GREY, linewidth=0.7, linestyle=":")
-    marks = []
     for i, (p, colour) in enumerate(zip(data.motif_density.values, (PINK, BLUE), strict=False)):
         here = data.case_cell.values == i
-        ax.scatter(x[here], y[here], s=9, color=colour, alpha=0.6, linewidths=0)
         count = len(np.unique(data.case_seed.values[here]))
-        text = f"$p$ = {p:g}: in {count} of {data.sizes['motif_seed']} networks"
-        marks.append(
-            Line2D([], [], marker="o", linestyle="", markersize=3, color=colour, label=text)
-        )
-    ax.plot([4], [4], "D", color=ORANGE, markersize=5)
+        label = f"$p$ = {p:g}: in {count} of {data.sizes['motif_seed']} networks"
+        dots = {"markersize": 3, "alpha": 0.6, "markeredgewidth": 0}
+        ax.plot(x[here], y[here], "o", color=colour, label=label, **dots)
+    ax.plot([4], [4], "D", color=ORANGE, markersize=5, label="published example")
+    ends = np.array([1, max([20, *x, *y])])
+    ax.plot(ends, ends, ":", color=GREY, linewidth=0.7, label="equal service of both")
     ax.set(xscale="log", yscale="log", xlabel="input weights: strong / weak feature")
     ax.set_ylabel("output weights: weak / strong feature")
-    marks += [
-        Line2D([], [], marker="D", linestyle="", color=ORANGE, label="published example"),
-        Line2D([], [], color=GREY, linestyle=":", label="equal service of both"),
-    ]
-    figure.legend(handles=marks, loc="outside lower center", ncols=1)
+    figure.legend(loc="outside lower center", ncols=1)
     return figure

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
-from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of, share_of
 from circuitax.superposition.feature_laws import feature_covariance
 
 # No decay, the one at which arrangements are looked at, and the strongest.
@@ -75,15 +75,6 @@ def clearer(data: xr.Dataset) -> dict[str, Sample]:
         f"constructive-{name}-decay": mean_of(_at(data, values, STRONG) - _at(data, values, NONE))
         for name, values in (("circle", circle(data)), ("clusters", clusters(data)))
     }
-
-
-def beside_linear(data: xr.Dataset, kind: str) -> Sample:
-    """Loss over that of independent features, over the same ratio of linear models, no decay."""
-    _require(data)
-    loss = data.loss.sel(decay=NONE)
-    ratio = loss.sel(kind=kind) / loss.sel(kind="independent")
-    linear = data.linear_loss.sel(kind=kind) / data.linear_loss.sel(kind="independent")
-    return geometric_mean_of(np.log((ratio / linear).values))
 
 
 def feature_products(data: xr.Dataset) -> np.ndarray:

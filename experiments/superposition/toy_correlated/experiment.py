@@ -156,8 +156,14 @@ def _arm(
     W = np.asarray(trained.models.W).reshape(*shape, N_HIDDEN, size[0])
     b = np.asarray(trained.models.b).reshape(*shape, size[0])
     alive = trained.alive.reshape(shape)
-    anticorrelated = features is Features.anticorrelated
-    loss = lab.stage(f"loss-{name}", _losses, spec, W, b, density, n_sets, anticorrelated)
+    with jax.enable_x64(True):
+        patterns = set_patterns(
+            n_sets,
+            PAIR,
+            anticorrelated=features is Features.anticorrelated,
+            log2_points=spec.log2_points,
+        )
+    loss = lab.stage(f"loss-{name}", _losses, W, b, density, patterns)
     loss = np.where(alive, loss, np.nan)
     best = np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart)
     chosen = (np.maximum(best, 0), np.arange(len(density)))
@@ -165,30 +171,17 @@ def _arm(
         f"optimum-{name}",
         _optimum,
         derive(key, "optimum"),
-        spec,
+        spec.restarts,
         (W[chosen], b[chosen]),
         density,
-        n_sets,
-        anticorrelated,
+        patterns,
     )
     return {"W": W, "loss": loss, "best": best, **optimum}, trained.divergence
 
 
-def _patterns(spec: Spec, n_sets: int, anticorrelated: bool) -> SetPatterns:
-    return set_patterns(n_sets, PAIR, anticorrelated=anticorrelated, log2_points=spec.log2_points)
-
-
-def _losses(
-    spec: Spec,
-    W: np.ndarray,
-    b: np.ndarray,
-    density: np.ndarray,
-    n_sets: int,
-    anticorrelated: bool,
-) -> np.ndarray:
+def _losses(W: np.ndarray, b: np.ndarray, density: np.ndarray, patterns: SetPatterns) -> np.ndarray:
     """The exact loss of every network, ``[seed, density]``."""
     with jax.enable_x64(True):
-        patterns = _patterns(spec, n_sets, anticorrelated)
         weights = TiedWeights(jnp.asarray(W, jnp.float64), jnp.asarray(b, jnp.float64))
         over_density = jax.vmap(set_loss, (0, 0, None))
         mapped = jax.jit(jax.vmap(over_density, (0, None, None)))
@@ -197,11 +190,10 @@ def _losses(
 
 def _optimum(
     key: Key[Array, ""],
-    spec: Spec,
+    restarts: int,
     trained: tuple[np.ndarray, np.ndarray],
     density: np.ndarray,
-    n_sets: int,
-    anticorrelated: bool,
+    patterns: SetPatterns,
 ) -> dict[str, np.ndarray]:
     """The optimum at every density, started from the best trained networks too."""
     with jax.enable_x64(True):
@@ -209,9 +201,9 @@ def _optimum(
         found = set_optimum(
             key,
             jnp.asarray(density, jnp.float64),
-            _patterns(spec, n_sets, anticorrelated),
+            patterns,
             n_hidden=N_HIDDEN,
-            n_restarts=spec.restarts,
+            n_restarts=restarts,
             starts=starts,
         )
         return {

@@ -1,5 +1,7 @@
 """Correlated features prefer right angles, anticorrelated ones opposite directions."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -151,28 +153,18 @@ def pairs(data: xr.Dataset) -> Figure:
         p = data[f"{name}_density"].values[-1]
         ax.set_title(f"two {name} pairs\n$p$ = {p:g}, best of {data.sizes['seed']}", fontsize=7)
     right = axes[0, 2]
-    places: list[int] = []
-    labels: list[str] = []
-    for name in ("correlated", "anticorrelated"):
-        for i, p in enumerate(data[f"{name}_density"].values):
-            place = len(places)
-            angle = pair_angles(data[f"{name}_W"].values[:, i]).ravel()
-            seed_dots(right, place, angle, GREY, half_width=0.2)
-            right.plot(
-                [place],
-                [pair_angles(data[f"{name}_optimum_W"].values[i]).mean()],
-                "s",
-                color=GREEN,
-                markersize=5,
-                fillstyle="none",
-                label="optimum" if place == 0 else None,
-            )
-            places.append(place)
-            labels.append(f"{name}\n$p$ = {p:g}")
+    cells = [(name, i) for name in ANGLES for i in range(data.sizes[f"{name}_density"])]
+    for place, (name, i) in enumerate(cells):
+        angle = pair_angles(data[f"{name}_W"].values[:, i]).ravel()
+        seed_dots(right, place, angle, GREY, half_width=0.2)
+        optimum = pair_angles(data[f"{name}_optimum_W"].values[i]).mean()
+        right.plot([place], [optimum], "s", color=GREEN, markersize=5, fillstyle="none")
     reference_line(right, y=90)
     reference_line(right, y=180)
     right.set(ylabel="angle inside a pair (degrees)", ylim=(0, 190), yticks=[0, 45, 90, 135, 180])
-    right.set_xticks(places, labels, fontsize=6)
+    labels = [f"{name}\n$p$ = {data[f'{name}_density'].values[i]:g}" for name, i in cells]
+    right.set_xticks(range(len(cells)), labels, fontsize=6)
+    right.plot([], [], "s", color=GREEN, markersize=5, fillstyle="none", label="optimum")
     right.plot([], [], "o", color=GREY, markersize=3, label="each pair of each seed")
     right.legend(loc="lower right", fontsize=6)
     letter_panels(axes[0])
@@ -191,40 +183,17 @@ def collapse(data: xr.Dataset) -> Figure:
         ax.set_title(f"$p$ = {density:g}", fontsize=7)
     below = figure.add_subplot(grid[1, :])
     for low, high, count in PUBLISHED:
-        label = "published range" if count == 0 else None
-        below.fill_between(
-            [low, high],
-            count - 0.12,
-            count + 0.12,
-            color=ORANGE,
-            alpha=0.35,
-            linewidth=0,
-            label=label,
-        )
+        shade: dict[str, Any] = {"color": ORANGE, "alpha": 0.35, "linewidth": 0}
+        below.fill_between([low, high], count - 0.12, count + 0.12, **shade)
+    below.fill_between([], [], [], label="published range", **shade)
     every = collapsed(data.crowded_W.values)
     random = np.random.default_rng(0)
     shake = np.exp(random.uniform(-0.03, 0.03, every.shape))
     lift = random.uniform(-0.08, 0.08, every.shape)
-    label = f"each of {len(every)} seeds"
-    below.plot(
-        (p[None, :] * shake).ravel(),
-        (every + lift).ravel(),
-        ".",
-        color=GREY,
-        markersize=3,
-        label=label,
-    )
-    best = collapsed(best_weights(data, "crowded"))
-    below.plot(p, best, "o", color=BLUE, markersize=5, label="lowest exact loss of the seeds")
-    below.plot(
-        p,
-        collapsed(data.crowded_optimum_W.values),
-        "s",
-        color=GREEN,
-        markersize=9,
-        fillstyle="none",
-        label="optimum",
-    )
+    dots: dict[str, Any] = {"color": GREY, "markersize": 3, "label": f"each of {len(every)} seeds"}
+    below.plot((p * shake).ravel(), (every + lift).ravel(), ".", **dots)
+    best = collapsed(data.crowded_optimum_W.values)
+    below.plot(p, best, "s", color=GREEN, markersize=9, fillstyle="none", label="optimum")
     below.set(xscale="log", ylabel="collapsed pairs of three", yticks=[0, 1, 2, 3])
     below.set(xlabel="density of a pair $p$")
     below.set_xticks(p, [f"{value:g}" for value in p])
@@ -243,9 +212,8 @@ def bases(data: xr.Dataset) -> Figure:
         seed = int(np.nanargmin(data.basis_loss.values[:, i]))
         W = data.basis_W.values[seed, i]
         image = ax.imshow(W.T @ W, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)
-        for edge in ("h", "v"):
-            line = ax.axhline if edge == "h" else ax.axvline
-            line(n - 0.5, color="black", linewidth=0.5)
+        reference_line(ax, x=n - 0.5, style="solid")
+        reference_line(ax, y=n - 0.5, style="solid")
         ax.set(xticks=[0, n, 2 * n - 1], yticks=[0, n, 2 * n - 1], xlabel="feature")
         ax.set_title(f"two sets of {n} in {n} dimensions, $p$ = {density[i]:g}", fontsize=7)
     axes[0, 0].set_ylabel("feature")

@@ -6,10 +6,9 @@ true subcomponents are one for each feature in the encoder, one for each in the 
 as there are dimensions in the identity.
 """
 
-import json
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +21,11 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.ragged import stack_ragged
+from circuitax.kit.members import stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.models.subcomponents import DecomposedMaps
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.exact_losses import exact_losses
-from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.training import ensemble
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
@@ -99,46 +97,28 @@ class Spec:
     target_chunk: Annotated[int, "divides target_optim.steps"] = 100
 
 
-class Targets(NamedTuple):
-    """The model of every seed."""
-
-    weights: TiedWeights  # [seed, ...]
-    loss: Float[np.ndarray, " seed"]  # exact, summed over features
-
-
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
-    """Train and export the targets, decompose each with and without the identity, and score."""
+    """Train the targets, decompose each with and without the identity, and score."""
     decomposed: dict[str, dict[str, np.ndarray]] = {}
     arrays: dict[str, Any] = {}
-    losses: dict[str, list[float]] = {}
+    losses, sizes = {}, {}
     for size, target in (("small", spec.small), ("large", spec.large)):
-        targets = _targets(derive(key, f"{size} targets"), spec, target, size, lab)
-        losses[size] = targets.loss.tolist()
-        _export(lab, spec, target, size, targets)
-        if size == "small":
-            axes = ("small_seed", "small_hidden", "small_feature")
-            arrays["small_W"] = (axes, targets.weights.W)
+        weights, loss = _targets(derive(key, f"{size} targets"), spec, target, size, lab)
+        losses[size] = loss.tolist()
+        sizes[size] = [target.n_features, target.n_hidden, target.n_components]
         for between in spec.between:
             name = f"{size} ID" if between else size
-            found = _decomposed(derive(key, name), spec, target, targets, name, between, lab)
-            if size == "small":
-                arrays |= _first_seed(name, found)
+            found = _decomposed(derive(key, name), spec, target, weights, name, between, lab)
+            alone = found.pop("alone")
+            if size == "small":  # of the first seed, for a figure
+                prefix = name.replace(" ", "_")
+                axes = (f"{prefix}_map", "small_feature", "small_component")
+                arrays[f"{prefix}_alone"] = (axes, alone[0])
             decomposed[name] = found
-    places = {"alive": ("target", "seed", "place")}
-    for name in next(iter(decomposed.values())):
-        if not name.startswith("first"):
-            rows = stack_ragged(
-                [found[name].astype(float) for found in decomposed.values()], axis=0
-            )
-            arrays[name] = (places.get(name, ("target", "seed")), rows)
-    coords = {
-        "target": list(decomposed),
-        "place": list(PLACES),
-    }
-    sizes = {
-        name: [target.n_features, target.n_hidden, target.n_components]
-        for name, target in (("small", spec.small), ("large", spec.large))
-    }
+    for name in found:
+        rows = stack_ragged([each[name].astype(float) for each in decomposed.values()], axis=0)
+        arrays[name] = (("target", "seed", "place")[: rows.ndim], rows)
+    coords = {"target": list(decomposed), "place": list(PLACES)}
     notes = {
         "sizes": sizes,
         "target_loss": losses,
@@ -152,8 +132,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     return xr.Dataset(arrays, coords, notes)
 
 
-def _targets(key: jax.Array, spec: Spec, target: Target, size: str, lab: Lab) -> Targets:
-    """The best candidate of every seed."""
+def _targets(
+    key: jax.Array, spec: Spec, target: Target, size: str, lab: Lab
+) -> tuple[TiedWeights, Float[np.ndarray, " seed"]]:
+    """The best candidate of every seed, and its exact loss, summed over features."""
     n, m = target.n_features, target.n_hidden
     cell = ToyHyper(jnp.full((1, n), spec.density), jnp.ones((1, n)))
     problem = ToyProblem(ToySpec(n, m), spec.target_batch, Convention.mean)
@@ -172,44 +154,26 @@ def _targets(key: jax.Array, spec: Spec, target: Target, size: str, lab: Lab) ->
     loss = lab.stage(f"target-loss-{size}", exact_losses, trained.models, *every)
     by_seed = np.where(trained.alive, loss, np.inf).reshape(target.seeds, target.candidates)
     best = np.arange(target.seeds) * target.candidates + by_seed.argmin(axis=1)
-    return Targets(TiedWeights(*(np.asarray(a)[best] for a in trained.models)), loss[best])
-
-
-def _export(lab: Lab, spec: Spec, target: Target, size: str, targets: Targets) -> None:
-    """The targets of all seeds as one safetensors file, with a JSON description beside it."""
-    name = f"target-{target.n_features}-{target.n_hidden}"
-    lab.save_arrays(name, {"W": targets.weights.W, "b": targets.weights.b})
-    facts = {
-        "model": "x' = ReLU(x W^T W + b), rows are samples; W [seed, n_hidden, n_features]",
-        "with_identity": "the same model, with an identity of n_hidden between W^T and W",
-        "features": "on with probability density, then uniform on [0, 1), independent",
-        "density": spec.density,
-        "n_features": target.n_features,
-        "n_hidden": target.n_hidden,
-        "true_subcomponents": "column i of W with input i, in the encoder; the same with output i, "
-        "in the decoder; n_hidden in the identity",
-        "exact_loss": targets.loss.tolist(),
-    }
-    lab.save_text(f"{name}.json", json.dumps(facts, indent=1) + "\n")
+    return TiedWeights(*(np.asarray(a)[best] for a in trained.models)), loss[best]
 
 
 def _decomposed(
     key: jax.Array,
     spec: Spec,
     target: Target,
-    targets: Targets,
+    weights: TiedWeights,
     name: str,
     between: bool,
     lab: Lab,
 ) -> dict[str, np.ndarray]:
     """Scores of the decompositions of all seeds, before training (``start_``) and after it."""
     n, m, seeds = target.n_features, target.n_hidden, target.seeds
-    W = jnp.asarray(targets.weights.W)
+    W = jnp.asarray(weights.W)
     identity = jnp.broadcast_to(jnp.eye(m), (seeds, m, m))
     maps = (jnp.swapaxes(W, 1, 2), *[identity][: int(between)], W)
     hyper = TargetHyper(
         maps,
-        jnp.asarray(targets.weights.b),
+        jnp.asarray(weights.b),
         jnp.full((seeds, n), spec.density),
         jnp.full(seeds, target.penalty),
     )
@@ -231,15 +195,4 @@ def _decomposed(
     found = {
         k: np.where(lost.reshape(-1, *[1] * (v.ndim - 1)), np.nan, v) for k, v in found.items()
     }
-    starts = ("cosine", "rank_one", "norm_ratio")
-    return found | {f"start_{k}": began[k] for k in starts}
-
-
-def _first_seed(name: str, found: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The subcomponents of the encoder and all importances, of the first seed, for figures."""
-    prefix, component, feature = name.replace(" ", "_"), "small_component", "small_feature"
-    return {
-        f"{prefix}_alone": ((f"{prefix}_map", feature, component), found["first_alone"][0]),
-        f"{prefix}_V": ((component, feature), found["first_V"][0]),
-        f"{prefix}_U": ((component, "small_hidden"), found["first_U"][0]),
-    }
+    return found | {f"start_{k}": began[k] for k in ("cosine", "norm_ratio")}

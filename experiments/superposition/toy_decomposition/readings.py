@@ -1,13 +1,13 @@
 """Does parameter decomposition find the parts of a model, when they are known exactly?"""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from circuitax.figures.marks import interval_bars, reference_line, seed_dots
-from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREY, ORANGE, PINK
+from circuitax.figures.marks import interval_bars, legend_above, seed_dots
+from circuitax.figures.palette import BLACK, BLUE, GREY, PINK
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.estimate import mean_of_finite
 from circuitax.records.sample import NotRun, Sample, mean_of_those_finite, share_of
@@ -70,47 +70,42 @@ def _of(data: xr.Dataset, target: str) -> xr.Dataset:
 
 
 def scores(data: xr.Dataset) -> Figure:
-    """Cosines, norm ratios and numbers of live subcomponents of every target."""
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.6)
-    cosine, ratio, alive = axes[0]
-    for name, shift, colour in (("cosine", -0.15, BLUE), ("rank_one", 0.15, ORANGE)):
-        _dots(cosine, data, name, shift, colour)
+    """Cosines and norm ratios of every target, before training and after it."""
+    figure, axes = new_figure(1, 2, width=PAGE, height=2.6)
+    targets = data.target.values.tolist()
+    named = []
+    for target in targets:
+        n, m, _ = data.attrs["sizes"][target.removesuffix(" ID")]
+        named.append(f"{n}-{m}\n+ ID" if target.endswith("ID") else f"{n}-{m}")
+    panels = (("cosine", "mean max cosine"), ("norm_ratio", "norm ratio"))
+    for score, (ax, (name, what)) in enumerate(zip(axes[0], panels, strict=True)):
+        rows = data[name].transpose("target", "seed").values
+        for place, row in enumerate(rows):
+            seed_dots(ax, place, row, BLUE, half_width=0.08, size=4, opacity=0.35)
+        means = [mean_of_finite(row) for row in rows]
+        label = f"means of {rows.shape[1]} seeds"
+        interval_bars(ax, range(len(rows)), means, colour=BLUE, fmt="o", markersize=3, label=label)
         starts = data[f"start_{name}"].mean("seed").values
-        cosine.plot(np.arange(len(starts)) + shift, starts, "_", color=colour, markersize=9)
-    _papers(cosine, data, 0)
-    cosine.set(ylabel="mean max cosine", title="features found")
-    _dots(ratio, data, "norm_ratio", 0, BLUE)
-    _papers(ratio, data, 1)
-    reference_line(ratio, y=1)
-    ratio.set(ylabel="norm ratio", title="shrinkage")
-    _alive(alive, data)
-    for ax in axes[0]:
-        ax.set_xticks(range(data.sizes["target"]), _labels(data))
-    marks = [
-        Line2D([], [], marker="o", linestyle="", color=BLUE, label="rows (papers' score)"),
-        Line2D([], [], marker="o", linestyle="", color=ORANGE, label="whole subcomponents"),
-        Line2D([], [], marker="_", linestyle="", color=GREY, label="before training"),
-        Line2D([], [], marker="x", linestyle="", color=BLACK, label="SPD, as printed"),
-        Line2D([], [], marker="+", linestyle="", color=PINK, label="APD, as printed"),
-    ]
-    small, *_, large = data.cosine.count("seed").values
-    n = f"{small}" if small == large else f"{small} and {large}"
-    title = f"dots: {n} seeds, each its own target; bars: mean, t interval 95 %"
-    figure.legend(handles=marks, loc="outside lower center", ncols=5, title=title)
+        ax.plot(starts, "_", color=GREY, markersize=12, label="before training")
+        for papers, mark, colour, who in ((SPD, "x", BLACK, "SPD"), (APD, "+", PINK, "APD")):
+            at = [i for i, target in enumerate(targets) if target in papers]
+            printed = [papers[targets[i]][score] for i in at]
+            how: dict[str, Any] = {"markersize": 6, "zorder": 5, "label": f"{who}, as printed"}
+            ax.plot(at, printed, mark, color=colour, **how)
+        ax.set_xticks(range(len(rows)), named)
+        ax.set_ylabel(what)
+    legend_above(figure, axes[0, 0], 4, title="dots: seeds, each its own target; bars: t 95 %")
     letter_panels(axes[0])
     return figure
 
 
 def parts(data: xr.Dataset) -> Figure:
-    """Positions of one model's subcomponents, and the active ones for each feature."""
+    """Importance of each live subcomponent for each feature alone, in every map of one model."""
     name = [target for target in data.target.values if target.startswith("small")][-1]
-    prefix = name.replace(" ", "_")
-    alone = data[f"{prefix}_alone"].transpose(..., "small_feature", "small_component").values
-    maps = ("encoder", "identity", "decoder") if len(alone) == 3 else ("encoder", "decoder")
-    widths = (1, *(0.5 if place == "identity" else 1 for place in maps))
-    figure, axes = new_figure(1, len(widths), width=PAGE, height=2.5, width_ratios=widths)
-    _rows(axes[0, 0], data, prefix)
-    for ax, on, place in zip(axes[0, 1:], alone, maps, strict=True):
+    alone = data[f"{name.replace(' ', '_')}_alone"].values
+    places = data.place.values if len(alone) == 3 else data.place.values[[0, 2]]
+    figure, axes = new_figure(1, len(alone), width=PAGE, height=2.3)
+    for ax, on, place in zip(axes[0], alone, places, strict=True):
         strongest = on.max(axis=0)
         live = np.flatnonzero(strongest > 0.1) if strongest.max() > 0.1 else np.arange(1)
         order = live[np.argsort(on[:, live].argmax(axis=0), kind="stable")]
@@ -118,64 +113,7 @@ def parts(data: xr.Dataset) -> Figure:
         ax.set_xticks(range(len(order)), order, fontsize=6)
         ax.set_yticks(range(on.shape[0]), range(1, on.shape[0] + 1))
         ax.set(xlabel="subcomponent", title=place)
-    axes[0, 1].set_ylabel("feature that is on")
+    axes[0, 0].set_ylabel("feature that is on")
     figure.colorbar(image, ax=axes[0, -1], label="importance")
     letter_panels(axes[0])
     return figure
-
-
-def _rows(ax: Axes, data: xr.Dataset, prefix: str) -> None:
-    """True directions as lines, and row i of each subcomponent as a dot in the colour of i."""
-    W = data["small_W"].isel(small_seed=0).transpose("small_hidden", "small_feature").values
-    V = data[f"{prefix}_V"].transpose("small_component", "small_feature").values
-    U = data[f"{prefix}_U"].transpose("small_component", "small_hidden").values
-    for i in range(W.shape[1]):
-        colour = COLOURS[i] if i < len(COLOURS) else GREY
-        ax.plot([0, W[0, i]], [0, W[1, i]], color=colour, linewidth=1)
-        ax.plot(V[:, i] * U[:, 0], V[:, i] * U[:, 1], "o", color=colour, markersize=3, alpha=0.7)
-        ax.annotate(
-            str(i + 1), (1.12 * W[0, i], 1.12 * W[1, i]), ha="center", va="center", fontsize=7
-        )
-    ax.set_aspect("equal")
-    ax.margins(0.15)
-    ax.set(title="lines: true, dots: found", xlabel="hidden 1", ylabel="hidden 2")
-
-
-def _dots(ax: Axes, data: xr.Dataset, name: str, shift: float, colour: str) -> None:
-    rows = data[name].transpose("target", "seed").values
-    at = np.arange(len(rows)) + shift
-    for place, row in zip(at, rows, strict=True):
-        seed_dots(ax, place, row, colour, half_width=0.08, size=4, opacity=0.35)
-    found = [mean_of_finite(row) for row in rows]
-    interval_bars(ax, at, found, colour=colour, fmt="o", markersize=3)
-
-
-def _papers(ax: Axes, data: xr.Dataset, score: int) -> None:
-    for i, target in enumerate(data.target.values):
-        ax.plot(i, SPD[target][score], "x", color=BLACK, markersize=5, zorder=5)
-        if target in APD:
-            ax.plot(i, APD[target][score], "+", color=PINK, markersize=6, zorder=5)
-
-
-def _alive(ax: Axes, data: xr.Dataset) -> None:
-    """Live subcomponents over true ones, in each map."""
-    shown = (("encoder", BLUE, -0.2), ("identity", BLACK, 0.0), ("decoder", GREY, 0.2))
-    for place, colour, shift in shown:
-        for i, target in enumerate(data.target.values):
-            n, m, _ = data.attrs["sizes"][target.removesuffix(" ID")]
-            values = data.alive.sel(target=target, place=place).values
-            label = place if i == data.sizes["target"] - 1 else None
-            over = values / (m if place == "identity" else n)
-            seed_dots(ax, i + shift, over, colour, half_width=0.06, size=5, label=label)
-    reference_line(ax, y=1)
-    ax.set_ylim(0)
-    ax.set(ylabel="alive / true number", title="subcomponents alive")
-    ax.legend(fontsize=6)
-
-
-def _labels(data: xr.Dataset) -> list[str]:
-    names = []
-    for target in data.target.values:
-        n, m, _ = data.attrs["sizes"][target.removesuffix(" ID")]
-        names.append(f"{n}-{m}\n+ ID" if target.endswith("ID") else f"{n}-{m}")
-    return names

@@ -23,11 +23,10 @@ from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.exact_losses import exact_losses
-from circuitax.superposition.expected_loss import Convention, linear_loss
+from circuitax.superposition.expected_loss import Convention, exact_losses, linear_loss
 from circuitax.superposition.features import interference_sq
 from circuitax.superposition.optimum import find_optimum
-from circuitax.training.ensemble import RULE, best_of, take
+from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 
@@ -73,39 +72,35 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     cells = _cells(spec.density, 0.7 ** np.arange(spec.small[0]))
     arrays: dict[str, Any] = {}
     members: dict[str, Any] = {}
-    best = {}
     for name, output in (("relu", Activation.relu), ("linear", Activation.linear)):
         trained = _train(lab, name, key, spec, spec.small, cells, output)
         members[name] = trained.divergence
-        loss = _losses(lab, name, trained, cells, spec, output)
-        best[name] = _best(trained, loss, spec)
+        everywhere = in_every_seed(cells, spec.seeds)
+        if output is Activation.relu:
+            loss = lab.stage(f"loss-{name}", exact_losses, trained.models, *everywhere)
+        else:
+            loss = np.asarray(jax.vmap(linear_loss)(trained.models, *everywhere))
         arrays |= _networks(name, trained, loss, spec)
-    scaled_cells = _cells(spec.density, 0.9 ** np.arange(spec.scaled[0]))
-    scaled = _train(lab, "scaled", key, spec, spec.scaled, scaled_cells, Activation.relu)
-    notebook_cells = _cells(spec.notebook_density, 100 ** -np.linspace(0, 1, spec.notebook[0]))
-    notebook = _train(lab, "notebook", key, spec, spec.notebook, notebook_cells, Activation.relu)
-    members |= {"scaled": scaled.divergence, "notebook": notebook.divergence}
+    falls = {
+        ("scaled", "density"): 0.9 ** np.arange(spec.scaled[0]),
+        ("notebook", "notebook_density"): 100 ** -np.linspace(0, 1, spec.notebook[0]),
+    }
+    for (name, axis), importance in falls.items():
+        size, larger = getattr(spec, name), _cells(getattr(spec, axis), importance)
+        trained = _train(lab, name, key, spec, size, larger, Activation.relu)
+        members[name] = trained.divergence
+        norm = np.linalg.norm(np.asarray(trained.models.W), axis=1).reshape(spec.seeds, -1, size[0])
+        arrays[f"{name}_norm"] = (("seed", axis, f"{name}_feature"), norm)
+        arrays[f"{name}_alive"] = (("seed", axis), trained.alive.reshape(spec.seeds, -1))
     searched = derive(key, "optimum"), spec, cells
-    optimum = lab.stage("optimum", _optimum, *searched, best["relu"], False)
+    best = np.maximum(arrays["relu_best"][1], 0), np.arange(len(spec.density))
+    starts = TiedWeights(arrays["relu_W"][1][best], arrays["relu_b"][1][best])
+    optimum = lab.stage("optimum", _optimum, *searched, starts, False)
     for i in lab.track(range(spec.climbs), "climbs of the optimum"):
         starts = TiedWeights(optimum["W"], optimum["b"])
         optimum = lab.stage(f"optimum-{i}", _optimum, *searched, starts, True)
     dims = {"W": ("density", "hidden", "feature"), "b": ("density", "feature")}
     arrays |= {f"optimum_{k}": (dims.get(k, "density"), v) for k, v in optimum.items()}
-    scaled_loss = lab.stage(
-        "scaled-loss", exact_losses, scaled.models, *in_every_seed(scaled_cells, spec.seeds)
-    )
-    chosen = _best(scaled, scaled_loss, spec)
-    arrays |= {
-        "scaled_gram": (
-            ("density", "scaled_feature", "scaled_other"),
-            np.asarray(jax.vmap(lambda W: W.T @ W)(chosen.W), np.float32),
-        ),
-        "scaled_norm": _norms("scaled", "density", scaled, spec),
-        "notebook_norm": _norms("notebook", "notebook_density", notebook, spec),
-        "scaled_alive": (("seed", "density"), scaled.alive.reshape(spec.seeds, -1)),
-        "notebook_alive": (("seed", "notebook_density"), notebook.alive.reshape(spec.seeds, -1)),
-    }
     coords = {
         "density": np.asarray(spec.density),
         "notebook_density": np.asarray(spec.notebook_density),
@@ -159,27 +154,6 @@ def _train(
     )
 
 
-def _losses(
-    lab: Lab, name: str, trained: Trained, cells: ToyHyper, spec: Spec, output: Activation
-) -> np.ndarray:
-    """The exact loss of every network."""
-    everywhere = in_every_seed(cells, spec.seeds)
-    if output is Activation.relu:
-        return lab.stage(f"loss-{name}", exact_losses, trained.models, *everywhere)
-    return np.asarray(jax.vmap(linear_loss)(trained.models, *everywhere))
-
-
-def _best(trained: Trained, loss: np.ndarray, spec: Spec) -> TiedWeights:
-    """The best network of every density, by exact loss."""
-
-    def by_cell(members: np.ndarray) -> Array:
-        shape = (spec.seeds, -1, *members.shape[1:])
-        return jnp.moveaxis(jnp.asarray(members).reshape(shape), 0, 1)
-
-    restart = best_of(by_cell(loss), by_cell(trained.alive)).restart
-    return take(jax.tree.map(by_cell, trained.models), restart)
-
-
 def _networks(name: str, trained: Trained, loss: np.ndarray, spec: Spec) -> dict[str, Any]:
     """All seeds of the small models."""
     dims, shape = ("seed", "density"), (spec.seeds, len(spec.density))
@@ -198,11 +172,6 @@ def _networks(name: str, trained: Trained, loss: np.ndarray, spec: Spec) -> dict
             np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart),
         ),
     }
-
-
-def _norms(name: str, axis: str, trained: Trained, spec: Spec) -> tuple[tuple[str, ...], Any]:
-    norm = np.linalg.norm(np.asarray(trained.models.W), axis=1)
-    return ("seed", axis, f"{name}_feature"), norm.reshape(spec.seeds, -1, norm.shape[-1])
 
 
 def _optimum(

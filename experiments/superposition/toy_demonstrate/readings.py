@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, SEQUENTIAL
 from circuitax.figures.style import PAGE, letter_panels, new_figure
-from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of, resampled, share_of
 from circuitax.records.worlds import shuffle
 from circuitax.superposition.polytopes import Phase, phases, polytopes
 from experiments.superposition.shared.random_weights import normal_weights
@@ -135,23 +135,16 @@ def notebook(data: xr.Dataset, density: float, square: bool = False) -> Sample:
     return mean_of((norm**2 if square else norm > REPRESENTED).sum(axis=-1))
 
 
-def tail(data: xr.Dataset) -> Sample:
-    """Features of the best optimum known that are there and not represented, at density 0.001."""
-    _require(data, 0.001)
-    W = data.optimum_W.sel(density=0.001).transpose("hidden", "feature").values
-    norm = np.linalg.norm(W, axis=0)
-    return exactly(((norm > 0.1) & (norm < REPRESENTED)).sum())
-
-
 def represented(data: xr.Dataset) -> np.ndarray:
     """Represented features of every trained small ReLU network, ``[seed, density]``."""
     return (np.linalg.norm(data.relu_W.values, axis=2) > REPRESENTED).sum(axis=-1)
 
 
-def best_weights(data: xr.Dataset, name: str = "relu") -> np.ndarray:
-    """Weights of the network with the lowest exact loss at every density."""
-    best = np.maximum(data[f"{name}_best"].values, 0)
-    return data[f"{name}_W"].values[best, np.arange(best.size)]
+def best_networks(data: xr.Dataset, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Weights and biases of the network with the lowest exact loss at every density."""
+    best = np.maximum(data[f"{name}_best"].values, 0), np.arange(data.sizes["density"])
+    W, b = (data[f"{name}_{k}"].values[best] for k in ("W", "b"))
+    return list(zip(W, b, strict=True))
 
 
 def _require(data: xr.Dataset, *densities: float) -> None:
@@ -172,68 +165,31 @@ def _grams(W: xr.DataArray) -> np.ndarray:
 
 def small(data: xr.Dataset) -> Figure:
     """W^T W with the bias beside it, and norms coloured by interference; columns are densities."""
-    linear, relu = best_weights(data, "linear"), best_weights(data)
-    best = np.maximum(data.relu_best.values, 0)
-    biases = data.relu_b.values[best, np.arange(best.size)]
-    last = len(relu) - 1
-    linear_bias = data.linear_b.values[max(int(data.linear_best[last]), 0), last]
+    optimum = zip(data.optimum_W.values, data.optimum_b.values, strict=True)
+    rows: dict[str, list[Any]] = {
+        "trained": [best_networks(data, "linear")[-1], *best_networks(data, "relu")],
+        "lowest exact loss": [None, *optimum],
+    }
     titles = ["linear", *(f"$p$ = {p:g}" for p in data.density.values)]
-    rows: list[tuple[str, list[Any], list[Any]]] = [
-        ("trained\n$W^\\top W$, b", [linear[last], *relu], [linear_bias, *biases]),
-        (
-            "lowest exact loss\n$W^\\top W$, b",
-            [None, *data.optimum_W.values],
-            [None, *data.optimum_b.values],
-        ),
-    ]
     figure, axes = new_figure(4, len(titles), width=PAGE, height=3.9)
-    for row, (label, weights, bias) in enumerate(rows):
-        for column, W in enumerate(weights):
-            ax, bars = axes[2 * row, column], axes[2 * row + 1, column]
-            if W is None:
-                ax.set_axis_off()
-                bars.set_axis_off()
-                continue
-            image = _gram(ax, W.T @ W, bias[column])
-            colours = _norm_bars(bars, W)
-            if row == 0:
-                ax.set_title(titles[column], fontsize=7)
-        first = 0 if row == 0 else 1
-        axes[2 * row, first].set_ylabel(label, fontsize=6.5)
-        axes[2 * row + 1, first].set_ylabel("feature", fontsize=6.5)
+    for row, (label, networks) in enumerate(rows.items()):
+        pictures, bars = axes[2 * row], axes[2 * row + 1]
+        for column, network in enumerate(networks):
+            if network is None:
+                pictures[column].set_axis_off()
+                bars[column].set_axis_off()
+            else:
+                image = _gram(pictures[column], *network)
+                colours = _norm_bars(bars[column], network[0])
+        pictures[row].set_ylabel(f"{label}\n$W^\\top W$, b", fontsize=6.5)
+        bars[row].set_ylabel("feature", fontsize=6.5)
+    for ax, title in zip(axes[0], titles, strict=True):
+        ax.set_title(title, fontsize=7)
     axes[3, 1].set_xlabel("norm", fontsize=6.5)
-    seeds = data.sizes["seed"]
-    n, m = data.sizes["feature"], data.sizes["hidden"]
+    n, m, seeds = (data.sizes[name] for name in ("feature", "hidden", "seed"))
     figure.suptitle(f"{n} features in {m} dimensions, best of {seeds} seeds", fontsize=8)
     figure.colorbar(image, ax=axes[:2], label="entry", shrink=0.9)
     figure.colorbar(colours, ax=axes[2:], label="interference", shrink=0.9)
-    return figure
-
-
-def scaled(data: xr.Dataset) -> Figure:
-    """W^T W of the best network of the larger model, and norms of every seed."""
-    grams = data.scaled_gram.values
-    figure, axes = new_figure(2, len(grams), width=PAGE, height=2.1)
-    for column, gram in enumerate(grams):
-        image = axes[0, column].imshow(gram, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)
-        axes[0, column].set(xticks=[], yticks=[])
-        axes[0, column].set_title(f"$p$ = {data.density.values[column]:g}", fontsize=7)
-        ax = axes[1, column]
-        ax.plot(
-            data.scaled_norm.values[:, column].T,
-            color=BLUE,
-            linewidth=0.4,
-            alpha=0.4,
-            rasterized=True,
-        )
-        ax.set(ylim=(0, 1.3), yticks=[0, 1] if column == 0 else [], xticks=[0, gram.shape[0] - 1])
-        ax.tick_params(labelsize=6)
-    axes[0, 0].set_ylabel("$W^\\top W$", fontsize=7)
-    axes[1, 0].set_ylabel("norm", fontsize=7)
-    seeds = data.sizes["seed"]
-    figure.suptitle(f"entries of the best of {seeds} seeds; norms of all", fontsize=8)
-    figure.supxlabel("feature, most important first", fontsize=7)
-    figure.colorbar(image, ax=axes[0], label="entry")
     return figure
 
 
@@ -241,53 +197,43 @@ def counts(data: xr.Dataset) -> Figure:
     """Represented features over density: every seed, the optimum, and the published counts."""
     figure, axes = new_figure(1, 2, height=2.5)
     left, right = axes[0]
-    p = data.density.values
-    kept = represented(data)
-    mean_curve(left, p, kept.T, BLUE, label=f"mean of {len(kept)} seeds (95 % interval)", each=True)
+    p, q = data.density.values, data.notebook_density.values
+    kept, norms = represented(data), data.notebook_norm.values
+    label = f"mean of {len(kept)} seeds (95 % interval)"
+    mean_curve(left, p, kept.T, BLUE, label=label, each=True)
     optimum = (np.linalg.norm(data.optimum_W.values, axis=1) > REPRESENTED).sum(axis=-1)
-    left.plot(
-        p, optimum, "s", color=GREEN, markersize=4, fillstyle="none", label="lowest exact loss"
-    )
+    square = {"color": GREEN, "markersize": 4, "fillstyle": "none"}
+    left.plot(p, optimum, "s", label="lowest exact loss", **square)
     ratio = data.sizes["scaled_hidden"] / data.sizes["hidden"]
     larger = (data.scaled_norm.values > REPRESENTED).sum(axis=-1) / ratio
     n, m = data.sizes["scaled_feature"], data.sizes["scaled_hidden"]
     mean_curve(left, p, larger.T, ORANGE, label=f"{n} in {m}, divided by {ratio:g}", linestyle="--")
-    if data.sizes["feature"] == 20:
-        left.plot(
-            list(COUNTS), list(COUNTS.values()), "kx", markersize=4, label="published, one seed"
-        )
-    reference_line(left, y=data.sizes["hidden"], style="dotted")
-    left.set_title(f"{data.sizes['feature']} features in {data.sizes['hidden']} dimensions")
-    norms = data.notebook_norm.values
-    q = data.notebook_density.values
-    rows = (norms > REPRESENTED).sum(axis=-1).T
-    mean_curve(right, q, rows, BLUE, label=f"mean of {len(norms)} seeds (95 % interval)", each=True)
-    squares = (norms**2).sum(axis=-1).T
-    mean_curve(right, q, squares, GREY, label=r"squared Frobenius norm", linestyle="--")
-    if data.sizes["notebook_feature"] == 100:
-        marks = [list(NOTEBOOK_COUNTS), list(NOTEBOOK_COUNTS.values())]
-        right.plot(*marks, "kx", markersize=4, label="published, two runs")
-    reference_line(right, y=data.sizes["notebook_hidden"], style="dotted")
-    sizes = (data.sizes["notebook_feature"], data.sizes["notebook_hidden"])
-    right.set_title("{} features in {} dimensions".format(*sizes))
-    for ax in axes[0]:
+    rows, squares = (norms > REPRESENTED).sum(axis=-1), (norms**2).sum(axis=-1)
+    mean_curve(right, q, rows.T, BLUE, label=label, each=True)
+    mean_curve(right, q, squares.T, GREY, label="squared Frobenius norm", linestyle="--")
+    panels = ((left, p, "", COUNTS, 20), (right, q, "notebook_", NOTEBOOK_COUNTS, 100))
+    for ax, places, name, published, of in panels:
+        n, m = data.sizes[f"{name}feature"], data.sizes[f"{name}hidden"]
+        if n == of:
+            marks = {"markersize": 4, "label": "published"}
+            ax.plot(list(published), list(published.values()), "kx", **marks)
+        reference_line(ax, y=m)
         ax.set(xscale="log", xlabel="density $p = 1 - S$", ylabel="features with norm above 0.5")
+        ax.set_title(f"{n} features in {m} dimensions")
+        ax.set_xticks(places, [f"{value:.2g}" for value in places])
         ax.invert_xaxis()
+        ax.minorticks_off()
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         ax.legend(loc="upper left", fontsize=6)
-    left.set_xticks(p, [f"{value:g}" for value in p])
-    right.set_xticks(q, [f"{value:.2g}" for value in q])
-    for ax in axes[0]:
-        ax.minorticks_off()
     letter_panels(axes[0])
     return figure
 
 
-def _gram(ax: Axes, gram: np.ndarray, bias: np.ndarray) -> AxesImage:
+def _gram(ax: Axes, W: np.ndarray, bias: np.ndarray) -> AxesImage:
     """W^T W with the bias as one more column, after a gap."""
-    n = len(gram)
+    n = len(bias)
     picture = np.full((n, n + 3), np.nan)
-    picture[:, :n], picture[:, n + 1 :] = gram, bias[:, None]
+    picture[:, :n], picture[:, n + 1 :] = W.T @ W, bias[:, None]
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     return ax.imshow(picture, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)

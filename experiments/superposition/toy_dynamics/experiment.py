@@ -16,27 +16,17 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
-from circuitax.kernel.mlp import Activation
-from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_members, in_every_seed
-from circuitax.kit.measured_training import Trained, measured_training
+from circuitax.kit.arms import crossed_training
+from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.correlated_sets import SetPatterns, set_loss, set_patterns
 from circuitax.superposition.expected_loss import Convention
 from circuitax.superposition.features import dimensionality
-from circuitax.training import ensemble
-from circuitax.training.ensemble import Mapping, Plan
 from circuitax.training.optim import OptimSpec
-from circuitax.training.toy import (
-    Features,
-    ToyHyper,
-    ToyProblem,
-    tied_columns,
-    weighted_squared_error,
-)
+from circuitax.training.toy import Features, ToyHyper, ToyProblem
 
 N_SETS, SET_SIZE, N_HIDDEN = 2, 3, 3
 
@@ -111,27 +101,23 @@ def _equal(spec: Spec, key: Key[Array, ""], lab: Lab) -> Trained:
     """Equal features: D_i of every feature, and the loss on a fixed exam."""
     n = spec.n_features
     hyper = ToyHyper(jnp.full((1, n), spec.density), jnp.ones((1, n)))
-    uniform = jax.random.uniform(derive(key, "exam"), (n, spec.exam_size), float)
-    exam = feature_columns(uniform, hyper.density[0], signed=False)
+    exam = jax.random.uniform(derive(key, "exam"), (n, spec.exam_size), float)
     problem = ToyProblem(ToySpec(n, spec.n_hidden), spec.batch_size, Convention.sum)
+    one = jax.tree.map(lambda leaf: leaf[0], hyper)
 
     def measure(weights: TiedWeights, exam: Float[Array, "n_features _"]) -> dict[str, Array]:
-        output = tied_columns(weights, exam, Activation.relu)
-        importance = jnp.ones(exam.shape[0])
-        loss = weighted_squared_error(exam, output, importance, Convention.sum, feature_axis=0)
+        loss = problem.loss(weights, exam, one)
         return {"dimensionality": dimensionality(weights.W), "loss": loss}
 
-    plan = Plan(problem, spec.optim, spec.every, Mapping.vmap, common=1, mesh=None)
-    members = crossed_members(
-        derive(key, "train"), spec.optim.learning_rate, in_every_seed(hyper, spec.seeds), spec.seeds
-    )
-    return measured_training(
+    return crossed_training(
         lab,
         "train-equal",
-        ensemble.init(plan, members),
-        ensemble.advance(plan, members),
-        steps=spec.optim.steps,
-        every=spec.every,
+        derive(key, "train"),
+        problem,
+        spec.optim,
+        hyper,
+        seeds=spec.seeds,
+        chunk=spec.every,
         measure=each_member(measure, exam),
     )
 
@@ -155,17 +141,14 @@ def _sets(spec: Spec, key: Key[Array, ""], lab: Lab) -> Trained:
     def measure(weights: TiedWeights, patterns: SetPatterns) -> dict[str, Array]:
         return {"W": weights.W, "loss": set_loss(weights, jnp.array(spec.set_density), patterns)}
 
-    optim = replace(spec.optim, steps=spec.set_steps)
-    plan = Plan(problem, optim, spec.set_every, Mapping.vmap, common=1, mesh=None)
-    members = crossed_members(
-        derive(key, "train"), optim.learning_rate, in_every_seed(hyper, spec.seeds), spec.seeds
-    )
-    return measured_training(
+    return crossed_training(
         lab,
         "train-sets",
-        ensemble.init(plan, members),
-        ensemble.advance(plan, members),
-        steps=spec.set_steps,
-        every=spec.set_every,
+        derive(key, "train"),
+        problem,
+        replace(spec.optim, steps=spec.set_steps),
+        hyper,
+        seeds=spec.seeds,
+        chunk=spec.set_every,
         measure=each_member(measure, patterns),
     )

@@ -1,14 +1,12 @@
 """Learning dynamics: levels of dimensionality, an octahedron, and kinks of the loss; no JAX."""
 
-from typing import NamedTuple
-
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import PAGE, headline, letter_panels, new_figure
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
 
 STEPS = (6000, 6000)  # of both trainings at the scale that rows are about
@@ -28,6 +26,8 @@ APART = 15  # degrees by which two sets may miss a right angle
 PHASE = 0.05  # share of training that is a phase
 SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
 ROWS = 16  # seeds of the panel with a row for each: the first ones
+MARKS = (("s", GREEN), ("v", SKY), ("o", BLUE), ("^", ORANGE))  # of regimes, and of the opening
+KINK = {"color": BLACK, "fillstyle": "none", "markersize": 3.5, "markeredgewidth": 0.6}
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW, BLACK)
 
 
@@ -39,14 +39,6 @@ def drift(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
 
 
 WORLDS = {"drift": drift}
-
-
-class Regimes(NamedTuple):
-    """First step of each regime in each seed, in this order; NaN where it never occurs."""
-
-    separated: np.ndarray
-    opened: np.ndarray
-    octahedron: np.ndarray
 
 
 def digons(data: xr.Dataset) -> Sample:
@@ -99,8 +91,8 @@ def antipodes_across(data: xr.Dataset) -> Sample:
 
 def in_order(data: xr.Dataset) -> Sample:
     """Share of seeds in which the regimes follow one another."""
-    when = regimes(_wanted(data))
-    return share_of((when.separated < when.opened) & (when.opened < when.octahedron))
+    separated, opened, turned = regimes(_wanted(data)).values()
+    return share_of((separated < opened) & (opened < turned))
 
 
 def in_a_plane(data: xr.Dataset) -> Sample:
@@ -125,8 +117,9 @@ def kink_at_opening(data: xr.Dataset, shift: int = 0) -> Sample:
     """
     data = _wanted(data)
     found, opens = loss_kinks(data), np.roll(onset(data), -shift)
-    zeros = (np.zeros(len(opens)), half_fallen(data.set_step.values, data.set_loss.values))
-    rows = [_near_opening(data, found, zero, opens) for zero in zeros]
+    log = np.log(data.set_loss.values)
+    fallen = data.set_step.values[(log <= (log[0] + log[-1]) / 2).argmax(axis=0)]
+    rows = [_near_opening(data, found, zero, opens) for zero in (0 * fallen, fallen)]
     if min(map(len, rows)) < 2:
         raise Absent("no two losses have a kink")
     return max((geometric_mean_of(row) for row in rows), key=lambda sample: sample.value)
@@ -147,13 +140,6 @@ def on_level(dimensionality: np.ndarray, width: float = LEVEL_WIDTH) -> np.ndarr
     return np.min([np.abs(dimensionality - level) for level in LEVELS], axis=0) <= width
 
 
-def twice_on(dimensionality: np.ndarray) -> np.ndarray:
-    """Whether each D_i is on each of `LEVELS` at a measurement and at the next one."""
-    near = np.abs(dimensionality[..., None] - np.array(LEVELS)) <= LEVEL_WIDTH
-    both: np.ndarray = near[1:] & near[:-1]
-    return both
-
-
 def drop_correlation(data: xr.Dataset, staying: bool = False) -> list[float]:
     """Correlation over time of motion of D_i with the fall of log loss after `FIRST`, each seed.
 
@@ -162,7 +148,8 @@ def drop_correlation(data: xr.Dataset, staying: bool = False) -> list[float]:
     """
     late = data.isel(step=data.step.values >= FIRST * data.step.values[-1])
     d = late.dimensionality.values
-    stays = twice_on(d).any(axis=-1)
+    near = np.abs(d[..., None] - np.array(LEVELS)) <= LEVEL_WIDTH
+    stays = (near[1:] & near[:-1]).any(axis=-1)  # on one level, now and at the next measurement
     moved = np.abs(np.diff(d, axis=0)).sum(axis=-1, where=stays == staying)
     fell = -np.diff(np.log(late.loss.values), axis=0)
     moved, fell = (each - each.mean(axis=1, keepdims=True) for each in (moved, fell))
@@ -188,12 +175,6 @@ def inside(W: np.ndarray) -> np.ndarray:
     return np.mean([block[..., pairs].mean(axis=-1) for block in blocks], axis=0)
 
 
-def farthest(W: np.ndarray) -> np.ndarray:
-    """Cosine to the farthest feature of the other set, mean of features, ``[...]``."""
-    cosine = across(W)
-    return 0.5 * (cosine.min(axis=-1).mean(axis=-1) + cosine.min(axis=-2).mean(axis=-1))
-
-
 def in_antipodal_pairs(W: np.ndarray) -> np.ndarray:
     """Whether each feature has an antipode in either set and is upright on the rest, ``[...]``.
 
@@ -213,14 +194,14 @@ def is_octahedron(W: np.ndarray) -> np.ndarray:
     return in_antipodal_pairs(W) & (across(W).min(axis=-1) <= ANTIPODE).all(-1)
 
 
-def regimes(data: xr.Dataset) -> Regimes:
-    """First steps of the regimes of sets: one direction each, then open, then an octahedron."""
+def regimes(data: xr.Dataset) -> dict[str, np.ndarray]:
+    """First step of each regime of sets in each seed, in their order; NaN where it never occurs."""
     W, steps = data.set_W.values, data.set_step.values
     mean = inside(W)
     separated = _first(steps, (mean >= SEPARATED) & (across(W).mean(axis=(-1, -2)) <= OPENED))
-    after = steps[:, None] > separated
-    opened = _first(steps, (mean <= OPENED) & after)
-    return Regimes(separated, opened, _first(steps, is_octahedron(W)))
+    opened = _first(steps, (mean <= OPENED) & (steps[:, None] > separated))
+    turned = _first(steps, is_octahedron(W))
+    return {"one direction each": separated, "open": opened, "octahedron": turned}
 
 
 def onset(data: xr.Dataset) -> np.ndarray:
@@ -258,13 +239,6 @@ def _near_opening(
 def loss_kinks(data: xr.Dataset) -> list[np.ndarray]:
     """Kinks of the logarithm of every seed's loss."""
     return [kinks(data.set_step.values, row) for row in np.log(data.set_loss.values.T)]
-
-
-def half_fallen(x: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """Where the logarithms of losses ``[x, ...]`` have half fallen, as numbers of ``x``."""
-    log = np.log(loss)
-    found: np.ndarray = x[(log <= (log[0] + log[-1]) / 2).argmax(axis=0)]
-    return found
 
 
 def kinks(x: np.ndarray, y: np.ndarray, *, tolerance: float = FINE, most: int = 12) -> np.ndarray:
@@ -305,77 +279,52 @@ def _errors(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def octahedron(data: xr.Dataset) -> Figure:
     """Loss and kinks of one network, cosines of all, and when each seed changes regime."""
-    steps, W = data.set_step.values, data.set_W.values
-    seeds = data.sizes["seed"]
+    steps, W, seeds = data.set_step.values, data.set_W.values, data.sizes["seed"]
     figure, axes = new_figure(1, 3, width=PAGE, height=2.6, width_ratios=[1, 1, 1.3])
     left, middle, right = axes[0]
-    found, when = loss_kinks(data), regimes(data)
-    kink = {"color": BLACK, "fillstyle": "none", "markersize": 3.5, "markeredgewidth": 0.6}
-    row = data.set_loss.values[:, SHOWN]
-    left.plot(steps, data.set_loss.values, color=GREY, linewidth=0.5, alpha=0.5, rasterized=True)
-    left.plot(steps, row, color=BLUE, label=f"seed {SHOWN}")
-    at = row[np.searchsorted(steps, found[SHOWN])]
-    left.plot(found[SHOWN], at, "D", label="its kinks, by the code", **kink)
-    left.plot([], [], color=GREY, linewidth=0.5, label=f"each of {seeds} seeds")
-    left.set(xlabel="step", ylabel="exact loss, sum of features", yscale="log")
-    left.legend(fontsize=6)
+    found, rows = loss_kinks(data), range(min(seeds, ROWS))
+    loss = data.set_loss.values
+    left.plot(steps, loss, color=GREY, linewidth=0.5, alpha=0.5, rasterized=True)
+    left.plot(steps, loss[:, SHOWN], color=BLUE, label=f"seed {SHOWN} of {seeds}")
+    at = loss[np.searchsorted(steps, found[SHOWN]), SHOWN]
+    left.plot(found[SHOWN], at, "D", label="its kinks, by the code", **KINK)
+    left.set(ylabel="exact loss, sum of features", yscale="log")
     mean_curve(middle, steps, inside(W), ORANGE, label="inside a set, mean", each=True)
-    mean_curve(middle, steps, farthest(W), BLUE, label="farthest of the other set", each=True)
+    farthest = across(W).min(axis=-1).mean(axis=-1)
+    mean_curve(middle, steps, farthest, BLUE, label="farthest of the other set", each=True)
     for height in (0, -1):
         reference_line(middle, y=height)
-    middle.set(xlabel="step", ylabel=f"cosine, {seeds} seeds: mean, 95 %", ylim=(-1.05, 1.45))
-    middle.legend(fontsize=6, loc="upper right")
-    rows = min(seeds, ROWS)
-    for seed, row in enumerate(found[:rows]):
-        label = None if seed else "kink of the loss"
-        right.plot(row, [seed] * len(row), "D", label=label, **kink)
-    marks = {
-        "one direction each": (when.separated, "s", GREEN),
-        "begins to open": (onset(data), "^", ORANGE),
-        "open": (when.opened, "v", SKY),
-        "octahedron": (when.octahedron, "o", BLUE),
-    }
-    for name, (at, marker, colour) in marks.items():
-        right.plot(at[:rows], np.arange(rows), marker, color=colour, markersize=3, label=name)
-    right.set(xlabel="step", ylabel="seed", ylim=(-1, 1.45 * rows), xlim=(0, steps[-1] * 1.02))
-    right.set_yticks(range(0, rows, 5))
-    right.legend(fontsize=6, loc="upper center", ncols=2)
+    middle.set(ylabel=f"cosine, {seeds} seeds: mean, 95 %", ylim=(-1.05, 1.45))
+    for seed in rows:
+        right.plot(found[seed], np.full(len(found[seed]), seed), "D", **KINK)
+    right.plot([], [], "D", label="kink of the loss", **KINK)
+    marks = regimes(data) | {"begins to open": onset(data)}
+    for (name, when), (marker, colour) in zip(marks.items(), MARKS, strict=True):
+        right.plot(when[rows], rows, marker, color=colour, markersize=3, label=name)
+    right.set(ylabel="seed", ylim=(-1, 1.45 * len(rows)), xlim=(0, steps[-1] * 1.02))
+    right.set_yticks(range(0, len(rows), 5))
+    for ax in axes[0]:
+        ax.set_xlabel("step")
+        ax.legend(fontsize=6, loc="upper center", ncols=1 + (ax is right))
     letter_panels(axes[0])
-    formed = int(is_octahedron(W[-1]).sum())
-    begun = int(is_octahedron(W[0]).sum())
-    count = f"{formed} of {seeds} networks end in an octahedron, {begun or 'none'} at the start"
-    headline(figure, count)
     return figure
 
 
 def levels(data: xr.Dataset) -> Figure:
-    """D_i and loss of one network; levels, and motion beside falls of the loss, of all."""
-    steps, d = data.step.values, data.dimensionality.values
-    n, m, seeds = data.sizes["feature"], data.attrs["n_hidden"], data.sizes["seed"]
-    figure, axes = new_figure(2, 2, width=PAGE, height=3.5, width_ratios=[1.5, 1])
-    (top, right), (bottom, below) = axes
-    for i in range(n):
-        top.plot(steps, d[:, SHOWN, i], color=COLOURS[i % len(COLOURS)], linewidth=0.8)
+    """D_i of one network; motion of D_i beside falls of the loss, of all networks."""
+    figure, axes = new_figure(1, 2, width=PAGE, height=2.4, width_ratios=[2, 1])
+    left, right = axes[0]
+    left.set_prop_cycle(color=COLOURS)
+    left.plot(data.step.values, data.dimensionality.values[:, SHOWN], linewidth=0.8)
     for level in LEVELS:
-        reference_line(top, y=level)
-    top.set(ylabel="dimensionality $D_i$", ylim=(-0.03, 0.75))
-    density = f"$p$ = {data.attrs['density']:.2g}"
-    top.set_title(f"seed {SHOWN}: {n} equal features in {m}, {density}", fontsize=7)
-    bottom.plot(steps, data.loss.values, color=GREY, linewidth=0.5, alpha=0.5, rasterized=True)
-    bottom.plot(steps, data.loss.values[:, SHOWN], color=BLUE, label=f"seed {SHOWN}")
-    bottom.plot([], [], color=GREY, linewidth=0.5, label=f"each of {seeds} seeds")
-    end = data.loss.values[-1].mean()
-    bottom.set(xlabel="step", ylabel="loss, sum of features", ylim=(0.97 * end, 1.5 * end))
-    bottom.legend(fontsize=6)
-    share = on_level(d).mean(axis=-1)
-    mean_curve(right, steps, share, BLUE, label=f"{seeds} seeds: mean, 95 %")
-    right.set(xlabel="step", ylabel="share of features", ylim=(0, 1.05))
-    right.set_title(f"$D_i$ within {LEVEL_WIDTH:g} of 0 or 1/2", fontsize=7)
-    right.legend(fontsize=6, loc="lower right")
+        reference_line(left, y=level)
+    left.set(xlabel="step", ylabel="dimensionality $D_i$", ylim=(-0.03, 0.75))
+    size = f"{data.sizes['feature']} equal features in {data.attrs['n_hidden']}"
+    left.set_title(f"seed {SHOWN}: {size}, $p$ = {data.attrs['density']:.2g}", fontsize=7)
     for place, (staying, colour) in enumerate(((False, ORANGE), (True, GREEN))):
-        seed_column(below, place, drop_correlation(data, staying), colour, form=".2f")
-    reference_line(below, y=0)
-    below.set(xlim=(-0.5, 1.5), ylim=(-0.5, 1.1), ylabel="correlation with fall of loss")
-    below.set_xticks([0, 1], ["motion from level\nto level", "motion inside\na level"])
-    letter_panels(axes.ravel())
+        seed_column(right, place, drop_correlation(data, staying), colour, form=".2f")
+    reference_line(right, y=0)
+    right.set(xlim=(-0.5, 1.5), ylim=(-0.5, 1.1), ylabel="correlation of motion with fall of loss")
+    right.set_xticks([0, 1], ["level to\nlevel", "inside\na level"])
+    letter_panels(axes[0])
     return figure

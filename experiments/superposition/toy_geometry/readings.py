@@ -225,8 +225,7 @@ def dimensions(data: xr.Dataset) -> Figure:
         reference_line(ax, x=change.at, colour=GREY, label=named)
     reference_line(ax, y=0.5)
     ax.set(xscale="log", xlabel="1/p = 1/(1 - S)", ylabel="$D^* = m / |W|_F^2$", ylim=(0, 1.1))
-    ax.set_xticks(TICKS, [str(t) for t in TICKS])
-    ax.minorticks_off()
+    _log_ticks(ax)
     ax.legend(loc="upper right", fontsize=6, frameon=True, framealpha=1, edgecolor="none")
     return figure
 

@@ -13,15 +13,14 @@ import numpy as np
 import xarray as xr
 
 from circuitax.config.ranges import NotNegative, Positive
-from circuitax.data.sparse import SparseTask
+from circuitax.data.synthetic import SparseTask
 from circuitax.kernel.keys import derive
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.weights import DenseWeights, TiedWeights
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
-from circuitax.superposition.exact_losses import exact_losses
-from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.superposition.optimum import branch_losses, find_optimum
 from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
@@ -152,8 +151,6 @@ def _optimum(key: jax.Array, spec: Spec, cells: ToyHyper) -> dict[str, Any]:
         )
         return {
             "optimum_loss": np.asarray(found.loss),
-            "optimum_error": np.asarray(found.error),
-            "optimum_reached": np.asarray(found.n_near) / restarts,
             "optimum_W": np.asarray(found.weights.W),
             "optimum_b": np.asarray(found.weights.b),
         }

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import matplotlib
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from circuitax.figures.marks import interval_bars, legend_above, reference_line
+from circuitax.figures.marks import legend_above, reference_line
 from circuitax.figures.palette import BLUE, DIVERGING, GREY, ORANGE
-from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure
-from circuitax.records.estimate import share_estimate
+from circuitax.figures.style import COLUMN, PAGE, new_figure
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -34,7 +34,6 @@ PUBLISHED = 20 ** -np.linspace(0, 1, 10)
 REPRESENTED, DROPPED = 0.5, 0.05
 # Greatest distance of a pentagon's gaps from 72 degrees.
 GAP_MISS = 4.0
-PUBLISHED_CROSSOVER = {0.9: 0.160}
 COLOURS = (BLUE, ORANGE)
 
 
@@ -60,7 +59,11 @@ def share_that_looks(data: xr.Dataset, like: str, density: float) -> Sample:
 
 def dense(data: xr.Dataset) -> dict[str, Sample]:
     """Two orthogonal features and three ignored ones, of networks that reached the optimum."""
-    W, b = _weights_that_reached(_cell(data, 1))
+    cell = _cell(data, 1)
+    which = reached(cell).values
+    if which.sum() < 2:
+        raise Absent("fewer than two networks found the optimum")
+    W, b = cell.W.values[which], cell.b.values[which]
     norms = np.linalg.norm(W, axis=1)
     misses = np.abs(norms[:, :2] - 1).mean(axis=1)
     cosine = np.sum(W[:, :, 0] * W[:, :, 1], axis=1) / norms[:, :2].prod(axis=1)
@@ -84,17 +87,14 @@ def share_that_misses(data: xr.Dataset) -> Sample:
     return mean_of(1 - reached(_published(data)).mean("sparsity").values)
 
 
-def norm_rule(data: xr.Dataset) -> Sample:
-    """The printed rule for the pentagon's norm, ``1 / (1 - b)``, over the exact norm."""
+def pentagon_norm(data: xr.Dataset) -> dict[str, Sample]:
+    """Mean norm of the optimal pentagon's features, equal importances; ``1 / (1 - b)`` over it."""
     cell = _cell(data, 0.05, base=1.0)
     norm = np.linalg.norm(cell.optimum_W.values, axis=0).mean()
-    return exactly(1 / (1 - cell.optimum_b.values.mean()) / norm)
-
-
-def pentagon_norm(data: xr.Dataset) -> Sample:
-    """Mean norm of the optimal pentagon's features, with equal importances."""
-    cell = _cell(data, 0.05, base=1.0)
-    return exactly(np.linalg.norm(cell.optimum_W.values, axis=0).mean())
+    return {
+        "E18-norm-rule": exactly(1 / (1 - cell.optimum_b.values.mean()) / norm),
+        "E18-pentagon-norm": exactly(norm),
+    }
 
 
 def crossover_density(data: xr.Dataset, base: float) -> Sample:
@@ -107,10 +107,9 @@ def crossover_density(data: xr.Dataset, base: float) -> Sample:
 
 def _of(data: xr.Dataset, base: float = 0.9) -> xr.Dataset:
     """The part of one importance, of a run of five features in two dimensions."""
-    if "crossover_density" not in data.dims or "optimum_loss" not in data:
-        raise NotRun("this run has other sizes than the paper, or no exact optimum")
-    if base not in data.importance_base.values:
-        raise NotRun("this run has other importances")
+    there = "crossover_density" in data.dims and "optimum_loss" in data
+    if not there or base not in data.importance_base.values:
+        raise NotRun("this run has other sizes or importances, or no exact optimum")
     return data.sel(importance_base=base)
 
 
@@ -130,14 +129,6 @@ def _published(data: xr.Dataset) -> xr.Dataset:
     if sum(there) != len(PUBLISHED):
         raise NotRun("this run has other densities than the ten published ones")
     return data.isel(sparsity=there)
-
-
-def _weights_that_reached(cell: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and biases of the networks that found the optimum."""
-    which = reached(cell).values
-    if which.sum() < 2:
-        raise Absent("fewer than two networks found the optimum")
-    return cell.W.values[which], cell.b.values[which]
 
 
 def _two_digons(W: np.ndarray) -> bool:
@@ -167,116 +158,78 @@ LOOKS: dict[str, Callable[[np.ndarray], bool]] = {
 
 
 def weights(data: xr.Dataset) -> Figure:
-    """Columns of W as arrows, the best seed above the exact optimum; columns are densities."""
-    return arrows(data) if data.sizes["hidden"] == 2 else grams(data)
+    """The best seed above the exact optimum; columns are densities.
 
-
-def arrows(data: xr.Dataset) -> Figure:
-    """Columns of W as arrows, the best seed above the exact optimum; columns are densities.
-
-    Solutions are rotated so that neighbours can be compared, and features that count the same may
-    change places; the loss sees neither. Of densities that almost agree one is shown.
+    In two dimensions columns of W are arrows, rotated so that neighbours can be compared, and
+    features that count the same may change places: the loss sees neither. In more it is ``WᵀW``. Of
+    densities that almost agree one is shown.
     """
     data = data.isel(sparsity=apart(data.density.values))
-    rows = rotated_alike(solutions(data), data.importance_base.values)
-    n = data.sizes["sparsity"]
-    figure, axes = new_figure(len(rows), n, width=PAGE, height=0.32 + 0.62 * len(rows))
+    plane, rows = data.sizes["hidden"] == 2, solutions(data)
+    if plane:
+        rows = rotated_alike(rows, data.importance_base.values)
+    size = (len(rows), data.sizes["sparsity"])
+    figure, axes = new_figure(*size, width=PAGE, height=0.35 + 0.62 * len(rows))
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, data.sizes["feature"]))
-    longest = max(float(np.linalg.norm(W, axis=-2).max()) for _, W in rows)
-    reach = 1.08 * max(1.0, longest)
-    for row, (label, weights) in enumerate(rows):
-        for column, ax in enumerate(axes[row]):
-            ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
-            ax.spines[:].set_visible(False)
-            ax.axhline(0, color="#DDDDDD", linewidth=0.4)
-            ax.axvline(0, color="#DDDDDD", linewidth=0.4)
-            for feature in reversed(range(weights.shape[-1])):
-                x, y = weights[column][:, feature]
-                line = {"color": colours[feature], "linewidth": 1.3}
-                ax.plot([0, x], [0, y], marker="o", markevery=[1], markersize=2, **line)
-            if row == 0:
-                ax.set_title(f"{float(data.density[column]):.3g}", fontsize=7)
-        axes[row, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
-    figure.suptitle("density $p = 1 - S$", fontsize=8)
-    names = [f"feature {i}" for i in range(data.sizes["feature"])]
-    lines = [Line2D([], [], color=c, label=n) for c, n in zip(colours, names, strict=True)]
-    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
-    return figure
-
-
-def grams(data: xr.Dataset) -> Figure:
-    """``WᵀW`` of the best seed and of the exact optimum; columns are densities."""
-    rows = solutions(data)
-    n = data.sizes["sparsity"]
-    figure, axes = new_figure(len(rows), n, width=PAGE, height=0.4 + 0.62 * len(rows))
-    for row, (label, weights) in enumerate(rows):
-        for column, ax in enumerate(axes[row]):
-            W = weights[column]
-            image = ax.imshow(W.T @ W, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)
+    reach = 1.08 * max(1.0, *(np.linalg.norm(W, axis=-2).max() for _, W in rows))
+    for panels, (label, row) in zip(axes, rows, strict=True):
+        panels[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
+        for ax, W in zip(panels, row, strict=True):
             ax.set(xticks=[], yticks=[])
-            if row == 0:
-                ax.set_title(f"{float(data.density[column]):.3g}", fontsize=7)
-        axes[row, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
+            if plane:
+                _arrows(ax, W, colours)
+                ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
+            else:
+                image = ax.imshow(W.T @ W, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)
+    for ax, p in zip(axes[0], data.density.values, strict=True):
+        ax.set_title(f"{p:.3g}", fontsize=7)
     figure.suptitle("density $p = 1 - S$", fontsize=8)
-    # All panels share one scale; the last image carries it.
-    figure.colorbar(image, ax=axes, label=r"$W^\top W$", shrink=0.8)
+    if plane:
+        lines = [Line2D([], [], color=c, label=f"feature {i}") for i, c in enumerate(colours)]
+        figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
+    else:  # all panels share one scale; the last image carries it
+        figure.colorbar(image, ax=axes, label=r"$W^\top W$", shrink=0.8)
     return figure
+
+
+def _arrows(ax: Axes, W: np.ndarray, colours: np.ndarray) -> None:
+    """Columns of W from the origin, the most important feature on top."""
+    ax.spines[:].set_visible(False)
+    for (x, y), colour in list(zip(W.T, colours, strict=True))[::-1]:
+        line = {"color": colour, "linewidth": 1.3}
+        ax.plot([0, x], [0, y], marker="o", markevery=[1], markersize=2, **line)
 
 
 def loss(data: xr.Dataset) -> Figure:
-    """Excess over the exact optimum for every seed, and the share of seeds that reach it."""
-    figure, axes = new_figure(1, 2, height=2.3)
-    excess, share = axes[0]
-    p = data.density.values
+    """Excess over the exact optimum for every seed, and for the best of them."""
+    figure, axes = new_figure(1, 1, height=2.3)
+    ax, p = axes[0, 0], data.density.values
     for colour, base in zip(COLOURS, data.importance_base.values, strict=False):
         cell = data.sel(importance_base=base)
         above = 100 * (cell.loss.values / cell.optimum_loss.values - 1)
-        jitter = 0.985 if base == 1 else 1.015
         dots = {"color": colour, "markersize": 2.5, "alpha": 0.6}
-        excess.plot(np.tile(p * jitter, above.shape[0]), above.ravel(), ".", **dots)
-        excess.plot(p, np.nanmin(above, axis=0), color=colour, label=f"best seed, {_label(base)}")
-        found = [share_estimate(seeds) for seeds in reached(cell).values.T]
-        interval_bars(share, p * jitter, found, colour=colour, fmt="o-", markersize=3)
-    shade = {"color": GREY, "alpha": 0.15, "linewidth": 0}
-    excess.axhspan(0.01, 100 * TOLERANCE, label="counted as reached", **shade)
-    excess.plot([], [], ".", color=GREY, label="each seed")
-    excess.set(xscale="log", yscale="log", xlabel="density $p$", ylim=(0.01, None))
-    excess.set(ylabel="loss above the exact optimum (%)")
-    share.set(xscale="log", xlabel="density $p$", ylim=(-0.03, 1.03))
-    share.set(ylabel="seeds within 5 % of the optimum")
-    for ax in axes[0]:
-        ax.invert_xaxis()
-        ax.set_xticks([1, 0.5, 0.2, 0.1, 0.05], ["1", "0.5", "0.2", "0.1", "0.05"])
-        ax.minorticks_off()
-    share.set_title(f"n = {data.sizes['seed']} seeds, Wilson 95 %", fontsize=7)
-    letter_panels(axes[0])
-    legend_above(figure, excess, 4)
+        ax.plot(np.tile(p, above.shape[0]), above.ravel(), ".", **dots)
+        ax.plot(p, np.nanmin(above, axis=0), color=colour, label=f"best seed, {_label(base)}")
+    ax.axhspan(0.01, 100 * TOLERANCE, color=GREY, alpha=0.15, label="counted as reached")
+    ax.plot([], [], ".", color=GREY, label=f"each of {data.sizes['seed']} seeds")
+    ax.set(xscale="log", yscale="log", xlabel="density $p$", ylim=(0.01, None))
+    ax.set(ylabel="loss above the exact optimum (%)")
+    ax.invert_xaxis()
+    ax.set_xticks([1, 0.5, 0.2, 0.1, 0.05], ["1", "0.5", "0.2", "0.1", "0.05"])
+    ax.minorticks_off()
+    legend_above(figure, ax, 4)
     return figure
 
 
 def crossover(data: xr.Dataset) -> Figure:
     """Loss of the pentagon over that of two digons, both exact."""
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
-    ax = axes[0, 0]
-    p = data.crossover_density.values
+    ax, p = axes[0, 0], data.crossover_density.values
     reference_line(ax, y=1, style="solid")
     for colour, base in zip(COLOURS, data.importance_base.values, strict=False):
         cell = data.sel(importance_base=base)
         ratio = cell.pentagon_loss.values / cell.digon_loss.values
-        ratio = np.where(np.isfinite(ratio), ratio, np.nan)
-        ax.plot(p, ratio, color=colour, label=_label(base))
-        if float(base) in PUBLISHED_CROSSOVER:
-            mark = {"color": colour, "markersize": 5, "label": "published crossover"}
-            ax.plot([PUBLISHED_CROSSOVER[float(base)]], [1], "v", **mark)
-        solved = np.flatnonzero(np.isfinite(ratio))
-        if len(solved) and solved[-1] < len(p) - 1:
-            # A kind of solution that no start of the exact optimum reaches has no loss.
-            gone = np.isinf(cell.pentagon_loss.values[solved[-1] + 1])
-            ax.plot(p[solved[-1]], ratio[solved[-1]], "|", color=colour, markersize=7)
-            kind = "a pentagon" if gone else "two digons"
-            words = f"to the left of |,\nno start ends in {kind}"
-            place = {"xycoords": "axes fraction", "fontsize": 6, "ha": "right", "va": "top"}
-            ax.annotate(words, (1, 1), color=colour, **place)
+        ax.plot(p, np.where(np.isfinite(ratio), ratio, np.nan), color=colour, label=_label(base))
     ax.set(xlabel="density $p$", ylabel="pentagon loss / two-digon loss")
     ax.invert_xaxis()
     ax.legend(loc="lower left")
@@ -299,17 +252,14 @@ def rotated_alike(
 
     A trained network is turned to the exact optimum of its density, which stands below it.
     """
-    of_base = len(rows) // len(bases)
-    reference = rows[-1][1][-1]
+    of_base, reference = len(rows) // len(bases), rows[-1][1][-1]
     turned: list[tuple[str, np.ndarray]] = []
     for number, (label, weights) in reversed(list(enumerate(rows))):
-        permute = bool(bases[number // of_base] == 1)
-        row: list[np.ndarray] = []
-        below = turned[-1][1] if (number + 1) % of_base else None
+        row, permute = [reference], bool(bases[number // of_base] == 1)
         for column in reversed(range(len(weights))):
-            goal = below[column] if below is not None else row[-1] if row else reference
+            goal = turned[-1][1][column] if (number + 1) % of_base else row[-1]
             row.append(align(weights[column], goal, permute=permute).W)
-        turned.append((label, np.array(row[::-1])))
+        turned.append((label, np.array(row[:0:-1])))
     return turned[::-1]
 
 
@@ -318,14 +268,13 @@ def solutions(data: xr.Dataset) -> list[tuple[str, np.ndarray]]:
     rows = []
     for base in data.importance_base.values:
         cell = data.sel(importance_base=base)
-        name = "uniform" if base == 1 else f"$I={base:g}^i$"
         best = np.maximum(cell.best.values, 0)
         weights = cell.W.values[best, np.arange(len(best))]
-        rows.append((f"{name}\nbest of {data.sizes['seed']}", weights))
+        rows.append((f"{_label(base)}\nbest of {data.sizes['seed']}", weights))
         if "optimum_W" in data:
-            rows.append((f"{name}\noptimum", cell.optimum_W.values))
+            rows.append((f"{_label(base)}\noptimum", cell.optimum_W.values))
     return rows
 
 
 def _label(base: float) -> str:
-    return "uniform importance" if base == 1 else f"importance ${base:g}^i$"
+    return "uniform" if base == 1 else f"$I={base:g}^i$"

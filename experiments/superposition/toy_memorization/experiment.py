@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Float, Int, Key
+from scipy.linalg import block_diag
 
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, member_keys
@@ -21,22 +22,18 @@ from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import unit_columns
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.measured_training import measured_training
+from circuitax.kit.members import padded
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
-from circuitax.superposition.features import dimensionality
-from circuitax.superposition.kgons import (
-    reconstruction_loss,
-    tgon_norm,
-    tgon_weights,
-)
+from circuitax.superposition.kgons import reconstruction_loss, tgon_norm, tgon_weights
 from circuitax.training import ensemble
-from circuitax.training.ensemble import Plan, best_of, take
+from circuitax.training.ensemble import Plan, as_cells, best_of, take
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import Member
 from circuitax.training.toy import tied_columns
 
 N_HIDDEN = 2
-# Sizes of training sets in which all hidden vectors are kept.
+# Training points whose hidden vectors are kept.
 MOST_KEPT = 16
 THEORY_POINTS = (3, 5, 8, 16, 32)
 
@@ -83,13 +80,7 @@ class Spec:
 
 
 class TrainingSet(NamedTuple):
-    """The samples of one member; sets of several sizes share one compilation.
-
-    Attributes:
-        x: Samples in columns.
-        n_points: T: the first T columns are the training set; the others are not seen.
-        decay: Decoupled weight decay of W and b.
-    """
+    """Samples, of which the first T columns are seen, T, and the weight decay of one member."""
 
     x: Float[Array, "*member n_features n_points"]
     n_points: Float[Array, "*member"]
@@ -123,31 +114,22 @@ class MemorizingToy:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every size, decay, set and restart; measure the best restart of each."""
-    n, largest = spec.n_features, spec.sizes[-1]
-    model = ToySpec(n, N_HIDDEN)
     keys = member_keys(derive(key, "data"), spec.datasets)
-    x = np.asarray(_samples(derive(keys, "train"), spec, largest))
+    x = np.asarray(_samples(derive(keys, "train"), spec, spec.sizes[-1]))
     exam = _samples(derive(keys, "exam"), spec, spec.exam_size)
-    found = [_group(spec, key, lab, model, x, exam, group) for group in spec.points]
-    arrays: dict[str, Any] = {}
-    for name in found[0]:
-        axis = 1 if found[0][name].ndim > 1 else 0
-        arrays[name] = np.concatenate([part[name] for part in found], axis=axis)
+    found = [_group(spec, key, lab, x, exam, group) for group in spec.points]
     dims = ("dataset", "points", "decay")
-    named: dict[str, Any] = {
-        "train_loss": ((*dims, "restart"), arrays["train_loss"]),
-        "alive": ((*dims, "restart"), arrays["alive"]),
-        "test_loss": (dims, arrays["test_loss"]),
-        "W_norm": (dims, arrays["W_norm"]),
-        "b_norm": (dims, arrays["b_norm"]),
-        "sample_dimension": (dims, arrays["sample_dimension"]),
-        "feature_dimension": ((*dims[:2], "feature"), arrays["feature_dimension"]),
-        "W": (("dataset", "points", "hidden", "feature"), arrays["W"]),
-        "hidden_vectors": (("dataset", "points", "hidden", "sample"), arrays["hidden_vectors"]),
-        "least_norm": ("points", tgon_norm(spec.sizes)),
-        "theory_loss": (("theory_points", "scale"), _theory()),
-        "shown_vectors": (("points", "hidden", "shown"), arrays["shown_vectors"][0]),
+    axes = {
+        "train_loss": (*dims, "restart"),
+        "W": (*dims[:2], "hidden", "feature"),
+        "hidden_vectors": (*dims[:2], "hidden", "sample"),
     }
+    arrays: dict[str, Any] = {
+        name: (axes.get(name, dims), np.concatenate([part[name] for part in found], axis=1))
+        for name in found[0]
+    }
+    arrays["least_norm"] = ("points", tgon_norm(spec.sizes))
+    arrays["theory_loss"] = (("theory_points", "scale"), _theory())
     coords = {
         "dataset": np.arange(spec.datasets),
         "points": spec.sizes,
@@ -162,12 +144,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "samples": "scaled to unit norm",
         "convention": "sum over features",
         "weight_decay": "decay of the member, for W and b",
-        "init_std": model.weight_std(n, N_HIDDEN),
+        "init_std": ToySpec().weight_std(spec.n_features, N_HIDDEN),
         "selection": f"lowest training loss of {spec.restarts} restarts, for each dataset",
-        "W": "of the first decay",
-        "feature_dimension": "of the first decay",
     }
-    return xr.Dataset(named, coords, notes)
+    return xr.Dataset(arrays, coords, notes)
 
 
 def _samples(keys: Key[Array, " dataset"], spec: Spec, size: int) -> Float[Array, "dataset n _"]:
@@ -184,7 +164,6 @@ def _group(
     spec: Spec,
     key: Key[Array, ""],
     lab: Lab,
-    model: ToySpec,
     x: np.ndarray,
     exam: Float[Array, "dataset n exam"],
     group: list[int],
@@ -203,7 +182,7 @@ def _group(
     init_keys = init_keys[at[0] * spec.restarts + at[3]]
     # Nothing is drawn in training: the data key is not used.
     members = Member(init_keys, init_keys, jnp.full(total, spec.optim.learning_rate), sets)
-    problem = MemorizingToy(model)
+    problem = MemorizingToy(ToySpec(spec.n_features, N_HIDDEN))
     plan = Plan(problem, spec.optim, spec.chunk, mesh=None)
     trained = measured_training(
         lab,
@@ -213,32 +192,18 @@ def _group(
         steps=spec.optim.steps,
         every=spec.chunk,
     )
-    measured = _measure(problem, shape, trained.models, trained.state.alive, sets, exam)
-    found = {name: np.asarray(value) for name, value in measured.items()}
-    found = {
-        name: value if name == "train_loss" else value.reshape(*cells, *value.shape[1:])
-        for name, value in found.items()
-    }
-    vectors = found.pop("vectors")
-    kept = np.full((*cells[:2], N_HIDDEN, MOST_KEPT), np.nan, np.float32)
-    shown = np.full((1, len(group), N_HIDDEN, spec.sizes[-1]), np.nan, np.float32)
-    for i, size in enumerate(group):
-        if size <= MOST_KEPT:
-            kept[:, i, :, :size] = vectors[:, i, 0, :, :size]
-        shown[0, i, :, :size] = vectors[0, i, 0, :, :size]
-    return found | {
-        "alive": trained.alive.reshape(shape),
-        "W": found["W"][:, :, 0],
-        "feature_dimension": found["feature_dimension"][:, :, 0],
-        "hidden_vectors": kept,
-        "shown_vectors": shown,
-    }
+    measured = _measure(
+        problem, total // spec.restarts, trained.models, trained.state.alive, sets, exam
+    )
+    found = {k: np.asarray(v).reshape(*cells, *v.shape[1:]) for k, v in measured.items()}
+    vectors = padded(found.pop("vectors")[:, :, 0, :, :MOST_KEPT], MOST_KEPT)
+    return found | {"W": found["W"][:, :, 0], "hidden_vectors": vectors}
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _measure(
     problem: MemorizingToy,
-    shape: tuple[int, ...],
+    n_cells: int,
     models: TiedWeights,
     alive: Bool[Array, " member"],
     sets: TrainingSet,
@@ -246,31 +211,25 @@ def _measure(
 ) -> dict[str, Array]:
     """The training losses, and measurements of the lowest restart, cell after cell."""
     loss = jax.vmap(lambda weights, seen: problem.loss(weights, (), seen))(models, sets)
-    loss = loss.reshape(shape)
-    best = best_of(loss, alive.reshape(shape))
-    chosen = take(jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), models), best.restart)
-    n_cells = loss.size // shape[-1]
-    chosen = jax.tree.map(lambda a: a.reshape(n_cells, *a.shape[3:]), chosen)
-    seen = jax.tree.map(lambda a: a[:: shape[-1]], sets)
-    dataset = jnp.arange(n_cells) // (n_cells // shape[0])
+    losses, finite = as_cells((loss, alive), n_cells)
+    chosen = take(as_cells(models, n_cells), best_of(losses, finite).restart)
+    seen = jax.tree.map(lambda a: a[:, 0], as_cells(sets, n_cells))
+    dataset = jnp.arange(n_cells) // (n_cells // len(exam))
 
     def one(cell: tuple[TiedWeights, TrainingSet, Array]) -> dict[str, Array]:
         weights, training, number = cell
         fresh = exam[number]
         output = tied_columns(weights, fresh, Activation.relu)
         used = jnp.arange(training.x.shape[1])[None] < training.n_points
-        vectors = jnp.where(used, weights.W @ training.x, 0)
         return {
             "test_loss": jnp.mean(jnp.sum((fresh - output) ** 2, axis=0)),
             "W": weights.W,
             "W_norm": jnp.linalg.norm(weights.W),
             "b_norm": jnp.linalg.norm(weights.b),
-            "vectors": vectors,
-            "sample_dimension": jnp.sum(dimensionality(vectors)) / training.n_points,
-            "feature_dimension": dimensionality(weights.W),
+            "vectors": jnp.where(used, weights.W @ training.x, jnp.nan),
         }
 
-    return {"train_loss": loss} | jax.lax.map(one, (chosen, seen, dataset))
+    return {"train_loss": losses} | jax.lax.map(one, (chosen, seen, dataset))
 
 
 def _theory() -> np.ndarray:
@@ -279,9 +238,7 @@ def _theory() -> np.ndarray:
     for size in THEORY_POINTS:
         values = np.random.default_rng(size).uniform(0.1, 1, (size, 4))
         values /= np.linalg.norm(values, axis=1, keepdims=True)
-        x = np.zeros((4 * size, size))
-        for t in range(size):
-            x[4 * t : 4 * t + 4, t] = values[t]
+        x = block_diag(*values[..., None])
         norms = (float(tgon_norm(size)), 0.99 * float(tgon_norm(size)))
         rows.append([reconstruction_loss(*tgon_weights(x, norm), x) for norm in norms])
     return np.array(rows)

@@ -1,5 +1,7 @@
 """Small training sets become polygons of samples, large ones a pentagon of features."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -18,7 +20,6 @@ MANY = 150  # first T at which a set has a pentagon: from there on features are 
 TOLERANCE = 0.25
 CORNERS = 5
 GAIN = 0.25  # share of the final gain on 1 from which on a model generalises
-MOST_SHOWN = 6
 LEAST = 0.1  # of the losses shown: fewer points are memorised to much less
 
 
@@ -35,16 +36,14 @@ def sample_dimension(data: xr.Dataset) -> Sample:
 
 
 def pentagon(data: xr.Dataset) -> Sample:
-    """Share of the largest training sets that made five features a regular pentagon."""
-    _require(data)
-    return share_of(pentagons(data))
+    """Share of the largest training sets that made exactly five features a regular pentagon."""
+    found = [W[:, kept] for W, kept in zip(*_represented(data), strict=True)]
+    return share_of([W.shape[1] == CORNERS and regular(W) for W in found])
 
 
 def feature_dimension(data: xr.Dataset) -> Sample:
     """Mean dimension of the five features of the sets that represent five."""
-    _require(data)
-    W = _last_weights(data)
-    kept = is_represented(W)
+    W, kept = _represented(data)
     has_five = kept.sum(axis=-1) == CORNERS
     if has_five.sum() < 2:
         raise Absent("fewer than two sets represent five features")
@@ -52,10 +51,14 @@ def feature_dimension(data: xr.Dataset) -> Sample:
     return mean_of(of_five.reshape(-1, CORNERS).mean(axis=1))
 
 
-def norm_plateau(data: xr.Dataset) -> Sample:
-    """Norm of W at the largest T."""
+def at_most(data: xr.Dataset) -> dict[str, Sample]:
+    """Norm of W and test loss at the largest T."""
     _require(data)
-    return mean_of(data.W_norm.isel(decay=0, points=-1))
+    last = data.isel(decay=0, points=-1)
+    return {
+        "memorization-norm-plateau": mean_of(last.W_norm),
+        "memorization-generalises": mean_of(last.test_loss),
+    }
 
 
 def bump(data: xr.Dataset) -> dict[str, Sample]:
@@ -92,29 +95,23 @@ def removed(data: xr.Dataset) -> Sample:
     return resampled(share, data.sizes["dataset"])
 
 
-def generalises(data: xr.Dataset) -> Sample:
-    """Test loss at the largest T."""
-    _require(data)
-    return mean_of(data.test_loss.isel(decay=0, points=-1))
-
-
 def onset_density(data: xr.Dataset) -> Sample:
     """T p from which on the mean test loss keeps a quarter of its final gain."""
     _require(data)
     p, curves = data.attrs["density"], data[["test_loss"]]
-    return resampled(lambda i: p * _onset_or_later(curves.isel(dataset=i)), data.sizes["dataset"])
+    return resampled(lambda i: p * onset(curves.isel(dataset=i)), data.sizes["dataset"])
 
 
 def onset_of_decays(data: xr.Dataset) -> Sample:
     """The onset with the last decay over that with the first."""
     _require(data, decays=2)
-    if not np.isfinite(onset(data)):
+    if onset(data) > data.points[-1]:
         raise Absent("models do not generalise at the largest T")
     curves = data[["test_loss"]]
 
     def ratio(sets: np.ndarray) -> float:
         drawn = curves.isel(dataset=sets)
-        return _onset_or_later(drawn, -1) / _onset_or_later(drawn)
+        return onset(drawn, -1) / onset(drawn)
 
     return resampled(ratio, data.sizes["dataset"])
 
@@ -134,24 +131,6 @@ def regular(vectors: np.ndarray) -> bool:
     return bool((np.abs(both - mean) <= TOLERANCE * mean).all())
 
 
-def is_represented(W: np.ndarray) -> np.ndarray:
-    """Mask of the features of models ``[..., 2, n]`` with a norm above half of the largest."""
-    norm = np.linalg.norm(W, axis=-2)
-    return np.asarray(norm > norm.max(axis=-1, keepdims=True) / 2)
-
-
-def pentagons(data: xr.Dataset) -> list[bool]:
-    """Whether each of the largest training sets made exactly five features a regular pentagon."""
-    kept = [W[:, is_represented(W)] for W in _last_weights(data)]
-    return [W.shape[1] == CORNERS and regular(W) for W in kept]
-
-
-def peak(data: xr.Dataset) -> int:
-    """The number of points at which the mean test loss of the first decay is highest."""
-    mean = data.test_loss.isel(decay=0).mean("dataset")
-    return int(data.points[int(mean.argmax("points"))])
-
-
 def at_peak(values: xr.DataArray) -> xr.DataArray:
     """Value of each set at the inner T at which the mean of the other half of the sets is highest.
 
@@ -163,7 +142,8 @@ def at_peak(values: xr.DataArray) -> xr.DataArray:
 def onset(data: xr.Dataset, decay: int = 0) -> float:
     """The T from which on the mean test loss keeps `GAIN` of its final gain on 1.
 
-    Between two sizes the loss is a straight line over log T; NaN where it ends at 1 or more.
+    Between two sizes the loss is a straight line over log T; twice the last
+    where it ends at 1 or more.
     """
     mean = data.test_loss.isel(decay=decay).mean("dataset").values
     points, kept = data.points.values, 1 - GAIN * (1 - mean[-1])
@@ -172,15 +152,9 @@ def onset(data: xr.Dataset, decay: int = 0) -> float:
         return float(points[0])
     last = int(above[-1])
     if last + 1 == mean.size:
-        return float("nan")
+        return 2.0 * float(points[-1])
     share = (mean[last] - kept) / (mean[last] - mean[last + 1])
     return float(points[last] * (points[last + 1] / points[last]) ** share)
-
-
-def _onset_or_later(data: xr.Dataset, decay: int = 0) -> float:
-    """The onset, or a number far beyond all points where there is none."""
-    at = onset(data, decay)
-    return at if np.isfinite(at) else 2.0 * float(data.points[-1])
 
 
 def _regimes(data: xr.Dataset) -> np.ndarray:
@@ -196,10 +170,12 @@ def _few_vectors(data: xr.Dataset, size: int) -> np.ndarray:
     return np.asarray(few.transpose("dataset", "hidden", "sample").values[..., :size])
 
 
-def _last_weights(data: xr.Dataset) -> np.ndarray:
-    """Weights ``[set, 2, n]`` at the largest T."""
-    most = data.W.sel(points=data.points.values[-1])
-    return np.asarray(most.transpose("dataset", "hidden", "feature").values)
+def _represented(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Weights ``[set, 2, n]`` at the largest T, and features of at least half the largest norm."""
+    _require(data)
+    W = data.W.isel(points=-1).transpose("dataset", "hidden", "feature").values
+    norm = np.linalg.norm(W, axis=-2)
+    return W, norm > norm.max(axis=-1, keepdims=True) / 2
 
 
 def _require(data: xr.Dataset, decays: int = 1) -> None:
@@ -213,81 +189,56 @@ def _require(data: xr.Dataset, decays: int = 1) -> None:
 
 
 def descent(data: xr.Dataset) -> Figure:
-    """Test loss at every decay; norms of W; dimensions of samples and features."""
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.7)
-    x, sets = data.points.values, data.sizes["dataset"]
-    loss, norm, dimension = axes[0]
+    """Test loss and norms of W at every decay."""
+    figure, axes = new_figure(1, 2, width=PAGE, height=2.7)
+    loss, norm = axes[0]
+    x = data.points.values
+
+    def curve(ax: Axes, values: xr.DataArray, colour: str, label: str, **line: Any) -> None:
+        rows = values.transpose("points", "dataset").values
+        mean_curve(ax, x, rows, colour, label=label, least=LEAST, markersize=2.5, **line)
+
     for i, decay in enumerate(data.decay.values):
-        one, colour = data.isel(decay=i), (BLUE, ORANGE)[i % 2]
-        label = f"weight decay {decay:g}"
-        for ax, values in ((loss, one.test_loss), (norm, one.W_norm)):
-            rows = values.transpose("points", "dataset").values
-            mean_curve(
-                ax,
-                x,
-                rows,
-                colour,
-                label=label,
-                each=True,
-                least=LEAST,
-                marker="o",
-                markersize=2.5,
-            )
+        one, colour, label = data.isel(decay=i), (BLUE, ORANGE)[i % 2], f"weight decay {decay:g}"
+        curve(loss, one.test_loss, colour, label, each=True, marker="o")
+        curve(norm, one.W_norm, colour, label, each=True, marker="o")
     first = data.isel(decay=0)
-    train = first.train_loss.min("restart").transpose("points", "dataset").values
-    label = f"training loss, decay {data.decay.values[0]:g}"
-    mean_curve(loss, x, train, GREY, label=label, linestyle="--", least=LEAST)
+    curve(loss, first.train_loss.min("restart"), GREY, "training loss", linestyle="--")
     reference_line(loss, y=1)
-    loss.set(ylabel="loss (sum over features)", yscale="log", ylim=(LEAST, None))
     norm.plot(x, np.sqrt(x) * data.least_norm.values, "--", color=GREY, label="exact least, T-gon")
     reference_line(norm, y=5**0.5, label=r"$\sqrt{5}$")
-    norm.set(ylabel=r"$|W|_F$", ylim=(0, 1.8 * float(data.W_norm.max())))
-    ordered = np.sort(first.feature_dimension.transpose("points", "dataset", "feature").values)
-    samples = first.sample_dimension.transpose("points", "dataset").values
-    label = r"samples, mean $D_X$"
-    mean_curve(dimension, x, samples, GREEN, label=label, marker="o", markersize=2.5)
-    features = ordered[..., -CORNERS:].mean(axis=-1)
-    label = r"five largest $D_f$, mean"
-    mean_curve(dimension, x, features, ORANGE, label=label, marker="o", markersize=2.5)
-    dimension.plot(x, 2 / x, ":", color=GREY, label="$m/T$")
-    reference_line(dimension, y=2 / 5)
-    dimension.set(ylabel="dimensionality", ylim=(0, 0.75))
-    for ax in axes[0]:
-        ax.set(xscale="log", xlabel="training points $T$")
+    for ax, label in zip(axes[0], ("loss", "$|W|_F$"), strict=True):
+        ax.set(xscale="log", xlabel="training points $T$", ylabel=label)
         ax.legend(fontsize=6, loc="upper right", frameon=True, framealpha=1, edgecolor="none")
-    loss.set_ylim(top=60 * float(data.test_loss.max()))  # room for the legend
-    dimension.set_title(f"means of {sets} sets, t 95 %", fontsize=7)
+    # Room for the legends.
+    loss.set(yscale="log", ylim=(LEAST, 60 * float(data.test_loss.max())))
+    norm.set_ylim(0, 1.8 * float(data.W_norm.max()))
+    norm.set_title(f"means of {data.sizes['dataset']} sets, t 95 %", fontsize=7)
     letter_panels(axes[0])
     return figure
 
 
 def rays(data: xr.Dataset) -> Figure:
     """Features (above) and hidden vectors of samples (below) of the first training set."""
-    at = _shown(data)
-    figure, axes = new_figure(2, len(at), width=PAGE, height=2.6)
-    for column, size in enumerate(at):
-        W = data.W.sel(points=size).isel(dataset=0).values
-        vectors = data.shown_vectors.sel(points=size).values[:, :size]
-        _rays(axes[0, column], W, BLUE)
-        _rays(axes[1, column], vectors, GREEN)
-        axes[0, column].set_title(f"$T$ = {size}", fontsize=7)
+    sizes, kept = data.points.values, data.sizes["sample"]
+    few, many = sizes[sizes <= kept], sizes[sizes > kept]
+    shown = [*few[2::2], *many[-3:]]
+    figure, axes = new_figure(2, len(shown), width=PAGE, height=2.6)
+    for (above, below), size in zip(axes.T, shown, strict=True):
+        one = data.isel(dataset=0).sel(points=size)
+        above.set_title(f"$T$ = {size}", fontsize=7)
+        _rays(above, one.W.values, BLUE)
+        _rays(below, one.hidden_vectors.values[:, :size], GREEN)
+        below.set_visible(size <= kept)
     axes[0, 0].set_ylabel("features")
     axes[1, 0].set_ylabel("samples")
     return figure
 
 
-def _shown(data: xr.Dataset) -> list[int]:
-    """Evenly chosen numbers of points: the first, the last, and that of the bump among them."""
-    sizes = data.points.values
-    chosen = set(np.linspace(0, sizes.size - 1, min(MOST_SHOWN, sizes.size)).round().astype(int))
-    return sorted({int(sizes[i]) for i in chosen} | {peak(data)})
-
-
 def _rays(ax: Axes, vectors: np.ndarray, colour: str) -> None:
     """Vectors from the origin, each picture at its own scale."""
-    limit = 1.1 * float(np.abs(vectors).max())
-    zeros = np.zeros(vectors.shape[1])
-    ax.plot(*np.stack([[zeros, vectors[0]], [zeros, vectors[1]]]), color=colour, linewidth=0.4)
+    ax.plot(*np.stack([0 * vectors, vectors], axis=1), color=colour, linewidth=0.4)
     ax.plot(*vectors, ".", color=colour, markersize=2.5, rasterized=True)
-    ax.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
+    ax.margins(0.1)
+    ax.set(aspect="equal", adjustable="datalim", xticks=[], yticks=[])
     ax.spines[:].set_visible(False)

@@ -17,8 +17,7 @@ from circuitax.config.ranges import Positive
 from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.exact_losses import exact_losses
-from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.superposition.optimum import N_FEATURES, perturbed_branches
 from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec

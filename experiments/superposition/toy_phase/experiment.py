@@ -19,8 +19,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kit.arms import crossed_training, file_name_of, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.exact_losses import exact_losses
-from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.superposition.features import dimensionality, interference_sq, norms
 from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.phase_theory import Configuration, best_configuration

@@ -16,13 +16,17 @@ from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Sample, best_of, exactly, resampled
 from circuitax.superposition.polytopes import phases
 from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.phase_axes import (
+    TRIPLE_OF_FORMULAS,
+    formula_borders,
+    phase_axes,
+)
 
 TEN = 10  # networks of a cell, over which the paper averages
 PAIRED, ALONE = "n=2, m=1", "n=3, m=2"
 AXES = ("importance", "density")
 SOURCES = {"theory": "simple formulas", "optimum": "exact optimum", "trained": "trained, best of"}
-# Where the regions meet: by the formulas, and as `phase_proof` encloses it for two features.
-TRIPLE_OF_FORMULAS, TRIPLE_PROVEN = 4 / 7, 0.7064
+TRIPLE_PROVEN = 0.7064  # where the regions meet, as `phase_proof` encloses it for two features
 FINE = 256  # points a side at which a coarse diagram is drawn
 CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
 
@@ -116,9 +120,9 @@ def phase(data: xr.Dataset) -> Figure:
         for column, (source, title) in enumerate(SOURCES.items()):
             ax = axes[row, column]
             ax.pcolormesh(*_picture(data.sel(model=model), source), **CELLS)
-            _boundaries(ax, str(model))
+            formula_borders(ax, BLACK, paired=model == PAIRED)
             _triple_point(ax, source, str(model))
-            _axes(ax)
+            phase_axes(ax)
             if row == 0:
                 ax.set_title(title + (f" {data.sizes['seed']}" if source == "trained" else ""))
             if row == 1:
@@ -139,8 +143,8 @@ def difference(data: xr.Dataset) -> Figure:
         gain = 100 * (1 - cell.optimum_loss / cell.optimum_closed_form)
         density, importance = cell.density_optimum.values, cell.importance_optimum.values
         image = ax.pcolormesh(density, importance, gain.values, cmap=SEQUENTIAL, vmin=0, **CELLS)
-        _boundaries(ax, str(model), "white")
-        _axes(ax)
+        formula_borders(ax, "white", paired=model == PAIRED)
+        phase_axes(ax)
         ax.set(title=str(model), xlabel=r"density $p = 1 - S$")
         figure.colorbar(image, ax=ax, label="gain over the best closed form (%)")
     axes[0, 0].set_ylabel("importance of the last feature")
@@ -170,19 +174,6 @@ def _picture(data: xr.Dataset, source: str) -> tuple[np.ndarray, np.ndarray, np.
     return fine[1], fine[0], region_colour(*between)
 
 
-def _boundaries(ax: Axes, model: str, colour: str = BLACK) -> None:
-    """Boundary of equal loss of two closed forms (toy-models paper, phase section; derived)."""
-    p = np.geomspace(0.01, TRIPLE_OF_FORMULAS, 200)
-    low = 2 * p / (4 - 5 * p)
-    line: dict[str, Any] = {"color": colour, "linewidth": 0.9}
-    ax.plot(p, low, **line)
-    if model == PAIRED:
-        ax.plot(p, 1 / low, **line)
-        ax.plot([TRIPLE_OF_FORMULAS, 1], [1, 1], **line)
-    else:
-        ax.plot([0.01, 1], [1, 1], **line)
-
-
 def _triple_point(ax: Axes, source: str, model: str) -> None:
     """The formulas' point on their own panels; the proven one of two features on the others."""
     if source == "theory":
@@ -190,14 +181,6 @@ def _triple_point(ax: Axes, source: str, model: str) -> None:
     elif model == PAIRED:
         edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.6}
         ax.plot([TRIPLE_PROVEN], [1], "*", color=BLACK, markersize=8, **edge)
-
-
-def _axes(ax: Axes) -> None:
-    ax.set(xscale="log", yscale="log", xlim=(1, 0.01), ylim=(0.1, 10))
-    ax.set_xticks([1, 0.1, 0.01], ["1", "0.1", "0.01"])
-    ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
-    ax.minorticks_off()
-    ax.spines[:].set_visible(True)
 
 
 def _legend(ax: Axes) -> None:

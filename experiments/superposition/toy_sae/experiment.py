@@ -25,8 +25,7 @@ from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.dictionaries import cross_cosines, hedging, mean_max_cosine
-from circuitax.superposition.exact_losses import exact_losses
-from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training.dictionary import (
     DictionaryHyper,

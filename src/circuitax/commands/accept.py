@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from circuitax.commands.cli import YES_NO, Command, Option, wanted
-from circuitax.config.catalogue import ExperimentEntry, discover
+from circuitax.config.catalogue import ExperimentEntry, checkout, discover
 from circuitax.config.spec import SCALES
 from circuitax.lab.drawing import page_pictures
 from circuitax.lab.pages import write_pages
@@ -16,6 +16,7 @@ from circuitax.lab.runs import (
     DERIVED,
     FIGURES,
     FIGURES_FAILED,
+    NEUTRAL,
     PROVENANCE,
     PUBLISHED,
     TIMES,
@@ -32,9 +33,8 @@ from circuitax.lab.runs import (
 from circuitax.lab.settle import settle_run
 from circuitax.lab.snapshot import made
 from circuitax.lab.source import changed_modules
-from circuitax.records.manifest import write_manifest
 from circuitax.records.record import TABLES
-from circuitax.records.store import whole_folder, write_json
+from circuitax.records.store import whole_folder, write_json, write_manifest
 
 COMMAND = Command(
     "accept",
@@ -42,7 +42,8 @@ COMMAND = Command(
 Copies the newest finished run of each experiment with its own defaults (or the run named) to
 results/NAME/accepted/, which git tracks, and writes from all accepted runs the gallery
 (results/README.md, and a page for each chapter in results/gallery/) and the ledger
-(results/CLAIMS.md, and a page for each paper in results/claims/). Logs, long tables (their numbers
+(results/CLAIMS.md, and a page for each paper in results/claims/), and the landing page
+(docs/index.html) where results/ is the checkout's own. Logs, long tables (their numbers
 are in data.nc) and weights stay behind, but for the weights of one member of each model where an
 experiment keeps them for this. A damaged run is refused, and so is one made from changed sources.
 Beside each goes its twin, a small run by the same code, which experiments.twins compares with later
@@ -68,8 +69,6 @@ runs are settled again, from their data alone, before anything is copied.
 TYPED = "python -m experiments.accept"
 # A table that is longer is of no use on a page, and all its numbers are in the data file.
 LONGEST_TABLE = 4_096  # bytes
-# Overrides under which a run still counts as one with the experiment's own defaults.
-_NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 
 
 @COMMAND.entry
@@ -97,7 +96,9 @@ def main(options: dict[str, Any]) -> int:
         promote(run, target, pictures.get(name, {}), twins.get(name))
         print(f"{name}: {run.name} {'settled' if run == kept.get(name) else 'accepted'}")
     accepted = {name: whole(run) for name, run in accepted_runs(entries).items()}
-    for page in write_pages(results_folder(), accepted, entries, TYPED):
+    at_home = results_folder() == checkout() / "results"
+    landing = checkout() / "docs" / "index.html" if at_home else None
+    for page in write_pages(results_folder(), accepted, entries, TYPED, landing=landing):
         print(shown(page))
     return 0
 
@@ -179,7 +180,7 @@ def _chosen(options: dict[str, str], entries: dict[str, ExperimentEntry]) -> dic
 
 
 def _fits(run: WholeRun, scale: str) -> bool:
-    return set(typed_fields(run)) <= _NEUTRAL and scale in {"", provenance(run)["scale"]}
+    return set(typed_fields(run)) <= NEUTRAL and scale in {"", provenance(run)["scale"]}
 
 
 def _refuse_strange(name: str, run: WholeRun, *, dirty: bool, twin: bool) -> None:

@@ -40,7 +40,7 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command: what it does, its words, the last perhaps ``NAME ...``, and its options.
+    """A command: what it does, its words, perhaps ``NAME ...`` or ``[NAME]``, and its options.
 
     ``needed`` says whether nothing typed is too little, beside the words.
     """
@@ -61,7 +61,8 @@ class Command(NamedTuple):
         )
         for word in self.words:
             many = {"nargs": "+"} if word.endswith(" ...") else {}
-            parser.add_argument(word.removesuffix(" ..."), **many)  # type: ignore[arg-type]
+            free = {"nargs": "?", "default": ""} if word.startswith("[") else many
+            parser.add_argument(word.removesuffix(" ...").strip("[]"), **free)  # type: ignore[arg-type]
         for option in self.options:
             values = "|".join(option.allowed)
             lone = {"nargs": "?", "const": "yes"} if tuple(option.allowed) == YES_NO else {}
@@ -98,7 +99,8 @@ class Command(NamedTuple):
         @wraps(act)
         def main(arguments: list[str] | None = None) -> int:
             typed = sys.argv[1:] if arguments is None else arguments
-            if {"-h", "--help"} & set(typed) or (not typed and (self.words or self.needed)):
+            needed = self.needed or any(not word.startswith("[") for word in self.words)
+            if {"-h", "--help"} & set(typed) or (not typed and needed):
                 print(self.parser().format_help(), end="")
                 return 0 if typed else 2
             return guarded(lambda: act(self.read(typed)))

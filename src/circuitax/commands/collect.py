@@ -29,10 +29,9 @@ from circuitax.lab.runs import (
     whole,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.records.manifest import write_manifest
 from circuitax.records.merge import Part, merge, missing_text
 from circuitax.records.record import DATA, TABLES, Record
-from circuitax.records.store import whole_folder
+from circuitax.records.store import whole_folder, write_manifest
 
 COMMAND = Command(
     "collect",

@@ -183,7 +183,7 @@ def _run_folder(item: str) -> WholeRun | None:
 
 
 def _of_run(folder: WholeRun, options: dict[str, Any]) -> _Opened:
-    from circuitax.lab.language_model import open_language_model, read_prompt
+    from circuitax.kit.kept_models import open_language_model, read_prompt
 
     facts = provenance(folder)
     language = open_language_model(folder, options["model"], options["member"], options["step"])
@@ -193,8 +193,7 @@ def _of_run(folder: WholeRun, options: dict[str, Any]) -> _Opened:
 
 
 def _of_source(options: dict[str, Any]) -> _Opened:
-    from circuitax.models.pretrained import load_pretrained
-    from circuitax.models.text_tokenizer import load_tokenizer
+    from circuitax.models.pretrained import load_pretrained, load_tokenizer
 
     try:
         tokenizer = load_tokenizer(options["MODEL"])

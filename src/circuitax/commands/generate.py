@@ -64,13 +64,13 @@ def _write(options: dict[str, Any]) -> None:
 
     from circuitax.kernel.generate import Sampling
     from circuitax.kernel.keys import derive
-    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
-    from circuitax.lab.language_model import (
+    from circuitax.kit.kept_models import (
         continuations,
         open_language_model,
         read_prompt,
         tokens_left,
     )
+    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
 
     if greedy and (options["temperature"] != 1 or options["top_k"] or options["top_p"]):
         raise UsageError("greedy takes the most probable token: no temperature, top-k or top-p")

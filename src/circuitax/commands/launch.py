@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -23,13 +24,27 @@ class Ended(NamedTuple):
     seconds: float
 
 
-def run_processes(commands: Sequence[Sequence[str]], n_jobs: int) -> None:
-    """Run every command, ``n_jobs`` at a time, -1 for one on each core; raises `Stopped`."""
-    named = {str(i): command for i, command in enumerate(commands)}
+def run_processes(commands: Sequence[Sequence[str]], n_jobs: int, lines: Sequence[str]) -> None:
+    """Run every command, ``n_jobs`` at a time, -1 for one on each core; raises `Stopped`.
+
+    ``lines`` are what is printed as each begins.
+    """
+
+    def command(name: str) -> Sequence[str]:
+        print(lines[int(name)], file=sys.stderr, flush=True)
+        return commands[int(name)]
+
     with StopFlag() as stop:
-        for _ in in_order(dict.fromkeys(named, ()), named.__getitem__, n_jobs, stop):
+        names = map(str, range(len(commands)))
+        for _ in in_order(dict.fromkeys(names, ()), command, n_jobs, stop):
             pass
         stop.raise_if_set()
+
+
+def job_line(number: int, total: int, overrides: Sequence[str]) -> str:
+    """``"[7/12] experiment=toy_intro seed=3"``, for a job of a sweep that begins."""
+    told = [text for text in overrides if not text.startswith("hydra")]
+    return f"[{number + 1}/{total}] {' '.join(told)}"
 
 
 def in_order(

@@ -1,20 +1,34 @@
 """Draw a run's figures again from disk, without JAX: ``python -m experiments.render RUN ...``."""
 
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
-from circuitax.commands.cli import Command
+from circuitax.commands.cli import Command, Option
 from circuitax.config.catalogue import discover, no_experiment
-from circuitax.lab.drawing import draw_figures
+from circuitax.lab.drawing import draw_figures, draw_restyled
 from circuitax.lab.runs import in_one_line, named_runs, provenance, shown, whole
+
+FOLDER = "figures"
 
 COMMAND = Command(
     "render",
     """\
-RUN is a run's folder, NAME/RUN below results/, or an experiment's NAME for all its runs.
+RUN is a run's folder, NAME/RUN below results/, or an experiment's NAME for all its runs. With a
+style, labels or a folder the figures of the run stay as they are, and others go to
+FOLDER/NAME-RUN/. A style of Matplotlib with axes.prop_cycle has other colours in the place of the
+eight of figures/palette.py, in their order.
 """,
     ("RUN ...",),
+    (
+        Option("style", "FILE.mplstyle", "sizes, fonts and colours, on top of the common style"),
+        Option("labels", "FILE.toml", 'texts of figures that read otherwise: "old" = "new"'),
+        Option("folder", "FOLDER", f"where restyled figures go; {FOLDER} by default"),
+    ),
 )
+
+_RESTYLE = ("style", "labels", "folder")
 
 
 @COMMAND.entry
@@ -26,10 +40,18 @@ def main(options: dict[str, Any]) -> int:
     for run, name in zip(runs, names, strict=True):
         if name not in entries:
             raise ValueError(f"experiment={name} of {shown(run)} {no_experiment(name, entries)}")
+    style = Path(options["style"]) if options["style"] else None
+    labels = tomllib.loads(Path(options["labels"]).read_text("utf-8")) if options["labels"] else {}
+    place = Path(options["folder"] or FOLDER) if any(map(options.get, _RESTYLE)) else None
     failed = 0
     for run, name in zip(runs, names, strict=True):
         try:
-            for path in draw_figures(run, entries[name]):
+            if place is None:
+                paths = draw_figures(run, entries[name])
+            else:
+                folder = place / f"{name}-{run.name}"
+                paths = draw_restyled(run, entries[name], folder, style, labels)
+            for path in paths:
                 print(shown(path))
         except Exception as error:  # the other runs go on
             print(f"error: {shown(run)}: {in_one_line(error)}", file=sys.stderr)

@@ -28,7 +28,7 @@ from circuitax.lab.runs import (
     work_folder,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.records.agreement import Here, hold_against, in_words
+from circuitax.records.rows import Agreement, agreement_text, compare_accepted
 from circuitax.records.store import write_json
 
 COMMAND = Command(
@@ -175,14 +175,14 @@ class _Pages:
 
     def agreement(self, names: Iterable[str]) -> str:
         """How far the runs of some experiments agree with the accepted ones, behind a colon."""
-        found: dict[str, Here] = {}
+        found: dict[str, Agreement] = {}
         published: list[str] = []
         for name in names:
             if name in self._accepted and name in self._here:
                 kept = settled_rows(self._accepted[name])
-                found |= hold_against(settled_rows(self._here[name]), kept)
+                found |= compare_accepted(settled_rows(self._here[name]), kept)
                 published += [settled.row.id for settled in kept if settled.row.published]
-        return f": {in_words(found, published)}" if found else ""
+        return f": {agreement_text(found, published)}" if found else ""
 
     def _add(self, runs: dict[str, WholeRun], name: str, folder: Path) -> None:
         try:

@@ -5,7 +5,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,15 +40,17 @@ examples:
   python -m experiments.run experiment={example} --cfg job              # every field, its value
   python -m experiments.run -m experiment={example} seed=0,1,2          # a sweep
   python -m experiments.run -m hydra/launcher=cores experiment={example} seed=0,1,2
+  python -m experiments.run experiment=text_models task.path=FOLDER     # texts of your own
+  python -m experiments.run experiment=bigram input.text_models=RUN     # reads that run
 launchers: basic (one job after another), cores (a process for each job, one on each core),
 slurm_cpu and slurm_gpu (a cluster)
 
 A finished run is reused; --again (or again=yes) computes it again.
 A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
-Results are in results/NAME/RUN/. Then: experiments.claims prints the claims with their verdicts,
-experiments.collect merges a sweep, experiments.render draws figures again, experiments.generate
-lets a trained model continue a text, experiments.reproduce runs everything, experiments.accept
-keeps runs in git.
+Results are in results/NAME/RUN/. Then: experiments.runs lists them, experiments.claims prints the
+claims with their verdicts, experiments.collect merges a sweep, experiments.render draws figures
+again, experiments.generate lets a trained model continue a text, experiments.reproduce runs
+everything, experiments.accept keeps runs in git.
 """
 FAILED, BUSY = 1, 3  # exit statuses of a run, beside 0 and those of signals
 _COMMAND = "experiments.run"
@@ -95,6 +97,11 @@ def help_of(entry: ExperimentEntry) -> str:
     lines += ["fields, as field=value; defaults are those of the code, and its YAML has its own:"]
     for path, text in explained(entry.load().Spec):
         lines.append(textwrap.fill(f"{path}: {text}", WIDTH, subsequent_indent="      "))
+    for name in entry.requires:
+        text = (
+            f"input.{name}: finished run of it that is read, by its folder or name (text; default"
+        )
+        lines.append(f"{text} the one of these settings)")
     asks = f"python -m experiments.run experiment={entry.name} --cfg job"
     return "\n".join([*lines, "", f"their values at a scale: {asks} scale=tiny", ""])
 
@@ -155,15 +162,17 @@ def compute(planned: "PlannedRun", *, wait: bool = False) -> int:
     return 0 if stop.number is None else Stopped(stop.number).exit_status
 
 
-def job(config: "DictConfig") -> int:
+def job(config: "DictConfig", n_jobs: int) -> int:
     """One job of a sweep, as Hydra's launchers call it, here or on another machine."""
     from hydra.core.hydra_config import HydraConfig
 
+    from circuitax.commands.launch import job_line
     from circuitax.config.plan import from_config
     from circuitax.lab.loop import Stopped
 
     one_device_a_core()
     overrides = list(HydraConfig.get().overrides.task)
+    _say(job_line(HydraConfig.get().job.num, n_jobs, overrides))
     try:
         status = compute(from_config(config, overrides, discover()), wait=True)
     except Exception as error:  # the other jobs go on
@@ -198,9 +207,15 @@ def _sweep(checked: list[str], runs: "list[PlannedRun]") -> int:
     began = time.time()
     folder = work_folder() / "sweeps" / stamp
     place = [] if any(x.startswith("hydra.sweep.dir=") for x in checked) else [str(folder)]
+    n_jobs = len(runs)
+
+    @wraps(job)  # Hydra reads its module, a cluster pickles it
+    def numbered(config: "DictConfig") -> int:
+        return job(config, n_jobs)
+
     try:
         status = _through_hydra(
-            ["-m", *checked, *(quoted("hydra.sweep.dir", x) for x in place)], job
+            ["-m", *checked, *(quoted("hydra.sweep.dir", x) for x in place)], numbered
         )
     except Stopped as stopped:
         _say("stopped; the same command resumes")

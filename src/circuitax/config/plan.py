@@ -26,6 +26,7 @@ from circuitax.config.catalogue import (
     upstream_order,
 )
 from circuitax.config.spec import (
+    INPUT,
     ConfigError,
     RunSettings,
     build,
@@ -36,6 +37,7 @@ from circuitax.config.spec import (
     run_id,
     type_name,
 )
+from circuitax.lab.runs import newest_folder, provenance
 from circuitax.names import nearest
 
 MOST_JOBS = 10_000  # of a sweep: each is composed before the first one starts
@@ -68,7 +70,7 @@ class PlannedRun:
     spec: Any
     overrides: tuple[str, ...]
     config: str
-    inputs: "tuple[PlannedRun, ...]" = ()
+    inputs: "tuple[PlannedRun | GivenRun, ...]" = ()
     outside: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -76,6 +78,20 @@ class PlannedRun:
         """Identity of the run; see `run_id`."""
         read = {planned.entry.name: planned.id for planned in self.inputs}
         return run_id(self.settings, self.spec, read, dict(self.outside))
+
+    @property
+    def planned_inputs(self) -> "tuple[PlannedRun, ...]":
+        """The runs that it reads without those that a person named."""
+        return tuple(item for item in self.inputs if isinstance(item, PlannedRun))
+
+
+@dataclass(frozen=True)
+class GivenRun:
+    """A finished run to read, which ``input.NAME=RUN`` names; nothing of it is planned."""
+
+    entry: ExperimentEntry
+    folder: Path
+    id: str
 
 
 def split(arguments: Sequence[str]) -> CommandLine:
@@ -137,7 +153,7 @@ def plan(
         raise ConfigError(f"the sweep has {n_jobs:,} jobs, it must have at most {MOST_JOBS:,}")
     folders = [] if "hydra.searchpath" in keys else _searchpath(entries, config_dir)
     jobs = [[*job, *folders] for job in map(list, itertools.product(*choices))]
-    with hydra_here():
+    with own_hydra():
         runs = [_composed(job, entries) for job in watched(jobs)]
     # Hydra's sweeper unfolds them once more, in the same order.
     typed = [f"{key}={','.join(_values(texts))}" for key, texts in zip(keys, choices, strict=True)]
@@ -154,7 +170,12 @@ def from_config(
     settings = build(RunSettings, config)
     spec = build(entry.load().Spec, config)
     upstream_order(name, entries)
-    inputs = tuple(_upstream(upstream, settings, entries, spec) for upstream in entry.requires)
+    inputs = tuple(
+        _given(entries[upstream], str(config[INPUT][upstream]))
+        if config[INPUT][upstream]
+        else _upstream(upstream, settings, entries, spec)
+        for upstream in entry.requires
+    )
     # Asking for a run again says nothing about the run.
     asked = OmegaConf.masked_copy(config, [str(key) for key in config if key != "again"])
     typed = tuple(text for text in overrides if text.partition("=")[0] != "again")
@@ -164,7 +185,7 @@ def from_config(
 
 
 @contextmanager
-def hydra_here() -> Iterator[None]:
+def own_hydra() -> Iterator[None]:
     """Context with a Hydra of its own, also inside a job of another one."""
     register_resolvers()
     outer, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
@@ -207,7 +228,7 @@ def _experiments(parsed: Iterable[Override]) -> list[str]:
 def _register(name: str, entries: dict[str, ExperimentEntry]) -> dict[str, Any]:
     if name not in entries:
         raise ConfigError(f"experiment={name} {no_experiment(name, entries)}")
-    return register(name, entries[name].load().Spec)
+    return register(name, entries[name].load().Spec, entries[name].requires)
 
 
 def _checked(override: Override, known: Mapping[str, Any], multirun: bool) -> list[str]:
@@ -271,8 +292,22 @@ def _upstream(
         f"dtype={settings.dtype.name}",
         *(quoted(key, x) if isinstance(x, str) else f"{key}={x}" for key, x in asked.items()),
     ]
-    with hydra_here():
+    with own_hydra():
         return _composed([*job, *_searchpath(entries, None)], entries)
+
+
+def _given(entry: ExperimentEntry, text: str) -> GivenRun:
+    """The run that ``input.NAME`` names: a folder, ``NAME/RUN``, RUN, or NAME for the newest."""
+    try:
+        folder = newest_folder(text)
+    except ValueError as error:
+        raise ConfigError(f"{INPUT}.{entry.name}={text}: {error}") from error
+    facts = provenance(folder)
+    if (name := facts["experiment"]) != entry.name:
+        raise ConfigError(
+            f"{INPUT}.{entry.name}={text} is a run of {name}, must be of {entry.name}"
+        )
+    return GivenRun(entry, folder, facts["run"])
 
 
 def _searchpath(entries: dict[str, ExperimentEntry], given: str | None) -> list[str]:

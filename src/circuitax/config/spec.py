@@ -20,6 +20,7 @@ from circuitax.documented import described
 from circuitax.names import nearest
 
 BY_SCALE = "by_scale"  # the resolver, as configurations write it
+INPUT = "input"  # group of the fields that name runs to read
 LARGEST = 2**63  # integers from here on are no longer those of arrays
 
 
@@ -75,19 +76,27 @@ def _by_scale(tiny: Any, quick: Any, *larger: Any, _root_: DictConfig) -> Any:
     return {"tiny": tiny, "quick": quick, "evening": evening, "paper": paper}[name]
 
 
-def register(name: str, spec: type) -> dict[str, Any]:
-    """Register ``experiment=<name>`` with Hydra; returns the type of every field by dotted path."""
+def register(name: str, spec: type, requires: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Register ``experiment=<name>`` with Hydra; returns the type of every field by dotted path.
+
+    For each experiment that it ``requires`` there is a field ``input.NAME``, which names a run.
+    """
     if not dataclasses.is_dataclass(spec):
         raise ValueError(f"spec={spec!r} of experiment {name!r} must be a dataclass")
     register_resolvers()
     ConfigStore.instance().store(
-        group="spec", name=name, node=_node(name, spec), package="_global_", provider="circuitax"
+        group="spec",
+        name=name,
+        node=_node(name, spec, requires),
+        package="_global_",
+        provider="circuitax",
     )
-    return dict([*_fields(RunSettings), *_fields(spec)])
+    named = {INPUT: str, **{f"{INPUT}.{upstream}": str for upstream in requires}}
+    return dict([*_fields(RunSettings), *_fields(spec)]) | (named if requires else {})
 
 
 @cache  # Hydra's store copies a node before it composes anything into it
-def _node(name: str, spec: type) -> DictConfig:
+def _node(name: str, spec: type, requires: tuple[str, ...]) -> DictConfig:
     parts: dict[str, tuple[str, Any, Any]] = {}
     for kind in (RunSettings, spec):
         hints = typing.get_type_hints(kind)
@@ -101,6 +110,8 @@ def _node(name: str, spec: type) -> DictConfig:
     node = writable(dataclasses.make_dataclass("Fields", parts.values(), kw_only=True))
     OmegaConf.set_struct(node, False)  # Hydra adds keys of its own
     node.experiment = name
+    if requires:
+        node[INPUT] = dict.fromkeys(requires, "")
     return node
 
 

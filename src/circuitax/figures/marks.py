@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from circuitax.figures.palette import BLACK, GREY
+from circuitax.figures.style import new_figure
 from circuitax.records.estimate import Estimate, mean_estimate
 
 LINE_STYLES = {"solid": "-", "dashed": "--", "dotted": ":"}
@@ -233,3 +234,15 @@ def legend_above(figure: Figure, ax: Axes, columns: int, **how: Any) -> None:
     """One legend for all panels, above them, with the labels of one of them."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, **how)
+
+
+def notice(text: str) -> Figure:
+    """A figure that holds one message; call it under ``styled``.
+
+    Args:
+        text: What is missing and how to get it, in lines of at most some 90 letters.
+    """
+    figure, axes = new_figure(height=1.3)
+    axes[0, 0].set_axis_off()
+    axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", color=GREY)
+    return figure

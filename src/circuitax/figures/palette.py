@@ -9,6 +9,8 @@ SKY = "#56B4E9"
 BLACK = "#000000"
 GREY = "#8A8A8A"
 
+EVERY = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK, GREY)
+
 # The order in which the lines of a panel use them.
 COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY)
 

@@ -1,13 +1,18 @@
-"""A figure as files: PNG of at most 256 colours, a third of the size of all colours, and PDF."""
+"""A figure as files, PNG of at most 256 colours and PDF, its title, and a picture inside a page."""
 
+import base64
 import io
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import oxipng
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 from PIL import Image
+
+from circuitax.figures.style import HEADLINE, wrapped
 
 _COLOURS = 256
 _EFFORT = 4  # of oxipng, which knows 0 to 6
@@ -61,3 +66,88 @@ def save_pdf(figure: Figure, path: Path, *, dpi: int, **how: Any) -> None:
     # Many journals refuse the Type 3 fonts of Matplotlib's default.
     with matplotlib.rc_context({"pdf.fonttype": 42}):
         figure.savefig(path, format="pdf", metadata=_METADATA, dpi=dpi, **how)
+
+
+Titled = tuple[Figure, Bbox]  # a figure, and what to save of its page, in inches
+
+_SIZE = 8  # points, the size of the other titles
+_LINE = 1.25 * _SIZE / 72  # inches from line to line
+_MARGIN = 0.04  # inches, at the sides and below
+
+
+def add_title(figure: Figure, message: str) -> Bbox:
+    """Write a message above a figure; a figure with its own headline keeps that alone.
+
+    Args:
+        figure: Laid out already or not; its panels stay where they are.
+        message: One sentence, of any length; empty for none.
+
+    Returns:
+        What to save, in inches: the figure with the strip.
+    """
+    width, height = figure.get_size_inches()
+    own = any(text.get_gid() == HEADLINE for text in figure.texts)
+    lines = [] if own else wrapped(message, width - 2 * _MARGIN, _SIZE)
+    if not lines:
+        return Bbox.from_bounds(0, 0, width, height)
+    _keep_layout(figure)
+    figure.text(
+        _MARGIN / width,
+        1 + _MARGIN / height,
+        "\n".join(lines),
+        horizontalalignment="left",
+        verticalalignment="bottom",
+        fontsize=_SIZE,
+        fontweight="bold",
+        linespacing=1.0,
+        in_layout=False,
+        parse_math=False,
+    )
+    return Bbox.from_bounds(0, 0, width, height + len(lines) * _LINE + 2 * _MARGIN)
+
+
+def _keep_layout(figure: Figure) -> None:
+    """Fix the layout of the figure: its saved version has a larger box."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for legend in figure.legends:
+        if legend.get_bbox_to_anchor() is figure.bbox:
+            legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
+
+
+_SCREEN = 200  # dots an inch: more is for print, and lies beside the page
+_QUALITY = 88  # of WebP: text stays sharp
+_WEBP_EFFORT = 50  # of WebP without loss: more saves little and takes long
+
+
+def embedded_picture(path: Path) -> str:
+    """A picture as a ``data:`` address, in the WebP format.
+
+    What is smaller of two: the whole picture without loss, as lines on white mostly are, or one as
+    fine as a screen shows it.
+
+    Args:
+        path: A picture in any format that Pillow reads.
+    """
+    return _embedded(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=1024)  # a page is written anew after each of many runs
+def _embedded(path: Path, changed: int) -> str:
+    with Image.open(path) as picture:
+        finer = picture.info.get("dpi", (_SCREEN,))[0] / _SCREEN
+        whole = picture.convert("RGB")
+    sides = [round(side / max(finer, 1)) for side in whole.size]
+    screen = whole.resize(sides, Image.Resampling.LANCZOS)
+    found = min(
+        _webp(whole, lossless=True, quality=_WEBP_EFFORT, method=3),
+        _webp(screen, quality=_QUALITY, method=2),
+        key=len,
+    )
+    return "data:image/webp;base64," + base64.b64encode(found).decode("ascii")
+
+
+def _webp(picture: Image.Image, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, format="webp", **options)
+    return buffer.getvalue()

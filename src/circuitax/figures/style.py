@@ -2,25 +2,21 @@
 
 import functools
 import string
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
+from matplotlib.textpath import TextPath
 
-from circuitax.figures.palette import BLACK as BLACK
-from circuitax.figures.palette import BLUE as BLUE
-from circuitax.figures.palette import DIVERGING as DIVERGING
-from circuitax.figures.palette import GREEN as GREEN
-from circuitax.figures.palette import GREY as GREY
-from circuitax.figures.palette import ORANGE as ORANGE
-from circuitax.figures.palette import PINK as PINK
-from circuitax.figures.palette import SEQUENTIAL as SEQUENTIAL
-from circuitax.figures.palette import SKY as SKY
-from circuitax.figures.palette import YELLOW as YELLOW
-from circuitax.figures.wrapping import wrapped
+from circuitax.figures import palette
+from circuitax.names import nearest
 
 COLUMN = 3.25  # inches: one column of a two-column page
 PAGE = 6.75  # inches: the full text width
@@ -45,6 +41,47 @@ def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
             return draw(*args, **kwargs)
 
     return inside
+
+
+@contextmanager
+def restyled(style: Path | None) -> Iterator[Callable[[Iterable[Figure]], None]]:
+    """Context in a style of the user's; gives what puts its cycle in the place of the palette."""
+    if style is None:
+        yield lambda figures: None
+        return
+    own = matplotlib.rc_params_from_file(style, use_default_template=False)
+    cycle = own["axes.prop_cycle"].by_key().get("color", []) if "axes.prop_cycle" in own else []
+    with matplotlib.rc_context(own):
+        yield functools.partial(_recolour, colours=dict(zip(palette.EVERY, cycle, strict=False)))
+
+
+def _recolour(figures: Iterable[Figure], colours: Mapping[str, str]) -> None:
+    old, new = (to_rgba_array(list(each))[:, :3] for each in (colours, colours.values()))
+    for artist in (artist for figure in figures for artist in figure.findobj()):
+        for part in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
+            get = getattr(artist, f"get_{part}", None)
+            if get is None or getattr(artist, "get_array", lambda: None)() is not None:
+                continue
+            found = to_rgba_array(get())
+            hit, which = (found[:, None, :3] == old).all(-1).nonzero()
+            if hit.size:
+                found[hit, :3] = new[which]
+                getattr(artist, f"set_{part}")(found if len(found) > 1 else tuple(found[0]))
+
+
+def rename(figures: Iterable[Figure], labels: Mapping[str, str], titles: Iterable[str]) -> None:
+    """Write other texts in the place of those of figures, each of which must be there.
+
+    Raises:
+        ValueError: If a text stands in no figure and is no title; the nearest one is named.
+    """
+    texts = [text for figure in figures for text in figure.findobj(Text)]
+    known = {text.get_text() for text in texts} | set(titles)
+    for old in labels:
+        if old not in known:
+            raise ValueError(f"labels: {old!r} stands in no figure{nearest(old, sorted(known))}")
+    for text in texts:
+        text.set_text(labels.get(text.get_text(), text.get_text()))
 
 
 def new_figure(
@@ -106,3 +143,30 @@ def sample_note(figure: Figure, words: str) -> None:
     """
     how = {"borderpad": 0, "borderaxespad": 0.2}
     figure.legend([], [], loc="outside lower right", title=words, title_fontsize=6.5, **how)
+
+
+def wrapped(message: str, width: float, size: int) -> list[str]:
+    """A bold text wrapped to a width; a single word may be longer.
+
+    Args:
+        message: Words.
+        width: Inches of a line, positive.
+        size: Points of the letters, positive.
+    """
+    lines: list[str] = []
+    for word in message.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and _inches(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+@functools.lru_cache(maxsize=4096)  # jobs of a sweep have equal titles
+def _inches(text: str, size: int) -> float:
+    path = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
+    # Letters have points at their extremes, so that no curve need be followed, which takes most of
+    # `get_extents`; the points that close a letter lie nowhere.
+    x = path.vertices[path.codes != path.CLOSEPOLY, 0]
+    return float(x.max() - x.min()) / 72

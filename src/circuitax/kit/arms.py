@@ -1,5 +1,7 @@
 """Arms and cells with equal data, compared by treatment alone."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,17 +61,21 @@ def crossed_training(
     seeds: int,
     chunk: int,
     mapping: Mapping = Mapping.vmap,
+    measure: Callable[[PyTree], dict[str, Array]] | None = None,
 ) -> Trained:
     """Train every seed in every cell at once, with common random numbers across a seed's cells.
 
-    Members are ordered as `crossed_members` says: reshape them to ``(seeds, n_cells)``.
+    Members are ordered as `crossed_members` says: reshape them to ``(seeds, n_cells)``. All are
+    measured between chunks, and at the start.
     """
     hyper = in_every_seed(cells, seeds)
     members = crossed_members(key, optim.learning_rate, hyper, seeds)
     plan = Plan(problem, optim, chunk, mapping, common=n_members(cells), mesh=lab.mesh)
     state = ensemble.init(plan, members)
     advance = ensemble.advance(plan, members)
-    return measured_training(lab, name, state, advance, steps=optim.steps, every=chunk)
+    return measured_training(
+        lab, name, state, advance, steps=optim.steps, every=chunk, measure=measure
+    )
 
 
 def file_name_of(arm: str) -> str:

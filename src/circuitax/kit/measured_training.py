@@ -2,14 +2,21 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Key, PyTree
 
+from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.kept_models import keep_model
 from circuitax.lab.lab import Lab
-from circuitax.training.ensemble import divergence
+from circuitax.models.parameters import model_from_params
+from circuitax.models.transformer import Transformer
+from circuitax.training.ensemble import Plan, advance, divergence, init, new_members
+from circuitax.training.language import Edit, NextToken, Penalty, Source
+from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import TrainState
 
 TRAINING_LOSS = "training_loss"
@@ -108,3 +115,36 @@ def chunk_size(steps: int, most: int = 50) -> int:
     """Steps of a chunk: the largest allowed divisor among 1, 2, 5, 10, 20, 50, 100, ..."""
     sizes = [digit * 10**power for power in range(len(str(most))) for digit in (1, 2, 5)]
     return max(size for size in sizes if size <= most and steps % size == 0)
+
+
+def language_arm(
+    lab: Lab,
+    name: str,
+    key: Key[Array, ""],
+    sizes: TransformerSpec,
+    source: Source,
+    optim: OptimSpec,
+    *,
+    seeds: int,
+    every: int,
+    measure: Callable[[PyTree], dict[str, Array]] | None = None,
+    edit: Edit | None = None,
+    penalty: Penalty | None = None,
+    hyper: Array | None = None,
+) -> Trained:
+    """Train transformers of one size to predict the next token, and measure them along the way.
+
+    ``edit`` and ``penalty`` are those of `NextToken`, ``hyper`` their numbers, one for each seed.
+    """
+    plan = Plan(NextToken(Transformer(sizes), source, edit, penalty), optim, every, mesh=lab.mesh)
+    members = new_members(key, optim.learning_rate, jnp.zeros(seeds) if hyper is None else hyper)
+    return measured_training(
+        lab,
+        name,
+        init(plan, members),
+        advance(plan, members),
+        steps=optim.steps,
+        every=every,
+        measure=measure,
+        as_models=partial(model_from_params, spec=sizes),
+    )

@@ -1,11 +1,12 @@
-"""Measurements of an ensemble: one function of one model, mapped over the axis of members."""
+"""Measurements of an ensemble over its axis of members, and arrays of unequal length on one."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
+from numpy.typing import ArrayLike, DTypeLike
 
 from circuitax.kernel.keys import member_keys
 
@@ -62,3 +63,55 @@ def n_members(members: PyTree) -> int:
         raise ValueError(f"members must have one leading axis on every array, has {lengths}")
     ((length,),) = lengths
     return int(length)
+
+
+def padded(array: ArrayLike, length: int, axis: int = -1, fill: Any = None) -> np.ndarray:
+    """The array padded with ``fill`` to ``length`` entries on one axis."""
+    values = np.asarray(array)
+    short = length - values.shape[axis]
+    if short < 0:
+        raise ValueError(f"length={length} must be at least {values.shape[axis]}, the present one")
+    widths = [(0, 0)] * values.ndim
+    widths[axis] = (0, short)
+    return np.pad(values, widths, constant_values=_fill(values, fill))
+
+
+def stack_ragged(
+    arrays: Iterable[ArrayLike],
+    axis: int | None = None,
+    *,
+    fill: Any = None,
+    dtype: DTypeLike | None = None,
+) -> np.ndarray:
+    """Arrays stacked on a new first axis, the shorter ones padded at the end."""
+    found = [np.asarray(array, dtype) for array in arrays]
+    if not found:
+        raise ValueError("arrays is empty, it must hold at least one")
+    if axis is None:
+        return np.stack(found)
+    longest = max(array.shape[axis] for array in found)
+    if all(array.shape[axis] == longest for array in found):
+        return np.stack(found)
+    return np.stack([padded(array, longest, axis, fill) for array in found])
+
+
+def stack_named(
+    cells: Iterable[Mapping[str, ArrayLike]],
+    name: str,
+    axis: int | None = None,
+    *,
+    fill: Any = None,
+    dtype: DTypeLike | None = None,
+) -> np.ndarray:
+    """`stack_ragged` of one named array of every arm, width or depth of an experiment."""
+    return stack_ragged([cell[name] for cell in cells], axis, fill=fill, dtype=dtype)
+
+
+def _fill(values: np.ndarray, fill: Any) -> Any:
+    if fill is not None:
+        return fill
+    if values.dtype.kind in "fc":
+        return np.nan
+    if values.dtype.kind == "b":
+        return False
+    raise ValueError(f"fill=None must be a value: {values.dtype} has no NaN")

@@ -20,9 +20,8 @@ from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
-from circuitax.models.pretrained import load_pretrained
+from circuitax.models.pretrained import load_pretrained, load_tokenizer
 from circuitax.models.sources import HOW, has_smollm2, smollm2_file
-from circuitax.models.text_tokenizer import load_tokenizer
 from circuitax.models.transformer import init
 
 REAL, RANDOM = NAMES = ("smollm2", "random")
@@ -105,10 +104,10 @@ def real_texts(name: str, rng: np.random.Generator) -> Iterator[np.ndarray]:
         yield np.array(tokenizer.encode(text).ids)
 
 
-def text_stretches(
+def text_excerpts(
     name: str, rng: np.random.Generator, n: int, length: int, *, middle: bool = False
 ) -> np.ndarray:
-    """Stretches of different chapters, equal in tokens, ``[n, length]``.
+    """Excerpts of different chapters, equal in tokens, ``[n, length]``.
 
     Chapters come in the order of `real_texts`; those that are too short are passed over.
     """
@@ -122,6 +121,6 @@ def text_stretches(
         if len(found) == n:
             return np.stack(found)
     raise ValueError(
-        f"{n} stretches of {length} tokens were asked for, must be at most {len(found)}: no more "
+        f"{n} excerpts of {length} tokens were asked for, must be at most {len(found)}: no more "
         "chapters are that long"
     )

@@ -2,18 +2,18 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circuitax.config.catalogue import READINGS, TABLE, ExperimentEntry
 from circuitax.lab.runs import ACCEPTED, DRAWING, FIGURES, WholeRun, keep_time
 from circuitax.lab.source import source_hash
-from circuitax.records.manifest import checksums
 from circuitax.records.record import Record
-from circuitax.records.store import whole_folder, write_json
+from circuitax.records.store import checksums, whole_folder, write_json
 
 if TYPE_CHECKING:
-    from circuitax.figures.title_strip import Titled
+    from circuitax.figures.picture import Titled
 
 _PRINT = 300  # dots an inch of pictures
 _PAGE = 144  # ... of accepted ones: a column of a page on a screen is at most 1,000 dots wide
@@ -56,6 +56,24 @@ def draw_figures(run: WholeRun, entry: ExperimentEntry, *, of_sweep: bool = Fals
     return [run / FIGURES / f"{name}.png" for name in drawn]
 
 
+def draw_restyled(
+    run: WholeRun,
+    entry: ExperimentEntry,
+    folder: Path,
+    style: Path | None,
+    labels: Mapping[str, str],
+) -> list[Path]:
+    """Figures of a run in another style and with other texts, as PNG and PDF in another folder."""
+    from circuitax.figures.picture import save_pdf, save_picture
+
+    drawn = _drawn(run, entry, of_sweep=False, style=style, labels=labels)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (figure, whole) in drawn.items():
+        save_picture(figure, folder / f"{name}.png", dpi=_PRINT, bbox_inches=whole)
+        save_pdf(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
+    return [folder / f"{name}.png" for name in drawn]
+
+
 def page_pictures(run: WholeRun, entry: ExperimentEntry) -> dict[str, bytes]:
     """Every figure of a run as a PNG file that fits a page, by name: as they are kept in git.
 
@@ -76,16 +94,27 @@ def page_pictures(run: WholeRun, entry: ExperimentEntry) -> dict[str, bytes]:
     }
 
 
-def _drawn(run: WholeRun, entry: ExperimentEntry, of_sweep: bool) -> dict[str, "Titled"]:
+def _drawn(
+    run: WholeRun,
+    entry: ExperimentEntry,
+    of_sweep: bool,
+    style: Path | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> dict[str, "Titled"]:
     """Figures by name, each with the frame in which its title fits."""
-    # These import Matplotlib, see `_hash`.
-    from circuitax.figures import title_strip
+    from circuitax.figures.picture import add_title
     from circuitax.figures.spec import draw_all
+    from circuitax.figures.style import rename
 
+    labels = labels or {}
     titles = {figure.name: figure.title for figure in entry.table.figures}
     data = Record.load(run).noted
-    figures = draw_all(entry.table, entry.load(READINGS), data, of_sweep=of_sweep)
-    return {name: (fig, title_strip.add_title(fig, titles[name])) for name, fig in figures.items()}
+    readings = entry.load(READINGS)
+    figures = draw_all(entry.table, readings, data, of_sweep=of_sweep, style=style)
+    if labels:
+        rename(figures.values(), labels, titles.values())
+    titles = {name: labels.get(title, title) for name, title in titles.items()}
+    return {name: (fig, add_title(fig, titles[name])) for name, fig in figures.items()}
 
 
 def up_to_date(run: WholeRun, entry: ExperimentEntry) -> bool:
@@ -101,11 +130,9 @@ def up_to_date(run: WholeRun, entry: ExperimentEntry) -> bool:
 
 def _hash(entry: ExperimentEntry) -> str:
     # Matplotlib takes a third of a second, which the first steps of a run should not wait for.
-    from circuitax.figures import picture, title_strip, wrapping
     from circuitax.figures.style import STYLE
 
-    made_by = [Path(str(module.__file__)) for module in (picture, title_strip, wrapping)]
-    return source_hash([entry.file(READINGS)], alone=[entry.folder / TABLE, STYLE, *made_by])
+    return source_hash([entry.file(READINGS), entry.folder / TABLE, STYLE])
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ import jax
 import xarray as xr
 
 from circuitax.config.catalogue import ExperimentEntry, checkout
-from circuitax.config.plan import PlannedRun
+from circuitax.config.plan import GivenRun, PlannedRun
 from circuitax.config.spec import canonical
 from circuitax.cores import n_cores
 from circuitax.kernel.keys import derive
@@ -27,25 +27,31 @@ from circuitax.lab.runs import (
     COMPILING,
     DERIVED,
     FIGURES_FAILED,
+    NEUTRAL,
+    OVERRIDES,
     PROVENANCE,
     SPEC,
     Busy,
     DamagedRun,
     WholeRun,
+    differing,
+    finished_runs,
+    flat,
     held,
     in_one_line,
     keep_time,
     provenance,
     run_folder,
+    spec_fields,
+    typed,
     whole,
     work_folder,
 )
 from circuitax.lab.settle import settle_run
 from circuitax.lab.source import changed_modules, imported_modules, source_of
-from circuitax.records.manifest import contents, write_manifest
 from circuitax.records.provenance import describe
 from circuitax.records.record import DATA, Record
-from circuitax.records.store import publish, write_json, write_text
+from circuitax.records.store import contents, publish, write_json, write_manifest, write_text
 
 LOG = logging.getLogger("circuitax")
 WAIT_SECONDS = 0.5  # between two looks at the lock of a run
@@ -65,7 +71,7 @@ class Outcome(NamedTuple):
 
 
 def execute(
-    planned: PlannedRun,
+    planned: PlannedRun | GivenRun,
     *,
     command: str,
     stop: StopFlag,
@@ -80,6 +86,8 @@ def execute(
     again stays as it was until the new one is whole. Raises `Busy` where another process computes
     it, unless told to wait, and `Stopped` when a signal asked for it.
     """
+    if isinstance(planned, GivenRun):
+        return Outcome(whole(planned.folder), True, 0.0, "")
     inputs = {
         item.entry.name: execute(
             item, command=command, stop=stop, say=say, wait=True, derived=derived
@@ -96,8 +104,10 @@ def execute(
     return Outcome(there, True, 0.0, _derive(there, planned.entry) if derived else "")
 
 
-def fresh(planned: PlannedRun) -> WholeRun | None:
+def fresh(planned: PlannedRun | GivenRun) -> WholeRun | None:
     """The finished run that `execute` would reuse as it is, figures included; None without one."""
+    if isinstance(planned, GivenRun):
+        return whole(planned.folder)
     folders = {item.entry.name: fresh(item) for item in planned.inputs}
     inputs = {name: folder for name, folder in folders.items() if folder is not None}
     folder = run_folder(planned.entry.name, planned.id)
@@ -188,7 +198,7 @@ def _computed(
     resumes = _resumable(work, read)
     if not resumes:
         shutil.rmtree(work, ignore_errors=True)
-    say(_announcement(planned, resumes))
+    say(_announcement(planned, resumes) + ("" if resumes else _unlike(planned)))
     seconds, began = _seconds(work), time.monotonic()
 
     def note() -> None:
@@ -238,7 +248,7 @@ def save(
     record.save(folder)
     write_text(folder / "config.yaml", planned.config)
     write_json(folder / SPEC, canonical(planned.spec))
-    write_text(folder / "overrides.yaml", "".join(f"- {text}\n" for text in planned.overrides))
+    write_text(folder / OVERRIDES, "".join(f"- {text}\n" for text in planned.overrides))
     if (work / "log.txt").exists():
         shutil.copy2(work / "log.txt", folder)
     if (work / ARRAYS).exists():
@@ -277,8 +287,9 @@ def _derive(folder: WholeRun, entry: ExperimentEntry) -> str:
     return ""
 
 
-def _all_entries(planned: PlannedRun) -> list[ExperimentEntry]:
-    return [planned.entry, *(entry for item in planned.inputs for entry in _all_entries(item))]
+def _all_entries(planned: PlannedRun | GivenRun) -> list[ExperimentEntry]:
+    inputs = planned.inputs if isinstance(planned, PlannedRun) else ()
+    return [planned.entry, *(entry for item in inputs for entry in _all_entries(item))]
 
 
 def _resumable(work: Path, read: dict[str, str]) -> bool:
@@ -294,10 +305,21 @@ def _announcement(planned: PlannedRun, resumes: bool) -> str:
     name, scale = planned.entry.name, planned.settings.scale.name
     text = f"{name} {planned.id} at {scale} scale" + (", resumed" if resumes else "")
     expected = planned.entry.seconds(scale)
-    if expected is None:
+    own = {key.partition("=")[0] for key in planned.overrides} <= NEUTRAL
+    if expected is None or not own:  # the time of other settings is not known
         return text
     minutes = f"{expected / 60:.0f} min" if expected >= 120 else f"{expected:.0f} s"
     return f"{text}: about {minutes} expected on 2 cores"
+
+
+def _unlike(planned: PlannedRun) -> str:
+    """How it differs from the newest run for which the same was typed, where one is there."""
+    for folder in reversed(finished_runs(planned.entry.name)):
+        if folder.name != planned.id and typed(folder) == list(planned.overrides):
+            with suppress(OSError, ValueError):  # of a damaged run nothing is said here
+                fields = differing(flat(canonical(planned.spec)), spec_fields(folder))
+                return f"; differs from {folder.name} in {', '.join(fields) or 'what it reads'}"
+    return ""
 
 
 def _seconds(work: Path) -> float:

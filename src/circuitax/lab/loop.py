@@ -223,6 +223,8 @@ class ChunkLoop:
                 continue
             self._rows = [{key: kept[key][chunk] for key in kept} for chunk in range(step)]
             self._saved_at = step
+            if step < n_chunks:
+                self._say(f"loop {self._name}: resumed from chunk {step} of {n_chunks}")
             return resumed, step
         return state, 0
 

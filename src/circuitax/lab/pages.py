@@ -4,18 +4,25 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circuitax.config.catalogue import READINGS, ExperimentEntry
-from circuitax.figures.embedding import embedded_picture
+from circuitax.config.catalogue import READINGS, ExperimentEntry, checkout
+from circuitax.figures.picture import embedded_picture
 from circuitax.figures.spec import described
 from circuitax.lab.runs import WholeRun, figures, provenance
 from circuitax.lab.settle import settle_run
-from circuitax.records.agreement import Here, hold_against, in_words
 from circuitax.records.chapters import CLAIMS, GALLERY, chapter_of
 from circuitax.records.gallery import GalleryFigure, GalleryItem, render_chapters, render_index
+from circuitax.records.landing import (
+    SCENES,
+    octahedron,
+    octahedron_picture,
+    render_landing,
+    shown_scenes,
+)
 from circuitax.records.ledger import LedgerRow, render_ledger
+from circuitax.records.record import DATA
 from circuitax.records.report import render_report
-from circuitax.records.rows import SettledRow
-from circuitax.records.store import write_text
+from circuitax.records.rows import Agreement, SettledRow, agreement_text, compare_accepted
+from circuitax.records.store import read_dataset, write_text
 
 # All pictures of the report together; what it says beside them is small.
 REPORT_BYTES = 5_500_000
@@ -27,6 +34,7 @@ def write_pages(
     entries: Mapping[str, ExperimentEntry],
     command: str,
     made: Mapping[str, WholeRun] | None = None,
+    landing: Path | None = None,
 ) -> tuple[Path, Path, Path]:
     """Write the gallery, the ledger and ``report.html`` about one run of each experiment.
 
@@ -38,6 +46,8 @@ def write_pages(
         entries: All experiments.
         command: What makes the pages.
         made: Runs made on this machine, by experiment, beside accepted ones.
+        landing: File of the landing page, beside the notebooks that it links and ``pictures/``, for
+            the moving one of README; none without it.
 
     Returns:
         The gallery's index, the summary of the ledger and the report, which has all in one file.
@@ -48,7 +58,7 @@ def write_pages(
     made = made or {}
     settled = {name: settle_run(run, entries[name]) for name, run in runs.items()}
     here = {
-        name: hold_against(settle_run(run, entries[name]), settled[name])
+        name: compare_accepted(settle_run(run, entries[name]), settled[name])
         for name, run in made.items()
         if name in settled and run != runs[name]
     }
@@ -72,9 +82,22 @@ def write_pages(
     agreement = ""
     if here:
         published = [r.row.id for found in settled.values() for r in found if r.row.published]
-        agreement = in_words({k: v for found in here.values() for k, v in found.items()}, published)
+        agreement = agreement_text(
+            {k: v for found in here.values() for k, v in found.items()}, published
+        )
+    needed = {name for scene in SCENES for name in scene.experiments}
+    records = {name: read_dataset(run / DATA)[0] for name, run in runs.items() if name in needed}
+    scenes = shown_scenes(records, settled)
+    if landing is not None:
+        rows = [each for found in settled.values() for each in found]
+        write_text(landing, render_landing(scenes, rows, command))
+        for each in scenes:
+            if each.scene.facts is octahedron:
+                picture = landing.with_name("pictures") / "octahedron.svg"
+                write_text(picture, octahedron_picture(each.facts))
     pictures = _pictures(shown, folder)
-    write_text(report, render_report(shown, pictures, missing, command, agreement))
+    docs = relative(checkout() / "docs", folder)
+    write_text(report, render_report(shown, pictures, missing, command, docs, scenes, agreement))
     return gallery, summary, report
 
 
@@ -89,7 +112,7 @@ def _item(
     rows: Sequence[SettledRow],
     folder: Path,
     made: WholeRun | None,
-    here: dict[str, Here],
+    here: dict[str, Agreement],
 ) -> GalleryItem:
     facts, table = provenance(run), entry.table
     pictures = {path.stem: path for path in figures(run)}
@@ -130,7 +153,7 @@ def _item(
 def _rows(
     settled: Mapping[str, Sequence[SettledRow]],
     entries: Mapping[str, ExperimentEntry],
-    here: Mapping[str, Mapping[str, Here]],
+    here: Mapping[str, Mapping[str, Agreement]],
 ) -> list[LedgerRow]:
     return [
         LedgerRow(

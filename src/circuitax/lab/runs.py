@@ -13,13 +13,13 @@ from filelock import FileLock, Timeout
 from circuitax.config.catalogue import checkout
 from circuitax.data.files import checksum
 from circuitax.names import nearest
-from circuitax.records.manifest import damage
 from circuitax.records.rows import SettledRow, row_from_json
-from circuitax.records.store import write_json
+from circuitax.records.store import damage, write_json
 
 VARIABLE = "CIRCUITAX_RESULTS"  # another place for results, such as a scratch disk
 PROVENANCE = "provenance.json"
 SPEC = "spec.json"
+OVERRIDES = "overrides.yaml"
 CLAIMS = "claims.json"
 SETTLED = "settled.json"
 FIGURES = "figures"
@@ -30,6 +30,8 @@ TWIN = "twin.json"  # of an accepted run: digests of a small run by the same cod
 # What is made again from the data of a run; its manifest leaves it out.
 DERIVED = (CLAIMS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
 ACCEPTED = "accepted"
+# What may be typed for a run that still has the experiment's own defaults.
+NEUTRAL = {"experiment", "scale", "seed", "dtype"}
 SWEEPS = "sweeps"
 # Arrays beside the record. Git keeps small weights, named PUBLISHED..., and the tokenizer.
 ARRAYS = "arrays"
@@ -37,7 +39,7 @@ PUBLISHED = "published-"
 TOKENIZER = "tokenizer.json"
 _NOT_RUNS = {ACCEPTED, "collected", SWEEPS}
 # What a person mends by giving room or another folder; other errors are of the program.
-_OF_THE_DISK = {
+_DISK_ERRORS = {
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EROFS,
@@ -137,26 +139,41 @@ def whole(run: Path) -> WholeRun:
 
 
 def newest_run(item: str) -> WholeRun:
+    """The newest run of a name, as `newest_folder`, after its checksums have been verified."""
+    return whole(newest_folder(item))
+
+
+def newest_folder(item: str) -> Path:
     """The newest run of a name, as `named_runs`: the accepted one only where no other is."""
     runs = named_runs(item)
     computed = [run for run in runs if run.name != ACCEPTED]
-    return whole((computed or runs)[-1])
+    return (computed or runs)[-1]
 
 
-def provenance(run: WholeRun) -> dict[str, Any]:
+def provenance(run: Path) -> dict[str, Any]:
     """The provenance of a finished run."""
     return dict(json.loads((run / PROVENANCE).read_text(encoding="utf-8")))
 
 
-def typed_fields(run: WholeRun) -> list[str]:
+def typed(run: Path) -> list[str]:
+    """What was typed for a run, as ``field=value``."""
+    lines = (run / OVERRIDES).read_text(encoding="utf-8").splitlines()
+    return [line.removeprefix("- ") for line in lines]
+
+
+def typed_fields(run: Path) -> list[str]:
     """Fields that were typed for a run."""
-    lines = (run / "overrides.yaml").read_text(encoding="utf-8").splitlines()
-    return [line.removeprefix("- ").partition("=")[0] for line in lines]
+    return [text.partition("=")[0] for text in typed(run)]
 
 
-def spec_fields(run: WholeRun) -> dict[str, Any]:
+def spec_fields(run: Path) -> dict[str, Any]:
     """The spec of a finished run as plain values, by dotted field."""
     return flat(json.loads((run / SPEC).read_text(encoding="utf-8")))
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Names of fields in which two specs differ, or that one of them has not."""
+    return [key for key in {**one, **other} if one.get(key, ...) != other.get(key, ...)]
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -249,7 +266,7 @@ def shown(path: Path) -> str:
 
 def in_one_line(error: BaseException) -> str:
     """An error in one line, that of a disk with the way to move results."""
-    if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
         where = os.fsdecode(error.filename) if error.filename else str(results_folder())
         return (
             f"{where[:200]!r} cannot be written ({os.strerror(error.errno)}): make room, or name "

@@ -14,7 +14,6 @@ from circuitax.config.catalogue import ExperimentEntry
 from circuitax.lab.runs import CLAIMS, SETTLED, whole
 from circuitax.lab.source import source_hash
 from circuitax.records.estimate import Estimate
-from circuitax.records.manifest import checksums
 from circuitax.records.record import DATA, Record
 from circuitax.records.rows import SettledQuantity, SettledRow, row_from_json, row_to_json
 from circuitax.records.rule import (
@@ -31,7 +30,7 @@ from circuitax.records.rule import (
     judge_row,
 )
 from circuitax.records.sample import Absent, NotRun, Sample
-from circuitax.records.store import write_json
+from circuitax.records.store import checksums, write_json
 from circuitax.records.table import ControlText, Quantity, Row
 from circuitax.records.worlds import FIXED, GENERIC, World
 

@@ -200,7 +200,7 @@ def _specs(planned: "PlannedRun") -> dict[str, Any]:
     from circuitax.config.spec import canonical
 
     found: dict[str, Any] = {}
-    for item in planned.inputs:
+    for item in planned.planned_inputs:
         found |= _specs(item)
     return found | {planned.entry.name: canonical(planned.spec)}
 
@@ -208,7 +208,7 @@ def _specs(planned: "PlannedRun") -> dict[str, Any]:
 def _outside(planned: "PlannedRun") -> dict[str, str]:
     """Checksums of texts and weights read by a run and all upstream runs, by dotted field."""
     found: dict[str, str] = {}
-    for item in planned.inputs:
+    for item in planned.planned_inputs:
         found |= _outside(item)
     return found | {f"{planned.entry.name}.{name}": mark for name, mark in planned.outside}
 

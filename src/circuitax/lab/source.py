@@ -61,11 +61,11 @@ def syntax_hash(path: Path) -> str:
     return _tree_hash(path.read_text(encoding="utf-8"))
 
 
-def source_hash(files: Iterable[Path], alone: Iterable[Path] = ()) -> str:
+def source_hash(files: Iterable[Path]) -> str:
     """Hash of files, Python or other texts, and of all that reads records and draws."""
     library = Path(circuitax.__file__).parent
     shared = [path for name in ("records", "figures") for path in (library / name).rglob("*.py")]
-    marks = [f"{path.name} {_file_hash(path)}" for path in sorted({*files, *shared, *alone})]
+    marks = [f"{path.name} {_file_hash(path)}" for path in sorted({*files, *shared})]
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
 
 

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike, Shaped
 
+from circuitax.cores import machine_bytes
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
-from circuitax.memory import machine_bytes
 from circuitax.models.sources import Tensors
 
 

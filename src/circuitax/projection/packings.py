@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from circuitax.kernel.keys import at_index, derive, member_keys
 from circuitax.projection.coherence import coherence_by_count, unit_rows
-from circuitax.projection.laws import random_capacity
-from circuitax.projection.tails import check_epsilon
+from circuitax.projection.laws import check_epsilon, random_capacity
 
 Values = NDArray[np.float64]
 

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from circuitax.projection.distortion import Measure, distortion
+from circuitax.projection.laws import check_epsilon
 from circuitax.projection.maps import MapSpec, project
 from circuitax.projection.stream import Stream, summarise
-from circuitax.projection.tails import check_epsilon
 
 
 class Bounds(NamedTuple):

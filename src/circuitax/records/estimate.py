@@ -1,4 +1,4 @@
-"""A measured number with its interval: mean, proportion, exact, or one selection."""
+"""A measured number with its interval: mean, share, difference, ratio, slope, or one selection."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, SupportsFloat, SupportsInt
@@ -197,3 +197,93 @@ def _finite(samples: ArrayLike) -> np.ndarray:
 
 def _check_level(level: float) -> None:
     check_range("level", level, "(0, 1)")
+
+
+def difference_estimate(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> Estimate:
+    """``mean(first) - mean(second)`` of two independent groups, with Welch's interval.
+
+    ``± t_{ν, (1+level)/2} sqrt(s₁²/n₁ + s₂²/n₂)``, ν by Welch and Satterthwaite; the groups may
+    differ in size and in variance. For paired samples take `mean_estimate` of the differences.
+
+    Args:
+        first: One number for each independent replicate.
+        second: Likewise; replicates share nothing with those of ``first``.
+        level: Coverage of the interval, in (0, 1).
+
+    Returns:
+        The estimate; its ``n`` is the size of the smaller group.
+
+    Raises:
+        ValueError: As `mean_estimate`, for either group.
+    """
+    a, b = mean_estimate(first, level), mean_estimate(second, level)
+    value, n = a.value - b.value, min(a.n, b.n)
+    method = f"difference of means, Welch interval {level:.0%}"
+    if n == 1:
+        return Estimate(value, -np.inf, np.inf, n, method)
+    errors = [float(np.var(np.asarray(x, float), ddof=1)) / np.size(x) for x in (first, second)]
+    if sum(errors) == 0:
+        return Estimate(value, value, value, n, method)
+    from scipy import stats  # costs over a second: only when it is needed
+
+    freedom = sum(errors) ** 2 / (errors[0] ** 2 / (a.n - 1) + errors[1] ** 2 / (b.n - 1))
+    half = float(stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(sum(errors)))
+    return Estimate(value, value - half, value + half, n, method)
+
+
+def ratio_estimate(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> Estimate:
+    """``mean(first) / mean(second)`` of two independent groups, with the noise of both.
+
+    The logarithm of the ratio has the standard error ``sqrt(s₁²/(n₁ m₁²) + s₂²/(n₂ m₂²))``, and
+    Welch's degrees of freedom.
+
+    Args:
+        first: One positive number for each independent replicate.
+        second: Likewise; replicates share nothing with those of ``first``.
+        level: Coverage of the interval, in (0, 1).
+
+    Returns:
+        The estimate; its ``n`` is the size of the smaller group.
+
+    Raises:
+        ValueError: As `mean_estimate`, for either group, or if a mean is not positive.
+    """
+    means = [mean_estimate(group, level).value for group in (first, second)]
+    if min(means) <= 0:
+        raise ValueError(f"means {means} must be positive, their ratio has a logarithm")
+    above, below = (
+        np.asarray(x, float).ravel() / m for x, m in zip((first, second), means, strict=True)
+    )
+    found = difference_estimate(above, below, level)
+    ratio = means[0] / means[1]
+    low, high = (float(ratio * np.exp(end)) for end in (found.low, found.high))
+    return Estimate(ratio, low, high, found.n, f"ratio of means, Welch interval {level:.0%}")
+
+
+def slope_estimate(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """The slope of y against x by least squares, with Student's 95 % interval over the residuals.
+
+    ``slope ± t_{n-2, 0.975} s / sqrt(Σ (x - mean x)²)``, with ``s² = Σ residual² / (n - 2)``.
+
+    Args:
+        x: Where each point was measured; not all the same.
+        y: One number for each point, of the same shape, at least three.
+
+    Raises:
+        ValueError: If there are fewer than three points, the shapes differ, or x does not vary.
+    """
+    at, values = np.asarray(x, float).ravel(), np.asarray(y, float).ravel()
+    if at.shape != values.shape or at.size < 3:
+        raise ValueError(
+            f"x has {at.size} points and y {values.size}, both need the same, 3 or more"
+        )
+    centred = at - at.mean()
+    if not centred.any():
+        raise ValueError("x must hold two values or more that differ")
+    slope = float(centred @ values / (centred @ centred))
+    residual = values - values.mean() - slope * centred
+    error = np.sqrt(residual @ residual / (len(at) - 2) / (centred @ centred))
+    from scipy import stats  # costs over a second: only when it is needed
+
+    half = float(stats.t.ppf(0.975, len(at) - 2) * error)
+    return Estimate(slope, slope - half, slope + half, len(at), "least squares 95%")

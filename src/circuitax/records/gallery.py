@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from circuitax.records.agreement import Here
 from circuitax.records.chapters import CHAPTERS, Chapter, chapter_of
-from circuitax.records.rows import SettledRow
+from circuitax.records.rows import Agreement, SettledRow
 from circuitax.records.templates import render
 
 
@@ -67,7 +66,7 @@ class GalleryItem(NamedTuple):
     figures: tuple[GalleryFigure, ...]
     rows: tuple[SettledRow, ...]
     origin: str = ""
-    here: Mapping[str, Here] = MappingProxyType({})
+    here: Mapping[str, Agreement] = MappingProxyType({})
 
 
 def render_index(items: Sequence[GalleryItem], missing: Sequence[str], command: str) -> str:

@@ -1,12 +1,12 @@
 """The ledger's pages: what was reproduced, what was not, and how sure; a table for each paper."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from circuitax.records.agreement import Here
 from circuitax.records.estimate import Estimate
-from circuitax.records.rows import SettledQuantity, SettledRow, count_words
+from circuitax.records.rows import Agreement, SettledQuantity, SettledRow, count_words
 from circuitax.records.rule import (
     NOT_REPRODUCED,
     NOT_TESTED,
@@ -59,7 +59,7 @@ class LedgerRow(NamedTuple):
     experiment: str
     title: str
     figure: str
-    here: Here | None = None
+    here: Agreement | None = None
 
 
 def headline(rows: Sequence[SettledRow]) -> str:
@@ -145,16 +145,23 @@ def printed_text(settled: SettledQuantity) -> str:
 
 
 def row_lines(found: Sequence[SettledRow]) -> list[str]:
-    """A line for each row for a terminal, those that disagree first."""
-    order = [NOT_REPRODUCED, PARTLY, NOT_TESTED, REPRODUCED, ""]
-    ranked = sorted(found, key=lambda settled: order.index(settled.word))
-    lines = []
-    for settled in ranked:
-        why = f" ({settled.why})" if settled.why else ""
-        lines.append(
-            f"{MARKS[settled.word]} {settled.word or 'ours'}: {settled.row.says} "
-            f"{ours_text(settled)}{why}"
+    """A line for each row for a terminal, those that disagree first; one for all not tested."""
+    order = [NOT_REPRODUCED, PARTLY, REPRODUCED, ""]
+    untold = [row for row in found if row.word == NOT_TESTED or ours_text(row) == "–"]
+    told = sorted(
+        (row for row in found if row not in untold), key=lambda row: order.index(row.word)
+    )
+    lines = [
+        f"{MARKS[settled.word]} {settled.word or 'ours'}: {settled.row.says} {ours_text(settled)}"
+        for settled in told
+    ]
+    if untold:
+        whys = Counter(
+            row.why or next((each.why for each in row.quantities if each.why), "no number")
+            for row in untold
         )
+        reasons = "; ".join(f"{why} ({n})" for why, n in whys.most_common())
+        lines.append(f"{MARKS[NOT_TESTED]} {len(untold)} {NOT_TESTED}: {reasons}")
     return lines
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from circuitax.records.gallery import GalleryItem, by_chapter
+from circuitax.records.landing import Shown, scene_data
 from circuitax.records.ledger import headline
 from circuitax.records.rule import WORDS
 from circuitax.records.templates import render
@@ -16,6 +17,8 @@ def render_report(
     pictures: Mapping[str, str],
     missing: Sequence[str],
     command: str,
+    docs: str,
+    scenes: Sequence[Shown],
     agreement: str = "",
 ) -> str:
     """The page as HTML, with its style and its script inside.
@@ -26,6 +29,8 @@ def render_report(
             them is named with a link.
         missing: Experiments without a run.
         command: Command that makes the page.
+        docs: Address of ``docs/``, relative to the page.
+        scenes: Pictures that move, for its head.
         agreement: How much of it was computed here, and agrees; empty where nothing was.
     """
     chapters = by_chapter(items)
@@ -42,4 +47,7 @@ def render_report(
         first=FIRST_ROWS,
         agreement=agreement,
         pictures=pictures,
+        scenes=scenes,
+        data=scene_data(scenes),
+        docs=docs + "/",
     )

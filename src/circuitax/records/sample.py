@@ -8,9 +8,9 @@ from typing import SupportsFloat, SupportsInt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from circuitax.records.difference import difference_estimate
 from circuitax.records.estimate import (
     Estimate,
+    difference_estimate,
     exact,
     geometric_estimate,
     mean_estimate,

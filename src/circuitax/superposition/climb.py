@@ -24,8 +24,7 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.descent import Effort, Settled, begin, minimise
-from circuitax.superposition.exact_losses import Padding
-from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.expected_loss import Padding, expected_loss
 
 # (features, dimensions) of the polytopes whose vertices are all alike.
 TEGUM_FACTORS = {

@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.superposition.exact_losses import OPTIONS, batches, unpacked
-from circuitax.superposition.expected_loss import partial_loss
+from circuitax.superposition.expected_loss import OPTIONS, batches, partial_loss, unpacked
 
 SUFFICIENT_DECREASE = 1e-4
 FLAT_STEPS = 3  # accepted steps without progress before a member stops

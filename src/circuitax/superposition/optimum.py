@@ -15,16 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from circuitax.cores import machine_bytes
 from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_range, whole
 from circuitax.kernel.keys import check_key, derive
 from circuitax.kernel.shown import known, tabled
 from circuitax.kernel.weights import TiedWeights
-from circuitax.memory import machine_bytes
 from circuitax.superposition.climb import Efforts, climbed
 from circuitax.superposition.descent import ROUNDS, Effort, Settled, descend
-from circuitax.superposition.exact_losses import N_TERMS, Padding, batch_size, losses_with_errors
+from circuitax.superposition.expected_loss import N_TERMS, Padding, batch_size, losses_with_errors
 
 # Cosine terms of the search (errors near 1e-7, far below the gaps between solution classes) and of
 # the polish (near 1e-9), by number of features, a multiple of the former: one compiled program

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.data.sparse import paired_features
+from circuitax.data.synthetic import paired_features
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.keys import at_index, derive, uniforms
 from circuitax.models.autoencoder import Autoencoder, Sparsity

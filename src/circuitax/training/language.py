@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from circuitax.data.windows import DEVICE_BYTES, WindowSource, fits_on_device, read_windows
+from circuitax.data.text import DEVICE_BYTES, WindowSource, fits_on_device, read_windows
 from circuitax.kernel.forward import batch_logits, behind_start, forward, next_token_losses
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.keys import at_index, derive
@@ -117,7 +117,7 @@ class NextToken:
             return jnp.mean(module_losses(self.module, params, split_samples(batch)))
         texts, step = batch
         step = step._replace(hyper=hyper)
-        model = model_from_params(params, self.module.spec)
+        model = model_from_params(params, cast(Transformer, self.module).spec)
         losses = edited_losses(model, split_samples(texts), self.edit, step)
         added = jnp.zeros(()) if self.penalty is None else self.penalty(model, step)
         found = jnp.mean(losses)

@@ -1,0 +1,21 @@
+"""Rows in words, for a terminal."""
+
+from circuitax.records.estimate import mean_estimate
+from circuitax.records.ledger import row_lines
+from circuitax.records.rows import SettledQuantity, SettledRow
+from circuitax.records.rule import NOT_TESTED, REPRODUCED
+from circuitax.records.table import Quantity, Row
+
+
+def settled(word: str, why: str = "") -> SettledRow:
+    quantity = Quantity(id="q", says="a length", measure="length", rule="relation")
+    row = Row(id="r", paper="ours", says=f"It is {word}.", quantities=(quantity,))
+    estimate = None if why else mean_estimate([1.0, 2.0])
+    return SettledRow(row, word, why, (SettledQuantity(quantity, estimate, None, word, why),))
+
+
+def test_what_was_not_run_is_one_line_at_the_end_with_a_count_for_each_reason() -> None:
+    small = [settled(NOT_TESTED, "other sizes")] * 2
+    first, last = row_lines([*small, settled(REPRODUCED), settled("", "no head formed")])
+    assert first.endswith("It is reproduced. 1.5 [-4.85, 7.85], n = 2")
+    assert last.endswith("3 not tested here: other sizes (2); no head formed (1)")
