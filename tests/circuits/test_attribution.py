@@ -80,8 +80,8 @@ def test_attribution_patching_is_what_a_small_interchange_does(seen):
         np.testing.assert_allclose(getattr(found, name)[place], expected, rtol=1e-6)
     # Of many steps the flows from the embeddings sum to the difference.
     delta = lead(model, TEXTS[0], ASKED) - lead(model, TEXTS[1], ASKED)
-    fine = gradient_flows(*runs, token=3, minus=6, steps=60)
-    np.testing.assert_allclose(fine.cuts[0].sum(), delta, rtol=1e-3)
+    fine = gradient_flows(*runs, token=3, minus=6, steps=600)
+    np.testing.assert_allclose(fine.cuts[0].sum(), delta, rtol=1e-4)
     assert abs(found.cuts[0].sum() - delta) > 0.05 * abs(delta)
     with pytest.raises(ValueError, match="steps=-1"):
         gradient_flows(*runs, token=3, minus=6, steps=-1)
