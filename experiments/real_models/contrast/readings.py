@@ -61,7 +61,7 @@ def errors(data: xr.Dataset, truth: str, method: str) -> np.ndarray:
 
 def of_pairs(data: xr.Dataset, truth: str, method: str) -> list[tuple[np.ndarray, np.ndarray]]:
     """Flows of a method and what interchange does, of the pairs of which both texts are right."""
-    flow = _real(data)[f"{truth}_flow"].sel(method=method).values
+    flow = _real(data)[f"{truth}_flow"].sel({"method": method}).values
     if f"{truth}_value" in data:
         value = data[f"{truth}_value"].values
     else:  # single interchange, in both texts
@@ -120,7 +120,7 @@ def crossing(data: xr.Dataset) -> Figure:
     tasks = [str(task) for task in data.task.values]
     figure, axes = new_figure(2, len(tasks) // 2, height=3.6, sharex=True)
     for panel, task in zip(axes.flat, tasks, strict=True):
-        shares = shares_of(data, task)
+        shares = shares_of(_real(data), task)
         for colour, place in zip(COLOURS, data.place.values, strict=False):
             rows = shares.sel(place=place).transpose("stage", "each").values
             mean_curve(panel, np.arange(len(rows)), rows, colour, label=f"{place}")
@@ -137,7 +137,7 @@ def circuits(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 1, height=3.0)
     panel = axes[0][0]
     for colour, name in zip((*COLOURS[: len(SHOWN) - 1], GREY), SHOWN, strict=True):
-        rows = faithfulness(data, name).T
+        rows = faithfulness(_real(data), name).T
         mean_curve(panel, data["size"].values, rows, colour, label=name, marker=".", opacity=0.15)
     reference_line(panel, y=1)
     panel.set(xscale="symlog", xlabel="heads and MLPs kept", ylabel="faithfulness")

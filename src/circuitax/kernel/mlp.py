@@ -126,7 +126,7 @@ def apply_mlp(
     )
     if unit_add is not None:
         hidden = hidden + unit_add
-    return _affine(hidden, weights.W_out, weights.b_out)
+    return _affine(hidden, weights.W_out, weights.b_out, rule)
 
 
 def hidden_units(
@@ -139,11 +139,11 @@ def hidden_units(
 
     Source: S0 Definition 5, "one could stack additional linear layers and nonlinearities".
     """
-    linear = _affine(x, weights.W_in, weights.b_in)
+    linear = _affine(x, weights.W_in, weights.b_in, rule)
     if weights.W_gate is not None:
         if weights.W_hidden is not None:
             raise ValueError("weights.W_hidden must be None beside weights.W_gate")
-        opened = rule(activate)(_affine(x, weights.W_gate, weights.b_gate), activation)
+        opened = rule(activate)(_affine(x, weights.W_gate, weights.b_gate, rule), activation)
         return rule(operator.mul)(opened, linear)
     hidden = rule(activate)(linear, activation)
     if weights.W_hidden is None:
@@ -151,7 +151,7 @@ def hidden_units(
 
     def deeper(hidden: Array, layer: tuple[Array, Array | None]) -> tuple[Array, None]:
         W, b = layer
-        return rule(activate)(_affine(hidden, W, b), activation), None
+        return rule(activate)(_affine(hidden, W, b, rule), activation), None
 
     return jax.lax.scan(deeper, hidden, (weights.W_hidden, weights.b_hidden))[0]
 
@@ -197,6 +197,7 @@ def _affine(
     x: Float[Array, "n_ctx d_in"],
     W: Float[Array, "d_in d_out"],
     b: Float[Array, " d_out"] | None,
+    rule: Rule = plain,
 ) -> Float[Array, "n_ctx d_out"]:
-    y = x @ W
+    y = rule(operator.matmul)(x, W)
     return y if b is None else y + b[None, :]
