@@ -57,6 +57,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = re.sub(r" · \[(?:run|code)\]\([^)]*\)", "", markdown)
         kept = r"https?://|#|[^)]*\.(?:md|png|pdf)(?:#[^)]*)?\)"
         return re.sub(rf"(?<!!)\[([^\]]*)\]\((?!{kept})[^)]*\)", r"\1", markdown)
+    markdown = markdown.replace(".ipynb)", ".md)")
     markdown = re.sub(r"\[([^\]]*)\]\((?:\.\./)+src/[^)]*\)", r"\1", markdown)
     return markdown.replace(f"]({up}../results/", f"]({up}results/")
 

@@ -95,7 +95,12 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     ),
     "run": (
         {"model": "a model", "tokens": TEXT},
-        {"model": NO_MODEL, "tokens": [*NO_TEXT[:6], *NO_TEXT[7:]], "interventions": NO_EDIT},
+        {
+            "model": NO_MODEL,
+            "tokens": [*NO_TEXT[:6], *NO_TEXT[7:-1], [[1], []]],
+            "interventions": NO_EDIT,
+            "mask": [[[True]], np.ones((1, 4)), "x"],
+        },
     ),
     "forward": (
         {"model": "a model", "tokens": TEXT},
@@ -111,6 +116,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "run": NO_RUN,
             "head": NO_HEAD,
             "output": not_like(np.ones((4, 4))),
+            "positions": NO_PLACES,
+            "edit": NO_EDIT,
+        },
+    ),
+    "patch_activation": (
+        {"run": "a run", "name": "q", "at": (0, 1), "value": np.ones((4, 2))},
+        {
+            "run": NO_RUN,
+            "name": NO_NAME,
+            "at": NO_HEAD,
+            "value": not_like(np.ones((4, 2))),
             "positions": NO_PLACES,
             "edit": NO_EDIT,
         },
@@ -181,11 +197,20 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     "explanation_page": ({}, {"explained": ["a run", None, 3]}),
     "patch_effects": (
         {"run": "a run", "donor": "a run"},
-        {"run": NO_RUN, "donor": NO_RUN, "metric": [3, "loss"]},
+        {
+            "run": NO_RUN,
+            "donor": NO_RUN,
+            "metric": [3, "loss"],
+            "site": NO_NAME,
+            "data": [3],
+            "position": [-1],
+            "layers": NO_PLACES[:-1],
+            "positions": NO_PLACES[:-1],
+        },
     ),
     "ablation_effects": (
         {"run": "a run"},
-        {"run": NO_RUN, "donor": [x for x in NO_RUN if x is not None], "metric": [3, "loss"]},
+        {"run": NO_RUN, "metric": [3, "loss"], "data": [3], "layers": NO_PLACES[:-1]},
     ),
     "composition": (
         {"model": "a model"},

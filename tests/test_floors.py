@@ -48,7 +48,7 @@ HOME = {
     "flint": {"superposition"},
     "xarray": {"records", "figures", "lab", "kit", "commands", "experiments"},
     "treescope": {"kernel"},
-    "tqdm": {"lab", "commands", "experiments"},
+    "tqdm": {"circuits", "lab", "commands", "experiments"},
     "optax": {"circuits", "superposition", "projection", "training"},
     "scipy": {"circuits", "superposition", "projection", "records", "data", "kit", "experiments"},
 }

@@ -39,7 +39,7 @@ def head(run: cx.Run) -> jax.Array:
 # Of a model, a run of it, and a run of the same model on another text.
 CALLS: dict[str, Call] = {
     "ablate_head": lambda m, r, o: cx.ablate_head(r, (0, 1)),
-    "ablation_effects": lambda m, r, o: cx.ablation_effects(r, last_logit, donor=o),
+    "ablation_effects": lambda m, r, o: cx.ablation_effects(r, last_logit),
     "component_logits": lambda m, r, o: cx.component_logits(r),
     "composition": lambda m, r, o: cx.composition(m),
     "composition_scores": lambda m, r, o: cx.composition_scores(m),
@@ -51,6 +51,7 @@ CALLS: dict[str, Call] = {
     "freeze": lambda m, r, o: cx.freeze(r.trace),
     "generate": lambda m, r, o: cx.generate(m, TEXT[:3], 2, key=jax.random.key(0)),
     "induction_scores": lambda m, r, o: cx.induction_scores(m, TEXT[None]),
+    "patch_activation": lambda m, r, o: cx.patch_activation(r, "q", (1, 0), o.q[1, 0]),
     "patch_effects": lambda m, r, o: cx.patch_effects(r, o),
     "patch_head": lambda m, r, o: cx.patch_head(r, (0, 1), head(o)),
     "patch_path": lambda m, r, o: cx.patch_path(r, (0, 1), (1, 1), head(o), reads="key"),

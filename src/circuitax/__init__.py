@@ -33,20 +33,24 @@ Models
         random texts that repeat themselves, on which induction heads are seen
 
 Forward passes and edits
-    run(model, tokens, interventions=None, *, outputs=False)
-        a forward pass of a text or a batch, kept together
+    run(model, tokens, interventions=None, *, outputs=False, mask=None)
+        a forward pass of a text or a batch, padded where lengths differ, kept together
     Run
-        model, tokens, logits, and ``run.loss``, ``run.patterns``, ``run.streams`` ...
-    forward(model, tokens, interventions=None, *, cache=None, outputs=False)
+        model, tokens, logits, ``run.loss``, ``run.patterns``, ``run.streams``, ``run.lens()``;
+        made with ``outputs=True`` also ``run.head_outputs``, ``mlp_outputs``, ``q``, ``k``, ``v``,
+        ``scores``, ``z``, ``mid``, ``pre``, ``post``
+    forward(model, tokens, interventions=None, *, cache=None, outputs=False, mask=None)
         the bare pass of one text: logits and trace
     Interventions
-        edits of a forward pass and frozen values; the next six make them
+        edits of a forward pass and frozen values; the next seven make them
     ablate_head(run, head, *, positions=None, edit=None)
         one head writes nothing
     patch_head(run, head, output, *, positions=None, edit=None)
         one head writes as told
     patch_pattern(run, head, pattern, *, edit=None)
         one head attends as told
+    patch_activation(run, name, at, value, *, positions=None, edit=None)
+        queries, keys, values, scores, neurons or the like are as told
     patch_stream(run, layer, stream, *, positions=None, edit=None)
         the stream before one layer is as told
     patch_path(run, head, reader, output, *, reads='value')
@@ -68,9 +72,11 @@ Analyses of a run, made with ``outputs=True``
         ``errors``, ``remainder``, ``omitted_bound``, ``complete``
     term_losses(run)
         the loss of the paths of each order; gives ``order``, ``first_order``
-    patch_effects(run, donor, metric=None)
-        the stream of one text put into another, everywhere
-    ablation_effects(run, metric=None, *, donor=None, preserve_patterns=False)
+    patch_effects(run, donor, metric=None, *, site='streams', data=None, position=None, layers=None,
+            positions=None, by_position=None)
+        the stream of one text put into another, everywhere; or all heads: ``site="head_outputs"``
+    ablation_effects(run, metric=None, *, data=None, position=None, layers=None,
+            preserve_patterns=False)
         what removing each head or MLP costs; gives ``heads``, ``mlps``
     explain(run, token=None, *, minus=None, position=-1, name=str, n_next=10, n_paths=None,
             n_heads=12, n_neurons=8, n_nodes=32, budget=1000000)

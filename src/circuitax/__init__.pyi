@@ -45,6 +45,7 @@ from .data.synthetic import repeated_tokens as repeated_tokens
 from .display.explanation_page import explanation_page as explanation_page
 from .kernel.chain import Chain as Chain
 from .kernel.edits import ablate_head as ablate_head
+from .kernel.edits import patch_activation as patch_activation
 from .kernel.edits import patch_head as patch_head
 from .kernel.edits import patch_pattern as patch_pattern
 from .kernel.edits import patch_stream as patch_stream

@@ -26,7 +26,7 @@ from circuitax.circuits.interchange import (
     with_replaced,
 )
 from circuitax.circuits.patching import each_head
-from circuitax.kernel.interventions import Interventions, freeze
+from circuitax.kernel.interventions import Activations, Interventions, freeze
 from circuitax.kit.real_model import SMALL
 
 TEXTS = jnp.asarray([[1, 2, 3, 4, 5], [1, 7, 3, 9, 5]])
@@ -46,11 +46,10 @@ def seen(x64):
 def slope(model, text, edit, held=None):
     """Derivative of the lead by a small multiple of an edit, on top of what is held."""
 
-    field, add = next((name, x) for name, x in edit._asdict().items() if isinstance(x, jax.Array))
-
     def value(part):
-        top = (held or Interventions())._replace(**{field: part * add})
-        return lead(model, text, ASKED, top)
+        scaled = jax.tree.map(lambda x: part * x, edit)._asdict().items()
+        given = {name: x for name, x in scaled if jax.tree.leaves(x)}
+        return lead(model, text, ASKED, (held or Interventions())._replace(**given))
 
     return (value(LITTLE) - value(-LITTLE)) / (2 * LITTLE)
 
@@ -62,13 +61,15 @@ def edits(less):
         ("cuts", "stream_add", (1, 3)),
         ("heads", "head_add", (0, 2)),
         ("mlps", "mlp_add", (1,)),
-        ("units", "unit_add", (1, slice(None), 5)),
+        ("units", "post", (1, slice(None), 5)),
     ):
         source = "streams" if name == "cuts" else name
         add = np.array(getattr(zero, source))
         add[at] = getattr(less, source)[at]
         place = tuple(i for i in at if not isinstance(i, slice))
-        yield name, place, Interventions(**{field: jnp.asarray(add)})
+        added = {field: jnp.asarray(add)}
+        inside = {"add": Activations(**added)} if field == "post" else added
+        yield name, place, Interventions(**inside)
 
 
 def test_attribution_patching_is_what_a_small_interchange_does(seen):

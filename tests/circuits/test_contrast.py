@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import circuitax as cx
 from circuitax.circuits.contrast import Contrast
+from circuitax.circuits.contrast_edges import KINDS, contrast_edges, moves
+from circuitax.circuits.contrast_set import contrast_set
+from circuitax.circuits.paths.path_graph import Node
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.secants import divided_difference, logarithmic_mean
 
@@ -68,11 +72,29 @@ def check_closes(c: Contrast, runs: list[cx.Run], tolerance: float, post_norm: b
         np.testing.assert_allclose(c.neurons.sum(axis=1), c.mlps, **near)
 
 
+def check_places_close(c: Contrast, runs: list[cx.Run]) -> None:
+    near = {"rtol": 0, "atol": 1e-12 * max(1.0, float(np.abs(c.flow).max()))}
+    moved = moves(*runs, token=3, minus=5)
+    for found, route in zip(moved, c.routes, strict=False):
+        np.testing.assert_allclose(found.sum(axis=(-1, -2)), route, **near)
+    nodes = [Node("head", 0, 0, 3), Node("head", 0, 1, 1), Node("head", 1, 1, 5)]
+    if c.mlps is not None:
+        nodes += [Node("mlp", 0, 0, 1), Node("mlp", 1, 0, 5)]
+        np.testing.assert_allclose(moved.mlps.sum(axis=1), c.mlps, **near)
+    edges = contrast_edges(*runs, nodes, token=3, minus=5).edges
+    np.testing.assert_allclose(edges[:, -1].sum(), c.delta, **near)
+    np.testing.assert_allclose(edges[:, :, len(nodes) :].sum(axis=(0, 1)), c.flow[0], **near)
+    into, out_of = edges[:, :-1].sum(axis=(0, 2)), edges[:, :, : len(nodes)].sum(axis=(0, 1))
+    np.testing.assert_allclose(into, out_of, **near)
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_flows_close_for_every_option(name: str, x64: None) -> None:
     model = drawn(OPTIONS[name])
     runs = [cx.run(model, text) for text in TEXTS]
-    check_closes(cx.contrast(*runs, token=3, minus=5), runs, 1e-12, False)
+    found = cx.contrast(*runs, token=3, minus=5)
+    check_closes(found, runs, 1e-12, False)
+    check_places_close(found, runs)
     same = cx.contrast(runs[0], runs[0], token=3, minus=5)
     assert not any(np.asarray(x).any() for x in jax.tree.leaves(same[:-2]))
 
@@ -83,7 +105,10 @@ def test_flows_close_for_every_option(name: str, x64: None) -> None:
 def test_flows_close_for_every_family(name: str, x64: None) -> None:
     model = cx.load_pretrained(FAMILIES / name, dtype=jnp.float64)
     runs = [cx.run(model, text) for text in TEXTS]
-    check_closes(cx.contrast(*runs, token=3, minus=5), runs, 1e-12, model.spec.post_norm)
+    found, post_norm = cx.contrast(*runs, token=3, minus=5), model.spec.post_norm
+    check_closes(found, runs, 1e-12, post_norm)
+    if post_norm:
+        check_places_close(found, runs)
 
 
 def test_flows_close_in_single_precision() -> None:
@@ -196,6 +221,23 @@ def test_one_layer_is_the_secant_of_the_page(x64: None) -> None:
     routes = [[by.from_mid(one) for one in by_route] for by_route in by.heads_of(dread)]
     np.testing.assert_allclose(np.stack(c.routes)[:, 0], routes, **near)
     np.testing.assert_allclose(c.heads[0], [by.from_mid(one) for one in by.less("heads")], **near)
+    moved = moves(*runs, token=3, minus=5)
+    for route, found in enumerate(moved[:3]):
+        for dest, src in ((5, 1), (5, 5), (4, 1), (1, 4)):
+            wrote = by.heads_of(dread * at[src])[route] * at[dest]
+            wanted = [by.from_mid(one) for one in wrote]
+            np.testing.assert_allclose(found[0, :, dest, src], wanted, **near)
+    # Of one head and the MLP, by hand: the head reads tokens, the MLP both, the logit all three.
+    nodes = [Node("head", 0, 1, 5), Node("mlp", 0, 0, 5)]
+    edges = contrast_edges(*runs, nodes, token=3, minus=5).edges
+    own = by.less("heads")[1] * at[5]
+    dread = sum(by.norm(1, "mid", own))
+    by_unit = by.mean("opened") * (dread @ by.mlp.W_in) @ by.mlp.W_out
+    into_mlp = [by.from_end(by.units(own)[1] @ by.mlp.W_out * at[5]), by.from_end(by_unit * at[5])]
+    np.testing.assert_allclose(edges[3:5, 1, 0], into_mlp, **near)
+    np.testing.assert_allclose(edges[-1, 2, 0], by.from_end(own), **near)
+    np.testing.assert_allclose(edges[:3, 0, 2:].sum(axis=1), [m[0, 1, 5].sum() for m in moved[:3]])
+    assert KINDS[3:] == ("gate", "unit", "norm", "logit")
     by_norm = sum(by.heads_of(by.norm(0, "x", dx)[1])).sum(0)
     np.testing.assert_allclose(c.norms.attention[0], by.from_mid(by_norm), **near)
     units = by.units(by.less("mid"))
@@ -286,3 +328,27 @@ def test_it_prints_as_a_table_and_refuses_other_lengths() -> None:
     longer = cx.run(model, [*TEXTS[1], 2])
     with pytest.raises(ValueError, match="other has a text of 7 tokens, must have the 6 of run: "):
         cx.contrast(run, longer, token=3)
+
+
+def test_pairs_have_a_mean_with_an_interval() -> None:
+    model = drawn(OPTIONS["attention_only"])
+    texts, others = np.array([TEXTS[0], [2, 2, 3, 4, 5, 1], TEXTS[1]]), np.array([TEXTS[1]] * 3)
+    others[2, 0] = 8
+    asked = {"token": np.array([3, 2, 3]), "minus": np.array([5, 5, 1])}
+    found = contrast_set(model, texts, others, **asked, block=2)
+    each = [
+        cx.contrast(
+            *(cx.run(model, text) for text in pair),
+            token=asked["token"][i],
+            minus=asked["minus"][i],
+        )
+        for i, pair in enumerate(zip(texts, others, strict=True))
+    ]
+    heads = np.stack([c.heads for c in each])
+    np.testing.assert_allclose(found.each.heads, heads, rtol=1e-4, atol=1e-6)
+    low, high = stats.ttest_1samp(heads, 0).confidence_interval(0.95)
+    np.testing.assert_allclose(found.mean.heads - found.half.heads, low, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(found.mean.heads + found.half.heads, high, rtol=1e-3, atol=1e-5)
+    assert repr(found).startswith("Mean of 3 pairs: Δ ") and "head 1." in repr(found)
+    with pytest.raises(ValueError, match="must be one, of two pairs at least"):
+        contrast_set(model, texts[:1], others, **asked)

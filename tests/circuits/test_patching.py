@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.circuits import patching, path_patching
+from circuitax.circuits import patching, path_patching, sites
 from circuitax.circuits.explain.explanation import explain
 from circuitax.circuits.ledger.ledger import ledger
 from circuitax.circuits.patching import head_gradients
 from circuitax.circuits.paths import components, expansion, frozen
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.term_losses import term_losses
-from circuitax.kernel.edits import ablate_head, patch_pattern
+from circuitax.kernel.edits import ablate_head, patch_activation, patch_pattern, patch_stream
 from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import Interventions, ablate_heads, freeze
 from circuitax.kernel.norm import Norm
@@ -110,9 +110,7 @@ def test_stream_patches_hand_over_the_donors_future(make_run, x64):
     """The donor's final stream at a position gives the donor's logits there; layer 0 likewise."""
     run = make_run(2)
     donor = _other(run)
-    found = jax.jit(
-        lambda: patching.patched_metrics(run.model, run.tokens, donor.trace, lambda z: z)
-    )()
+    found = run.logits[None, None] + patching.patch_effects(run, donor, lambda z: z)
     assert found.shape == (3, 5, 5, 7)
     for position in range(5):
         np.testing.assert_allclose(found[2, position, position], donor.logits[position], atol=1e-12)
@@ -237,7 +235,8 @@ def test_the_effect_of_each_component_by_single_edited_runs(mlp, make_run, x64):
         return np.mean(np.log(np.exp(z).sum(-1)) - z[np.arange(4), text])
 
     effects = jax.jit(patching.ablation_effects)(run)
-    resampled = patching.ablation_effects(run, donor=other, preserve_patterns=True)
+    held = patching.ablation_effects(run, preserve_patterns=True)
+    swapped = patching.patch_effects(run, other, site="head_outputs")
     assert (effects.mlps is None) == (not mlp)
     for layer, head in np.ndindex(2, 2):
         keep = jnp.ones((2, 2, 1)).at[layer, head].set(0)
@@ -247,11 +246,12 @@ def test_the_effect_of_each_component_by_single_edited_runs(mlp, make_run, x64):
         )
         add = jnp.zeros_like(other.trace.head_outputs)
         add = add.at[layer, head].set(other.trace.head_outputs[layer, head])
-        held = freeze(run.trace, gates=None)._replace(head_keep=keep, head_add=add)
-        swapped, _ = forward(run.model, run.tokens, held)
-        np.testing.assert_allclose(
-            resampled.heads[layer, head], loss(swapped) - loss(run.logits), atol=1e-12
-        )
+        for found, edit in (
+            (held.heads, freeze(run.trace, gates=None)._replace(head_keep=keep)),
+            (swapped, Interventions(head_keep=keep, head_add=add)),
+        ):
+            want = loss(forward(run.model, run.tokens, edit)[0]) - loss(run.logits)
+            np.testing.assert_allclose(found[layer, head], want, atol=1e-12)
     for layer in range(2 * mlp):
         keep = jnp.ones((2, 1)).at[layer].set(0)
         zero, _ = forward(run.model, run.tokens, Interventions(mlp_keep=keep))
@@ -337,26 +337,32 @@ def test_a_wrong_path_shows(make_run, x64, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_cells_that_do_not_fit_at_once_are_run_block_by_block(make_run, x64, monkeypatch):
-    run = make_run(2)
-    donor, cells = _other(run).trace, patching.each_component(run.model)
+    run = make_run(2, mlp=True)
+    runs, donors = (
+        run_model(run.model, jnp.stack([text, text[::-1], 0 * text]), outputs=True)
+        for text in (run.tokens, (run.tokens + 3) % 7)
+    )
+    cells = patching.each_component(run.model)
 
     def both():
-        return (
-            patching.ablated_metrics(run.model, run.tokens, cells, lambda z: z),
-            patching.patched_metrics(run.model, run.tokens, donor, lambda z: z),
-        )
+        found = patching.ablated_metrics(run.model, run.tokens, cells, lambda z: z)
+        return found, patching.patch_effects(runs, donors, lambda z: z, site="q", by_position=True)
 
-    at_once = jax.jit(both)()
-    # What four heads write at five positions and the logits there: three of four cells, then one;
-    # of the 15 cells of the stream, whose three places take less, three at a time as well.
+    at_once, measured, sizes = both(), sites._measured, []
+
+    def watched(model, texts, layer, some, *options):
+        sizes.append((len(texts.streams), len(some[0])))
+        return measured(model, texts, layer, some, *options)
+
     monkeypatch.setattr(patching, "BLOCK_ENTRIES", 3 * 5 * (4 * 6 + 7))
-    for found, expected in zip(jax.jit(lambda: both())(), at_once, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-    steps = jax.make_jaxpr(
-        lambda: patching.patched_metrics(run.model, run.tokens, donor, lambda z: z)
-    )()
-    loops = [step.params["length"] for step in steps.eqns if step.primitive.name == "scan"]
-    assert loops == [5]
+    monkeypatch.setattr(sites, "_measured", watched)
+    for room, blocks in ((24, [(2, 10), (2, 10)]), (4, [(1, 4)] * 9)):
+        sizes.clear()
+        # Queries of two heads, logits, streams and scores, at five positions.
+        monkeypatch.setattr(sites, "BLOCK_ENTRIES", room * 5 * (2 * 3 + 7 + 4 * 6 + 2 * 5))
+        for found, expected in zip(both(), at_once, strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+        assert sizes[::2] == blocks
 
 
 ANALYSES = {
@@ -394,9 +400,57 @@ def test_donors_of_other_sizes_are_refused(make_run):
         (make_run(2), "donor.model has d_mlp=None, must have the 5 of the run's"),
     ):
         donor = run_model(donor.model, run.tokens, outputs=True)
-        for effects in (patching.ablation_effects, patching.patch_effects):
-            with pytest.raises(ValueError, match=text):
-                effects(run, donor=donor)
+        with pytest.raises(ValueError, match=text):
+            patching.patch_effects(run, donor)
+
+
+def lead(logits, answers):
+    return logits[answers[0]] - logits[answers[1]]
+
+
+def test_a_batch_has_the_effects_of_its_texts_and_compiles_once(make_run, x64):
+    """Each text has answers of its own; those of other data are no new program."""
+    run = make_run(2, mlp=True, **FULL)
+    texts = jnp.array([[1, 4, 2, 0, 3], [5, 1, 6, 2, 2], [0, 3, 3, 1, 6]])
+    runs = run_model(run.model, texts, outputs=True)
+    donors = run_model(run.model, (texts + 2) % 7, outputs=True)
+    answers = jnp.array([[1, 2], [3, 4], [5, 6]])
+    options = {"data": answers, "position": -2, "layers": [1], "positions": [1, 3]}
+    found = patching.patch_effects(runs, donors, lead, **options)
+    assert found.shape == (3, 1, 2)
+    for text, position in ((0, 1), (2, 3)):
+        stream = donors.streams[text, 1]
+        edit = patch_stream(runs[text], 1, stream, positions=[position])
+        logits = np.asarray(run_model(run.model, texts[text], edit).logits[3])
+        before, (a, b) = np.asarray(runs.logits[text, 3]), answers[text]
+        want = logits[a] - logits[b] - (before[a] - before[b])
+        np.testing.assert_allclose(found[text, 0, position // 2], want, atol=1e-12)
+    ablated = patching.ablation_effects(runs, lead, data=answers, position=-2)
+    alone = patching.ablation_effects(runs[1], lambda logits: lead(logits[3], (3, 4)))
+    np.testing.assert_allclose(ablated.heads[1], alone.heads, atol=1e-12)
+    np.testing.assert_allclose(ablated.mlps[1], alone.mlps, atol=1e-12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sites, "_metric", None)  # traced anew, it would be called
+        patching.patch_effects(runs, donors, lead, **(options | {"data": answers[::-1]}))
+
+
+@pytest.mark.parametrize("site", ["mid", "pre", "post", "q", "k", "v", "z", "scores"])
+def test_a_site_is_patched_as_one_edit_of_the_same_name(site, make_run, x64):
+    run = make_run(2, mlp=True, **FULL)
+    donor = _other(run)
+    found = patching.patch_effects(run, donor, lambda z: z, site=site, position=3)
+    at = (1, 0) if site in sites.HEAD_SITES else 1
+    value = getattr(donor, site)[at]
+    where = None if site in sites.HEAD_SITES else [2]
+    edited = run_model(
+        run.model, run.tokens, patch_activation(run, site, at, value, positions=where), outputs=True
+    )
+    seen = getattr(edited, site)[at]
+    rows = slice(None) if where is None else 2
+    np.testing.assert_allclose(seen[rows], value[rows], atol=1e-12)
+    change = edited.logits[3] - run.logits[3]
+    np.testing.assert_allclose(found[at if where is None else (1, 2)], change, atol=1e-12)
+    assert np.abs(found[0]).max() > 1e-4
 
 
 def test_effects_in_the_type_of_the_model(make_run, x64):

@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
+import numpy as np
 import pytest
 import xarray as xr
 from tokenizers import Tokenizer, pre_tokenizers
@@ -26,6 +28,18 @@ from circuitax.models.transformer import init
 from circuitax.records.record import Record
 from circuitax.records.store import write_manifest
 
+# What Neuronpedia's graph-schema.json (1.0.0) and circuit-tracer's graph_models.py require.
+FORM: dict[str, dict[str, Any]] = {
+    "metadata": {"slug": str, "scan": str, "prompt_tokens": list, "prompt": str}
+    | {"transcoder_list": list, "schema_version": int, "info": dict},
+    "qParams": {"pinnedIds": list, "supernodes": list, "linkType": str, "clickedId": str}
+    | {"sg_pos": str},
+    "nodes": {"node_id": str, "feature": int, "layer": str, "ctx_idx": int, "clerp": str}
+    | {"feature_type": str, "jsNodeId": str, "token_prob": float, "is_target_logit": bool}
+    | {"run_idx": int, "reverse_ctx_idx": int}
+    | {"influence": float | None, "activation": float | None},
+    "links": {"source": str, "target": str, "weight": float},
+}
 WORDS = ["<unk>", "one", "two", "three", "four", "</script>", "six"]
 
 
@@ -116,6 +130,59 @@ def test_a_prediction_is_explained_and_its_page_written(
         ([str(folder), "one", "--heads=0"], "heads=0 must be at least 1"),
     ):
         assert explain.main(typed) == 2
+        assert said in capsys.readouterr().err
+
+
+def check_form(graph: dict[str, Any]) -> None:
+    """Require the fields, their types, and that every id is that of one node."""
+    assert graph.keys() == FORM.keys()
+    for name, fields in FORM.items():
+        for item in graph[name] if isinstance(graph[name], list) else [graph[name]]:
+            assert item.keys() == fields.keys()
+            assert all(isinstance(item[field], kind) for field, kind in fields.items()), item
+    ids = [node["node_id"] for node in graph["nodes"]]
+    asked = graph["qParams"]
+    named = {*asked["pinnedIds"], *(i for group in asked["supernodes"] for i in group[1:])}
+    named |= {link[end] for link in graph["links"] for end in ("source", "target")}
+    assert len(set(ids)) == len(ids) and named | {asked["clickedId"]} <= set(ids)
+    places = {node["ctx_idx"] for node in graph["nodes"]}
+    assert places <= set(range(len(graph["metadata"]["prompt_tokens"])))
+
+
+def test_two_texts_are_contrasted_and_the_graph_leaves_in_the_known_form(
+    folder: Path, results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, graph = tmp_path / "page.html", tmp_path / "graph.json"
+    files = [f"--page={page}", f"--json={graph}", "--token=six", "--minus=two"]
+    assert explain.main([str(folder), "one two four", "--against=one six four", *files]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("'six' rather than 'two' because 'two' instead of 'six': ")
+    found = json.loads(graph.read_text("utf-8"))
+    check_form(found)
+    # What enters the logit is what the first line says.
+    (goal,) = (node["node_id"] for node in found["nodes"] if node["feature_type"] == "logit")
+    into = sum(link["weight"] for link in found["links"] if link["target"] == goal)
+    np.testing.assert_allclose(into, float(told.split(": ")[1].split(",")[0]), atol=6e-3)
+    assert '"metric":"six − two"' in page.read_text("utf-8")
+    # A foil takes the place of the word of the highest id, here the same.
+    at = max(range(3), key=lambda i: WORDS.index(["one", "two", "four"][i]))
+    words = ["one", "two", "four"]
+    words[at] = "six"
+    firsts = []
+    for other in ("--foil=six", f"--against={' '.join(words)}"):
+        assert explain.main([str(folder), "one two four", other]) == 0
+        firsts.append(capsys.readouterr().out)
+    assert firsts[0] == firsts[1]
+    # One text.
+    assert explain.main([str(folder), "one two four", f"--json={graph}"]) == 0
+    assert "--foil WORD" in capsys.readouterr().err
+    check_form(json.loads(graph.read_text("utf-8")))
+    for typed, said in (
+        (["--against=one two"], "against has 2 tokens, must have the 3 of the text: repeat or"),
+        (["--against=one two four"], "against is the text itself"),
+        (["--against=one", "--foil=two"], "give one of them"),
+    ):
+        assert explain.main([str(folder), "one two four", *typed]) == 2
         assert said in capsys.readouterr().err
 
 

@@ -27,7 +27,7 @@ GRAPH = {
     "position": 2,
     "chosen": "x",
     "logit": -1.25,
-    "sources": [-2.0, 0.25, 0.25, 0.125],
+    "sink": True,
     "proof": "Proven.",
     "nodes": [
         {
@@ -70,12 +70,14 @@ GRAPH = {
                 [3, 2, 0.25, 0],
                 [4, 2, 0.125, 0],
             ],
+            "sources": [-2.0, 0.25, 0.25, 0.125],
             "all": {"count": 7, "size": 4.25, "into": -1.5, "intoSize": 2.0},
         },
         {
             "title": "heads",
             "nodes": [0],
             "edges": [[1, 0, -1.5, 1], [0, 1, -1.5, 1]],
+            "sources": [-1.5, 0.0, 0.0, 0.0],
             "all": {"count": 2, "size": 3.0, "into": -1.5, "intoSize": 1.5},
         },
     ],
@@ -161,7 +163,29 @@ PATTERNS = [
 ]
 ATTENTION = attention_viewer("Attention", ["one", "</script>", "two"], PATTERNS)
 assert ATTENTION is not None
-ALL = (EXPLAINED, MOVING, TABLES, ATTENTION)
+CONTRASTED = Viewer(
+    "contrast",
+    "x rather than y",
+    "Click.",
+    {
+        "tokens": [["a", "</script>"], ["b", "b"]],
+        "position": 1,
+        "metric": "x − y",
+        "delta": 2.5,
+        "flow": [[2.5, 0], [0.5, 2.0], [0, 2.5]],
+        "kinds": ["value", "query", "key", "gate", "unit", "logit"],
+        "nodes": [
+            {"name": "0.1", "kind": "head", "layer": 0, "at": 1, "value": 2.0, "raises": ["x"]}
+            | {"lowers": ["y"], "moves": [[0, 2, 2.25], [1, 1, -0.25]]}
+            | {"patterns": [[0.75, 0.25], [0.125, 0.875]]},
+            {"name": "mlp 1", "kind": "mlp", "layer": 1, "at": 1, "value": 1.5, "raises": ["x"]}
+            | {"lowers": ["y"], "moves": [], "patterns": []},
+        ],
+        # Nodes 0 and 1, tokens 2 and 3; the logit is 2.
+        "edges": [[2, 0, 2, 2.0], [0, 1, 3, 1.5], [1, 2, 5, 1.5], [0, 2, 5, 0.5]],
+    },
+)
+ALL = (EXPLAINED, MOVING, TABLES, ATTENTION, CONTRASTED)
 
 
 def page(actions: str) -> str:
@@ -210,7 +234,8 @@ def test_every_script_defines_its_viewer() -> None:
 
 def test_a_browser_draws_moves_and_tells(browsed: Callable[[str], dict[str, str]]) -> None:
     actions = """
-      const [explained, moving, tables, attention] = document.querySelectorAll(".stage");
+      const stages = document.querySelectorAll(".stage");
+      const [explained, moving, tables, attention, contrasted] = stages;
       const note = (name, text) => document.body.setAttribute("data-" + name, text);
       const said = box => box.querySelector(".status").textContent;
       note("first", said(explained));
@@ -256,6 +281,10 @@ def test_a_browser_draws_moves_and_tells(browsed: Callable[[str], dict[str, str]
       attention.querySelectorAll(".heads button")[1].click();
       attention.querySelectorAll(".token")[1].dispatchEvent(new MouseEvent("mouseenter"));
       note("attended", said(attention));
+      note("reads", contrasted.querySelector(".about").textContent);
+      note("arcs", contrasted.querySelectorAll(".arc.k-key").length);
+      contrasted.querySelector(".node.mlp").dispatchEvent(new MouseEvent("click", {bubbles: true}));
+      note("opens", contrasted.querySelector(".about").textContent);
       setTimeout(() => note("after", tips()), 600);
     """
     found = browsed(page(actions))
@@ -274,7 +303,7 @@ def test_a_browser_draws_moves_and_tells(browsed: Callable[[str], dict[str, str]
     assert found["drawn"] == "6"
     assert found["told"] == (
         "1.0 at two (2) carries −1.50; it looks at one (0) 50 % and moves −1.75 from there; it "
-        "reads one (0) −1.75, mlp 0.n3 at one (0) +0.25; what it writes raises a and lowers b."
+        "reads sink one (0) −1.75, mlp 0.n3 at one (0) +0.25; what it writes raises a and lowers b."
     )
     assert "Goes out of 1.0 at two (2)the logit−1.50" in found["about"]
     assert "What moved itone (0)+1.50all others, and biases+0.50together+2.00" in found["about"]
@@ -286,6 +315,13 @@ def test_a_browser_draws_moves_and_tells(browsed: Callable[[str], dict[str, str]
     assert found["attended"] == (
         "Head 0.1 at </script> (1) looks at one (0) 90 %, </script> (1) 10 %."
     )
+    assert found["reads"].startswith(
+        "Head 0.1 at b (1): +2.00Readsa / </script> (0)key+2.25b (1)query−0.25"
+        "Looks at: first text, second textb (1)25 %88 %a / </script> (0)75 %13 %"
+        "Comes froma / </script> (0)key+2.00Goes tomlp 1 at b (1)gate+1.50the logitlogit+0.50"
+    )
+    assert found["arcs"] == "1", "what stays in its column is no arc"
+    assert found["opens"].startswith("mlp 1 at b (1): +1.50Comes from0.1 at b (1)gate+1.50Goes to")
     assert found["stops"] == "4", "one stop of the Tab key for each toolbar"
     assert "s11 … d11 → o11." in found["table"] and "o119.50p2.00" in found["table"]
 

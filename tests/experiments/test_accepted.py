@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from circuitax.config.catalogue import READINGS, discover
-from circuitax.figures.spec import draw_all
+from circuitax.figures.picture import draw_all
 from circuitax.lab.settle import settle_rows
 from circuitax.records.record import Record
 from circuitax.records.rows import row_to_json

@@ -16,7 +16,7 @@ from circuitax.superposition.kgons import kgon_weights, one_hot_loss, optimal_kg
 from circuitax.training.toy import ToyHyper
 from experiments.superposition.kgons.experiment import OneHotBatch, OneHotHyper, OneHotToy
 from experiments.superposition.kgons.readings import kgon_losses, nearest_kgon, plateaus
-from experiments.superposition.phase_proof.localised import located
+from experiments.superposition.phase_proof.experiment import located
 from experiments.superposition.toy_abs.experiment import AbsoluteToy
 from experiments.superposition.toy_adversarial.experiment import AdversarialToy, AttackedHyper
 from experiments.superposition.toy_decomposition.problem import Decomposition, TargetHyper

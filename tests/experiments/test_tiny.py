@@ -4,7 +4,6 @@ import os
 
 import jax
 import pytest
-import xarray as xr
 
 from circuitax.config.catalogue import discover
 from circuitax.config.plan import plan
@@ -12,6 +11,7 @@ from circuitax.data.corpus import TextError
 from circuitax.lab.execute import execute
 from circuitax.lab.loop import StopFlag
 from circuitax.lab.runs import VARIABLE, settled_rows
+from circuitax.records.record import Record
 from circuitax.records.rule import NOT_REPRODUCED
 from circuitax.records.table import THEOREM
 
@@ -50,8 +50,8 @@ def test_a_tiny_run_settles_and_is_drawn(name, results, monkeypatch, logging_as_
         jax.clear_caches()
     # A reading that is broken, or a figure, is an error here; one that is absent says why.
     assert outcome.figure_error == ""
-    with xr.open_dataset(outcome.folder / "data.nc") as data:
-        assert data.data_vars or data.attrs["missing"]
+    record = Record.load(outcome.folder)
+    assert record.data.data_vars or record.notes["missing"]
     rows = settled_rows(outcome.folder)
     assert [settled.row for settled in rows] == list(ENTRIES[name].table.rows)
     wrong = [s.row.id for s in rows if s.row.paper == THEOREM and s.word == NOT_REPRODUCED]

@@ -6,8 +6,11 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 
 from circuitax.figures.palette import BLUE, ORANGE
+from circuitax.figures.picture import wrapped
 from circuitax.figures.style import (
     letter_panels,
     new_figure,
@@ -81,3 +84,29 @@ def test_a_style_of_the_users_recolours_what_the_palette_has_and_texts_are_renam
     assert axes[0, 0].get_title() == "new"
     with pytest.raises(ValueError, match=r"labels: 'nw' stands in no figure \(did you mean 'new'"):
         rename([figure], {"nw": "x"}, ())
+
+
+TEXTS = (
+    "Without heads the score is gone (orange), in 3 of 8 seeds",
+    "Évitons j, Q and @: ½ of 10⁻³",
+    "WᵀW - λ² = 0.75",
+)
+
+
+def ink(text: str, size: int) -> float:
+    """Inches from the leftmost to the rightmost point of the letters, by their curves."""
+    path = TextPath((0, 0), text, size=size, prop=FontProperties(weight="bold"))
+    return float(path.get_extents().width) / 72
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("size", [8, 11])
+def test_a_line_breaks_where_its_ink_exceeds_the_width(text: str, size: int) -> None:
+    whole = ink(text, size)
+    assert wrapped(text, whole + 1e-6, size) == [text]
+    first, last = wrapped(text, whole - 1e-6, size)
+    assert [first, last] == text.rsplit(maxsplit=1)
+
+
+def test_a_word_longer_than_a_line_stands_alone() -> None:
+    assert wrapped("of interference everywhere", 0.2, 8) == ["of", "interference", "everywhere"]

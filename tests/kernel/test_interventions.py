@@ -7,6 +7,7 @@ import pytest
 
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import (
+    Activations,
     Interventions,
     NormScales,
     ablate_heads,
@@ -180,7 +181,7 @@ def test_units_and_divisors_are_moved(x64: None, make_transformer) -> None:
     W_out = model.blocks.mlp.W_out[0]
     add = jnp.zeros((1, 4, W_out.shape[0])).at[0, 2, 3].set(0.7)
     written = jnp.zeros((1, 4, 6)).at[0, 2].set(0.7 * W_out[3])
-    moved, _ = run(model, TOKENS, Interventions(unit_add=add))
+    moved, _ = run(model, TOKENS, Interventions(add=Activations(post=add)))
     np.testing.assert_allclose(moved, run(model, TOKENS, Interventions(mlp_add=written))[0])
     logits, trace = run(model, TOKENS)
     for name in ("attention", "mlp", "final"):

@@ -168,7 +168,7 @@ def test_a_network_of_depth_2_by_hand() -> None:
         b_out=jnp.array([1.0]),
     )
     assert float(apply_mlp(weights, jnp.ones((1, 1)), Activation.relu)[0, 0]) == 15
-    np.testing.assert_array_equal(hidden_units(weights, jnp.ones((1, 1)), "relu"), [[2, 0]])
+    np.testing.assert_array_equal(hidden_units(weights, jnp.ones((1, 1)), "relu").post, [[2, 0]])
 
 
 @pytest.mark.parametrize("biases", [False, True])

@@ -8,6 +8,7 @@ from scipy import stats
 
 from circuitax.records.estimate import (
     Estimate,
+    difference_estimate,
     estimate_from_json,
     exact,
     finite_or_none,
@@ -15,7 +16,9 @@ from circuitax.records.estimate import (
     mean_estimate,
     mean_of_finite,
     proportion_estimate,
+    ratio_estimate,
     share_estimate,
+    slope_estimate,
 )
 
 
@@ -131,3 +134,69 @@ def test_geometric_mean_by_scipy(rng: np.random.Generator) -> None:
     ends = stats.ttest_1samp(np.log(samples), 0).confidence_interval()
     assert (found.low, found.high) == pytest.approx((np.exp(ends.low), np.exp(ends.high)))
     assert found.n == 9 and found.method == "geometric mean, t interval 95%"
+
+
+def test_agrees_with_scipy(rng: np.random.Generator) -> None:
+    a, b = rng.normal(3, 1, 9), rng.normal(1, 4, 14)
+    estimate = difference_estimate(a, b, level=0.9)
+    welch = stats.ttest_ind(a, b, equal_var=False)
+    interval = welch.confidence_interval(0.9)
+    np.testing.assert_allclose(
+        estimate[:3], [a.mean() - b.mean(), interval.low, interval.high], rtol=1e-10
+    )
+    assert estimate.n == 9 and "Welch" in estimate.method
+
+
+def test_single_and_constant_samples() -> None:
+    assert difference_estimate([2.0], [1.0, 3.0])[:3] == (0.0, -np.inf, np.inf)
+    assert difference_estimate([2.0, 2.0], [1.0, 1.0])[:3] == (1.0, 1.0, 1.0)
+
+
+def test_samples_are_checked() -> None:
+    with pytest.raises(ValueError, match="not finite"):
+        difference_estimate([1.0, np.nan], [1.0, 2.0])
+    with pytest.raises(ValueError, match="empty"):
+        difference_estimate([1.0, 2.0], [])
+
+
+def test_a_ratio_has_the_noise_of_both_groups() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(3, 0.4, 12), rng.normal(2, 0.3, 8)
+    found = ratio_estimate(first, second)
+    assert found.value == pytest.approx(first.mean() / second.mean(), rel=1e-12)
+    assert found.n == 8
+    error = np.sqrt(
+        first.var(ddof=1) / 12 / first.mean() ** 2 + second.var(ddof=1) / 8 / second.mean() ** 2
+    )
+    assert 2.0 * error < np.log(found.high / found.value) < 2.3 * error  # t of 14 to 18 degrees
+    assert found.high / found.value == pytest.approx(found.value / found.low, rel=1e-9)
+    quiet = ratio_estimate(first, np.full(8, second.mean()))
+    assert quiet.high - quiet.low < found.high - found.low
+    with pytest.raises(ValueError, match="must be positive"):
+        ratio_estimate(first, -second)
+
+
+def test_slope_and_its_error_are_those_of_a_regression(rng: np.random.Generator) -> None:
+    x = np.repeat([5.0, 8.0, 11.0, 20.0], 6)
+    y = 0.3 * x + rng.normal(size=x.size)
+    found, known = slope_estimate(x, y), stats.linregress(x, y)
+    assert found.value == pytest.approx(known.slope, rel=1e-12)
+    half = stats.t.ppf(0.975, x.size - 2) * known.stderr
+    ends = known.slope - half, known.slope + half
+    assert (found.low, found.high) == pytest.approx(ends, rel=1e-12)
+    assert found.n == 24 and found.method == "least squares 95%"
+
+
+def test_three_points_leave_one_degree_of_freedom() -> None:
+    found = slope_estimate([0.0, 1.0, 2.0], [0.0, 1.0, 0.5])
+    # Residuals 1/4 · (-1, 2, -1), so s² = 6/16; the spread of x is 2; t with 1 degree is 12.706.
+    assert found.value == pytest.approx(0.25)
+    assert found.high - found.value == pytest.approx(12.7062 * np.sqrt(6 / 16 / 2), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"), [([1.0, 2.0], [1.0, 2.0]), ([1.0, 2.0, 3.0], [1.0, 2.0]), ([2.0] * 4, [1.0] * 4)]
+)
+def test_what_has_no_slope(x: list[float], y: list[float]) -> None:
+    with pytest.raises(ValueError, match="x "):
+        slope_estimate(x, y)

@@ -18,11 +18,12 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def records() -> dict[str, xr.Dataset]:
-    names = {name for scene in SCENES for name in scene.experiments}
     found = {}
-    for name in names:
-        with xr.open_dataset(ROOT / "results" / name / "accepted/data.nc") as kept:
-            found[name] = kept.load()
+    for name in {name for scene in SCENES for name in scene.experiments}:
+        path = ROOT / "results" / name / "accepted/data.nc"
+        if path.is_file():
+            with xr.open_dataset(path) as kept:
+                found[name] = kept.load()
     return found
 
 
@@ -32,7 +33,8 @@ def test_the_page_is_small_loads_nothing_and_holds_what_the_records_say(
     assert len(TEXT.encode()) < 150_000
     assert not re.findall(r'https?://(?!www\.w3\.org)|@import|url\(|\ssrc="', TEXT)
     (held,) = re.findall(r'<script type="application/json" id="scene-data">(.*?)</script>', TEXT)
-    facts = {s.name: s.facts(*(records[n] for n in s.experiments)) for s in SCENES}
+    drawn = [scene for scene in SCENES if set(scene.experiments) <= set(records)]
+    facts = {s.name: s.facts(*(records[n] for n in s.experiments)) for s in drawn}
     assert json.loads(held) == json.loads(json.dumps(facts))
     picture = (ROOT / "docs/pictures/octahedron.svg").read_text(encoding="utf-8")
     assert picture == octahedron_picture(facts["octahedron"]) and len(picture) < 400_000
@@ -41,8 +43,9 @@ def test_the_page_is_small_loads_nothing_and_holds_what_the_records_say(
 
 
 def test_the_shapes_are_what_the_titles_say(records: dict[str, xr.Dataset]) -> None:
-    found = [scene.facts(*(records[n] for n in scene.experiments)) for scene in SCENES]
-    octahedron, phase, induction = found
+    octahedron, phase, induction = (
+        scene.facts(*(records[n] for n in scene.experiments)) for scene in SCENES[:3]
+    )
     W = np.array(octahedron["W"]) / 100
     unit = W[-1] / np.linalg.norm(W[-1], axis=0)
     cosines = unit.T @ unit
@@ -90,11 +93,11 @@ def test_in_a_browser_it_turns_slides_and_tells(
       const box = map.getBoundingClientRect(), scale = box.height / 270;
       const middle = box.left + box.width / 2;
       hand(map, "pointermove", middle - 100 * scale, box.top + 20 * scale);
-      note("dense", document.querySelector("#phase .said").textContent);
+      note("dense", document.querySelector("#moving-phase .said").textContent);
       press(map, "ArrowRight");
-      note("next", document.querySelector("#phase .said").textContent);
+      note("next", document.querySelector("#moving-phase .said").textContent);
       slide(train, 0);
-      note("before", document.querySelector("#induction .said").textContent);
+      note("before", document.querySelector("#moving-induction .said").textContent);
     </script>"""
     found = browsed(TEXT.replace("</html>", actions + "</html>"), "#step=36&train=40")
     assert found["linked"] == "training step 2160" and found["slid"] == "training step 6000"

@@ -16,11 +16,11 @@ id = "pentagon"
 paper = "toy_models"
 says = "At density 0.1 all five are kept."
 figure = "weights"
+measure = "share_of_pentagons"
 control = { is = "networks at their start", world = "untrained", draws = 30 }
 [[row.quantity]]
 id = "share"
 says = "share of pentagons"
-measure = "share_of_pentagons"
 at = { density = 0.1 }
 rule = "network"
 [[row.quantity]]
@@ -39,9 +39,10 @@ def read(tmp_path, text):
     return read_table(path)
 
 
-def test_a_row_lends_its_control(tmp_path):
+def test_a_row_lends_what_its_quantities_do_not_say(tmp_path):
     table = read(tmp_path, TABLE)
     share, norm = table.rows[0].quantities
+    assert [share.measure, norm.measure] == ["share_of_pentagons", "norm"]
     assert (share.control.world, share.control.draws) == ("untrained", 30)
     assert share.at == {"density": 0.1}
     assert norm.control.value == 0 and norm.control.world == ""

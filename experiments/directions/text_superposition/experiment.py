@@ -24,12 +24,11 @@ from circuitax.projection.coherence import mean_overlaps, overlap_shares
 from circuitax.projection.laws import overlap_tail
 from circuitax.projection.packings import welch_bound
 from circuitax.superposition.features import dimensionality_of_rows
-from experiments.directions.text_superposition.features import MULTIPLES, FeatureSpec, features
+from experiments.directions.text_superposition.features import FeatureSpec, features
 from experiments.directions.text_superposition.models import (
     OURS,
     REAL,
     SMOLLM2,
-    Rows,
     directions,
     open_models,
     own_text,
@@ -48,9 +47,8 @@ class Spec:
     Attributes:
         weights: "real": our accepted text model and SmolLM2, whose package may be absent; or
             "random" for a small model.
-        most: Rows whose pairs are counted, a random choice where there are more. Means and
-            dimensionalities are always of all rows.
-        draws: Random sets of each shape, and random choices of rows.
+        most: Random directions of which pairs in the tail are counted.
+        draws: Random sets of each shape.
         features: How features of our text model are found.
         smollm2_features: How those of SmolLM2 are found, by as many autoencoders.
     """
@@ -92,23 +90,16 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         for n, d in lab.track(list(shapes), "random")
     }
     null = [random[len(x.rows), x.dim] for x in sets]
-    rows_key = derive(key, "rows")
-    found = [_as_is_and_centred(x, rows_key, spec) for x in lab.track(sets, "sets")]
-    groups = np.array([f"{x.model} {x.kind}" for x in sets])
-    members = {group: groups == group for group in dict.fromkeys(groups.tolist())}
-    above = _stack(found, "above")
-    law = np.stack([overlap_tail(x.dim, np.minimum(MULTIPLES / np.sqrt(x.dim), 1)) for x in sets])
-    dim = np.array([x.dim for x in sets])
-    tail = int(np.argmin(np.abs(MULTIPLES - TAIL)))
+    found = [_as_is_and_centred(x.rows) for x in lab.track(sets, "sets")]
+    dims = {f"{x.model} {x.kind}": x.dim for x in sets}
     arrays: dict[str, Any] = {
-        "dim": ("set", dim),
-        "welch": ("set", welch_bound(np.array([len(x.rows) for x in sets]), dim)),
-        "above": (
-            ("group", "centred", "multiple"),
-            np.stack([above[i].mean(axis=0) for i in members.values()]),
+        "dim": ("set", np.array([x.dim for x in sets])),
+        "welch": ("set", np.array([float(welch_bound(len(x.rows), x.dim)) for x in sets])),
+        "law": (
+            ("group", "multiple"),
+            np.array([[overlap_tail(d, min(TAIL / np.sqrt(d), 1.0))] for d in dims.values()]),
         ),
-        "law": (("group", "multiple"), np.stack([law[i].mean(axis=0) for i in members.values()])),
-        "null_tail": (("set", "draw"), _stack(null, "above")[..., tail]),
+        "null_tail": (("set", "draw"), _stack(null, "tail")),
     }
     for name in ("mean", "mean_square", "dimensionality_sum"):
         arrays[name] = (("set", "centred"), _stack(found, name))
@@ -118,20 +109,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "model": ("set", [x.model for x in sets]),
         "kind": ("set", [x.kind for x in sets]),
         "layer": ("set", [x.layer for x in sets]),
-        "group": list(members),
+        "group": list(dims),
         "centred": [False, True],
-        "multiple": MULTIPLES,
+        "multiple": [TAIL],
         "draw": np.arange(spec.draws),
         "seed": np.arange(spec.features.seeds),
     }
-    notes: dict[str, Any] = {
-        "weights": spec.weights,
-        "missing": missing,
-        "models": list(models),
-        "read": "what neurons read has the gain of the norm before it folded in",
-        "tail": f"share of pairs with |cos| above {TAIL}/√d",
-        "ours": "one member of the full transformer of text_models, after training, half precision",
-    }
+    notes: dict[str, Any] = {"weights": spec.weights, "missing": missing, "models": list(models)}
     # Each model's part has a key of its own: one that is absent changes no number of the other.
     parts = {OURS: "features", SMOLLM2: "smollm2_features"}
     for name, model in models.items():
@@ -147,24 +131,18 @@ def _stack(found: list[dict[str, np.ndarray]], name: str) -> np.ndarray:
     return np.stack([one[name] for one in found])
 
 
-def _as_is_and_centred(rows: Rows, key: Key[Array, ""], spec: Spec) -> dict[str, np.ndarray]:
-    """A set as it is, and centred; pairs are the mean of several choices of rows if it has many."""
-    each, n, keys = [], len(rows.rows), member_keys(key, spec.draws)
-    choices: list[Any] = [slice(None)]
-    if n > spec.most:
-        choices = [jax.random.choice(k, n, (spec.most,), False) for k in keys]
-    for x in (rows.rows, rows.rows - rows.rows.mean(axis=0, keepdims=True)):
-        above = np.stack([_above(x[chosen], rows.dim) for chosen in choices]).mean(axis=0)
-        each.append(_means(x) | {"above": above})
+def _as_is_and_centred(rows: Float[Array, "n dim"]) -> dict[str, np.ndarray]:
+    each = [_means(rows), _means(rows - rows.mean(axis=0, keepdims=True))]
     return {name: np.stack([np.asarray(one[name]) for one in each]) for name in each[0]}
 
 
 def _random(key: Key[Array, ""], n: int, dim: int, spec: Spec) -> dict[str, np.ndarray]:
-    """The same of Gaussian directions, draw by draw."""
+    """The same of Gaussian directions, draw by draw, and the tail of their pairs."""
     found = []
     for k in member_keys(key, spec.draws):
         x = jax.random.normal(k, (n, dim), float)
-        found.append(_means(x) | {"above": _above(x[: spec.most], dim)})
+        threshold = jnp.asarray([TAIL / np.sqrt(dim)], x.dtype)
+        found.append(_means(x) | {"tail": overlap_shares(x[: spec.most], threshold)[0]})
     return {name: np.stack([np.asarray(one[name]) for one in found]) for name in found[0]}
 
 
@@ -174,8 +152,3 @@ def _means(x: Float[Array, "n dim"]) -> dict[str, Float[Array, ""]]:
     overlaps = mean_overlaps(x)
     used = jnp.sum(dimensionality_of_rows(x))
     return overlaps._asdict() | {"dimensionality_sum": used}
-
-
-def _above(x: Float[Array, "n dim"], dim: int) -> Float[Array, " multiple"]:
-    """Share of pairs that overlap by more than each multiple of 1/√d."""
-    return overlap_shares(x, jnp.asarray(MULTIPLES / np.sqrt(dim), x.dtype))

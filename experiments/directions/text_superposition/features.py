@@ -30,8 +30,6 @@ from circuitax.training.ensemble import Mapping, Plan
 from circuitax.training.optim import OptimSpec
 from experiments.directions.text_superposition.models import APART
 
-# Thresholds of |cos| as multiples of 1/√d, the root mean square of random overlaps.
-MULTIPLES = np.linspace(0, 8, 33)
 _AT_ONCE = 64  # windows
 # Heads of SmolLM2 that find nothing attend to the first token of a text, where the stream is more
 # than a hundred times as long as elsewhere and has one direction, whatever the token is. So it is
@@ -118,27 +116,18 @@ def features(
     error, live = score(trained.models)
     rows = jax.vmap(partial(_directions, module))(trained.models)
     random = jax.random.normal(derive(key, "random"), rows.shape, float)
-    null = _measured(random, live)
-    del null["above"]  # the law says it
-    measured = _measured(rows, live) | {f"null_{what}": x for what, x in null.items()}
+    null = {f"null_{what}": x for what, x in _measured(random, live).items()}
     welch = welch_bound(np.asarray(live.sum(axis=1)), d_model)
-    arrays: dict[str, Any] = {"components_error": ((), _components_error(seen, held, spec.active))}
-    for what, x in (measured | {"welch": welch, "error": error}).items():
+    arrays: dict[str, Any] = {}
+    for what, x in (_measured(rows, live) | null | {"welch": welch, "error": error}).items():
         values = np.array(x, float)
         values[~trained.alive] = np.nan
-        arrays[what] = (("seed", "centred", "multiple")[: values.ndim], values)
+        arrays[what] = (("seed", "centred")[: values.ndim], values)
     notes = {
-        "layer": layer,
-        "dim": d_model,
-        "width": module.width,
-        "active": spec.active,
-        "seeds": spec.seeds,
         "trained_on": len(seen),
         "measured_on": len(held),
         "left_out": left_out,
         "divergence": trained.divergence,
-        "vectors": "stream entering the layer, mean taken off, mean square norm 1",
-        "live": "a latent that is on for a vector that training did not see",
     }
     return arrays, notes
 
@@ -194,7 +183,6 @@ def _measured(
 
     How many are live differs between sets, so that a mask marks them: one program serves all.
     """
-    thresholds = jnp.asarray(MULTIPLES / np.sqrt(rows.shape[2]))
 
     def one(rows: Float[Array, "n d"], live: Bool[Array, " n"]) -> dict[str, Float[Array, "..."]]:
         unit = unit_rows(rows)
@@ -202,13 +190,8 @@ def _measured(
         n_pairs = jnp.sum(pair)
         share = jnp.where(n_pairs > 0, 1 / jnp.maximum(n_pairs, 1), jnp.nan)
         size = jnp.where(pair, jnp.abs(jnp.matmul(unit, unit.T, precision="highest")), 0)
-        above = jax.lax.map(lambda bound: jnp.sum(pair & (size > bound)), thresholds)
         used = dimensionality_of_rows(jnp.where(live[:, None], rows, 0))
-        return {
-            "mean_square": jnp.sum(size**2) * share,
-            "above": above * share,
-            "dimensionality_sum": jnp.sum(used),
-        }
+        return {"mean_square": jnp.sum(size**2) * share, "dimensionality_sum": jnp.sum(used)}
 
     each = [jax.vmap(one)(x, live) for x in (rows, jax.vmap(_centred)(rows, live))]
     return {name: jnp.stack([x[name] for x in each], axis=1) for name in each[0]}
@@ -219,10 +202,3 @@ def _centred(rows: Float[Array, "n d"], live: Bool[Array, " n"]) -> Float[Array,
     kept = live[:, None]
     mean = jnp.sum(jnp.where(kept, rows, 0), axis=0) / jnp.maximum(jnp.sum(live), 1)
     return jnp.where(kept, rows - mean[None], 0)
-
-
-def _components_error(seen: np.ndarray, held: np.ndarray, k: int) -> float:
-    """Reconstruction error of as many principal components on held-out vectors."""
-    _, basis = np.linalg.eigh(seen.T.astype(float) @ seen)
-    kept = held @ basis[:, -k:]
-    return float(1 - (kept**2).sum() / (held.astype(float) ** 2).sum())

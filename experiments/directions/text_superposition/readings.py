@@ -6,12 +6,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from circuitax.figures.marks import (
     interval_bars,
-    mean_curve,
     reference_line,
     seed_dots,
     tilted_labels,
@@ -32,7 +30,6 @@ KINDS = {
     "write": (GREEN, "neurons write"),
     "features": (PINK, "features"),
 }
-_WIDE = 10.0  # ratio of largest to smallest number from which an axis is logarithmic
 
 
 def over_random(data: xr.Dataset, model: str, kind: str) -> Sample:
@@ -61,12 +58,6 @@ def feature_dimensions(data: xr.Dataset, model: str) -> Sample:
     """Sum of D_i of each dictionary over that of a random one."""
     each = _dictionaries(data, model).sel(centred=False)
     return mean_of(each.dimensionality_sum / each.null_dimensionality_sum)
-
-
-def features_error(data: xr.Dataset) -> Sample:
-    """What features leave of vectors over what as many principal components leave."""
-    each = _dictionaries(data, "ours")
-    return mean_of(each.error / each.components_error)
 
 
 def least_over_welch(data: xr.Dataset, features_of: str = "") -> Sample:
@@ -125,58 +116,27 @@ def _trained(data: xr.Dataset, model: str) -> xr.Dataset:
 
 
 def features(data: xr.Dataset) -> Figure:
-    """Overlaps of all pairs, and two numbers of each kind of directions; a row a model."""
+    """Interference and dimensions in use of each kind of directions, over random; a row a model."""
     names = [name for name in NAMES if name in data.attrs["models"]]
-    figure, axes = new_figure(len(names), 3, width=PAGE, height=0.9 + 2.4 * len(names))
-    for (left, middle, right), name in zip(axes, names, strict=True):
-        _pairs(left, data, name)
-        for ax, number in ((middle, "mean_square"), (right, "dimensionality_sum")):
+    figure, axes = new_figure(len(names), 2, width=PAGE, height=0.9 + 2 * len(names))
+    for row, name in zip(axes, names, strict=True):
+        for ax, number in zip(row, ("mean_square", "dimensionality_sum"), strict=True):
             _numbers(ax, data, name, number)
-        _bounds(middle, right, data, name)
-        middle.set(ylabel="mean square overlap / random")
-        right.set(ylabel="Σ $D_i$ / random")
-    for ax, title in zip(axes[0], ("pairs", "interference", "dimensions in use"), strict=True):
+        row[0].set_ylabel(f"{NAMES[name]}\nmean square overlap / random")
+        row[1].set_ylabel("Σ $D_i$ / random")
+    for ax, title in zip(axes[0], ("interference", "dimensions in use"), strict=True):
         ax.set_title(title)
-    lines = [Line2D([], [], color=colour, label=label) for colour, label in KINDS.values()]
-    lines += [
-        Line2D([], [], color=GREY, linewidth=2.5, alpha=0.6, label="random (law)"),
-        Line2D([], [], color=GREY, linestyle="dashed", label="mean taken off"),
-        Line2D([], [], color=PINK, linestyle="dotted", label="bound of features"),
-    ]
-    figure.legend(handles=lines, loc="outside upper center", ncols=4)
     letter_panels(axes.ravel())
-    sample_note(
-        figure,
-        f"small dots: {data.sizes['seed']} autoencoders, or layers; white: mean taken off; "
-        "bars: 95 % intervals",
-    )
+    seeds = data.sizes["seed"]
+    sample_note(figure, f"small dots: {seeds} autoencoders, or layers; white: mean taken off")
     return figure
-
-
-def _pairs(ax: Axes, data: xr.Dataset, name: str) -> None:
-    """Share of pairs above each threshold, on a logarithmic axis, beside the law."""
-    for kind, (colour, _) in KINDS.items():
-        for centred, style in ((False, "solid"), (True, "dashed")):
-            if kind == "features":
-                rows = _trained(data, name).above.sel(centred=centred)
-                rows = rows.transpose("multiple", "seed")
-                mean_curve(ax, data.multiple, rows, colour, linestyle=style, least=1e-6)
-            else:
-                above = data.above.sel(group=f"{name} {kind}", centred=centred)
-                ax.plot(data.multiple, above.where(above > 0), color=colour, linestyle=style)
-    law = data.law.sel(group=f"{name} tokens")
-    ax.plot(data.multiple, law.where(law > 1e-9), color=GREY, linewidth=2.5, alpha=0.6)
-    ax.set(yscale="log", ylim=(1e-6, 2), xlabel="|cosine| · √d")
-    ax.set_ylabel(f"{NAMES[name]}\nshare of pairs above")
 
 
 def _numbers(ax: Axes, data: xr.Dataset, name: str, number: str) -> None:
     """One number of every kind of directions over that of random ones, as they are and centred."""
-    seen = []
     for place, (kind, (colour, _)) in enumerate(KINDS.items()):
         for centred, shift in ((False, -0.18), (True, 0.18)):
             values, at = _ratio(data, name, kind, number, centred), place + shift
-            seen.append(values)
             mark: dict[str, Any] = {"markerfacecolor": "white"} if centred else {}
             seed_dots(ax, at, values, colour, half_width=0.1, size=5, opacity=0.4)
             if kind == "features":
@@ -187,11 +147,10 @@ def _numbers(ax: Axes, data: xr.Dataset, name: str, number: str) -> None:
     tilted_labels(ax, [label for _, label in KINDS.values()])
     reference_line(ax, y=1, style="solid", colour=GREY)
     ax.set_xlim(-0.5, len(KINDS) - 0.5)
-    every = np.concatenate(seen)
-    if every.max() > _WIDE * every.min():
-        ax.set_yscale("log")
-        ax.yaxis.set_major_locator(LogLocator())
-        ax.yaxis.set_major_formatter(ScalarFormatter())
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_minor_formatter("")
 
 
 def _ratio(data: xr.Dataset, name: str, kind: str, number: str, centred: bool) -> np.ndarray:
@@ -201,13 +160,3 @@ def _ratio(data: xr.Dataset, name: str, kind: str, number: str, centred: bool) -
         return np.asarray(each[number].sel(centred=centred) / each[f"null_{number}"][:, 0])
     sets = _of(data, name, kind)
     return np.asarray(sets[number].sel(centred=centred) / sets[f"null_{number}"].mean("draw"))
-
-
-def _bounds(middle: Axes, right: Axes, data: xr.Dataset, name: str) -> None:
-    """The least interference that Welch allows as many features, and all dimensions."""
-    each, dim = _trained(data, name), _of(data, name, "tokens").dim.item()
-    null = each.sel(centred=False)
-    least = float((null.welch**2 / null.null_mean_square).mean())
-    most = float(dim / null.null_dimensionality_sum.mean())
-    reference_line(middle, y=least, colour=PINK)
-    reference_line(right, y=most, colour=PINK)

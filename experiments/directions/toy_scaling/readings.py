@@ -1,5 +1,7 @@
 """Scaling with width: exponents, represented features, overlaps, and the figures."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -16,7 +18,7 @@ BETWEEN = (0.3, 0.6)
 LEAST_MODE = 0.005
 ALPHA_COLOURS = {0.0: BLUE, 0.5: PINK, 1.0: GREEN, 1.5: ORANGE, 2.0: BLACK}
 BINS = np.linspace(0, 1.6, 33)
-DOTS = {"marker": "o", "markersize": 3}
+DOTS: dict[str, Any] = {"marker": "o", "markersize": 3}
 
 
 def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:

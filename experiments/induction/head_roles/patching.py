@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.patching import patched_metrics
+from circuitax.circuits.patching import patch_effects
 from circuitax.circuits.path_patching import Edges, patch_paths
 from circuitax.kernel.forward import forward
 from circuitax.kernel.linalg import safe_divide
@@ -65,7 +65,7 @@ def of_pairs(model: Model, pairs: Pairs) -> dict[str, Array]:
         return {
             "clean": lead(clean.logits),
             "corrupted": lead(corrupted.logits),
-            "stream": patched_metrics(model, pair.corrupted, clean.trace, lead),
+            "stream": patch_effects(corrupted, clean, lead) + lead(corrupted.logits),
             "edges": single,
             "routes": routes,
         }

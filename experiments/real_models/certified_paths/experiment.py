@@ -4,7 +4,6 @@ What is split is the lead of the right next token over its strongest rival. Each
 of its own, so that a stopped run goes on where it was.
 """
 
-import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,9 +13,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Int
 
-from circuitax.circuits.ledger.host_model import host_model
 from circuitax.circuits.ledger.ledger import Ledger, head_ledger
-from circuitax.circuits.ledger.path_bounds import head_path_bounds
 from circuitax.circuits.patching import head_gradients
 from circuitax.circuits.paths.components import attribute
 from circuitax.circuits.paths.expansion import Path, path_name
@@ -57,7 +54,6 @@ AXES = {
     "order_found": ("order",),
     "gap": ("point",),
     "missed_heads": ("score",),
-    "missed_paths": ("score",),
 }
 
 
@@ -127,23 +123,16 @@ def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]
     lead = logits[prompt.right] - logits[rival]
     frozen, last = frozen_model(seen, mlps="sources"), ids.size - 1
     direction = frozen.read_out.W_U[:, prompt.right] - frozen.read_out.W_U[:, rival]
-    began = time.process_time()
-    bounds = head_path_bounds(host_model(frozen), last)
-    bounded = time.process_time()
-    found = head_ledger(frozen, last, direction, k=k, budget=budget, bounds=bounds)
-    ended = time.process_time()
+    found = head_ledger(frozen, last, direction, k=k, budget=budget)
     n_paths = len(found.paths)
     names = [path_name(p, None, s) for p, s in zip(found.paths, found.starts, strict=True)]
     missed = [misses(found.paths, np.asarray(s)) for s in scores(seen, prompt.right, rival)]
-    heads, paths, hidden = zip(*missed, strict=True)
+    heads, hidden = zip(*missed, strict=True)
     return {
         "lead": lead,
         "complete": found.complete,
-        "n_evaluated": found.n_evaluated,
         "omitted_bound": found.omitted_bound,
         "closing_error": abs(found.found + found.remainder + found.bias - lead),
-        "bounds_seconds": bounded - began,
-        "search_seconds": ended - bounded,
         "value": np.pad(found.values, (0, k - n_paths)),
         "path": np.array([*names, *[""] * (k - n_paths)], dtype="U60"),
         "order_sum": _by_order(order_effects(frozen, direction)),
@@ -152,26 +141,23 @@ def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]
         ),
         "gap": _gap(found, _points(budget)),
         "missed_heads": np.array(heads),
-        "missed_paths": np.array(paths),
         "hidden": np.pad(hidden[0], (0, k - n_paths)),
     }
 
 
-def misses(paths: tuple[Path, ...], scores: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """Share of the heads on the paths that a score does not name, and of the paths with heads.
+def misses(paths: tuple[Path, ...], scores: np.ndarray) -> tuple[float, np.ndarray]:
+    """Share of the heads on the paths that a score does not name, and the paths with such a head.
 
-    A score names as many heads as the paths have, by its size. The last are the paths that have a
-    missing head; shares are not numbers where no path has a head.
+    A score names as many heads as the paths have, by its size; NaN where no path has a head.
     """
     on_paths = {head for path in paths for head in path}
     if not on_paths:
-        return np.nan, np.nan, np.zeros(len(paths), bool)
+        return np.nan, np.zeros(len(paths), bool)
     order = np.argsort(-np.abs(scores), axis=None, kind="stable")[: len(on_paths)]
     rows, columns = np.unravel_index(order, scores.shape)
     named = set(zip(rows.tolist(), columns.tolist(), strict=True))
     hidden = np.array([not named.issuperset(path) for path in paths])
-    share = hidden.sum() / sum(bool(path) for path in paths)
-    return len(on_paths - named) / len(on_paths), share, hidden
+    return len(on_paths - named) / len(on_paths), hidden
 
 
 @jax.jit

@@ -1,6 +1,6 @@
-"""The parts of one prompt's logit: sums of paths, shares, linear maps, and removals for real."""
+"""The parts of one prompt's logit: sums of paths, and the linear map of each token."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,123 +16,40 @@ from circuitax.circuits.paths.frozen import (
     head_writes,
     mlp_writes,
 )
-from circuitax.circuits.paths.groups import carried_back, path_groups
+from circuitax.circuits.paths.groups import carried_back
 from circuitax.circuits.paths.orders import order_streams
-from circuitax.kernel.forward import forward
 from circuitax.kernel.gauge import centre_vocabulary
-from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.model import Model
-from circuitax.kernel.run import Run
-from circuitax.kernel.run import run as forward_run
+from circuitax.kernel.run import Run, run
 
 AT_ONCE = 64  # directions
 FIRST, TOP = 3, 10  # singular vectors that are read, and tokens that each of them names
-TAIL = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # largest paths whose share is kept
-
-Carry = tuple[Array, Array]
-
-
-class Shares(NamedTuple):
-    """Scores of each source token and of each head."""
-
-    tokens: Float[Array, " n_ctx"]
-    heads: Float[Array, "n_layers n_heads"]
-
-
-def over_mean(logits: Float[Array, " d_vocab"], token: int | Int[Array, ""]) -> Float[Array, ""]:
-    """The logit of a token over the mean of all, which the softmax does not see."""
-    return logits[token] - logits.mean()
-
-
-def path_shares(seen: Run, direction: Float[Array, " d_model"], gates: str) -> Shares:
-    """All paths from each token, and all through each head, at all positions.
-
-    Gates are ``"frozen"``, which is exact, or ``"shared"`` for RelP's rule.
-    """
-    frozen = frozen_model(seen, gates=gates)
-    back = carried_back(frozen, frozen.tokens.shape[0] - 1, direction)
-    heads = jnp.einsum("lhtd,ltd->lh", seen.head_outputs, back.written)
-    return Shares((frozen.embedding * back.entering[0]).sum(axis=1), heads)
-
-
-def direct_shares(seen: Run, direction: Float[Array, " d_model"]) -> Float[Array, "layers heads"]:
-    """Direct share of each head in the logit, past all later layers."""
-    w = direction / jnp.asarray(seen.scales.final)[-1]
-    return jnp.einsum("lhd,d->lh", jnp.asarray(seen.head_outputs)[:, :, -1], w)
-
-
-def gradient_shares(seen: Run, token: Int[Array, ""]) -> Shares:
-    """Gradient times input of each token, and times output of each head; nothing is held."""
-    model, embedded = seen.model, jnp.asarray(seen.model.W_E)[seen.tokens]
-    layers, heads = seen.patterns.shape[:2]
-    nothing = jnp.zeros((layers + 1, *embedded.shape), embedded.dtype)
-
-    def logit(kept: Array, moved: Array) -> Array:
-        edit = Interventions(head_keep=kept[..., None], stream_add=nothing.at[0].set(moved))
-        return over_mean(forward(model, seen.tokens, edit)[0][-1], token)
-
-    start = jnp.ones((layers, heads), embedded.dtype), jnp.zeros_like(embedded)
-    of_heads, of_tokens = jax.grad(logit, argnums=(0, 1))(*start)
-    return Shares((of_tokens * embedded).sum(axis=1), of_heads)
-
-
-class Split(NamedTuple):
-    """One prompt's logit, split.
-
-    Attributes:
-        token: The likeliest next one, whose logit over the mean is split.
-        by_heads: Paths by their number of heads.
-        by_mlps: Paths by their number of MLPs.
-        one_head: Paths of one head, by layer, head and source position.
-        past_heads: The paths past all heads, from the last token.
-        exact: Shares of tokens and heads by all paths.
-        relp: Those by the half rule.
-        gradient: Those by gradients of the model itself.
-        direct: Of heads, past all later layers.
-    """
-
-    token: Int[Array, ""]
-    logit: Float[Array, ""]
-    frozen: FrozenModel
-    direction: Float[Array, " d_model"]
-    by_heads: Float[Array, " order"]
-    by_mlps: Float[Array, " order"]
-    one_head: Float[Array, "n_layers n_heads n_ctx"]
-    past_heads: Float[Array, ""]
-    exact: Shares
-    relp: Shares
-    gradient: Shares
-    direct: Float[Array, "n_layers n_heads"]
 
 
 @jax.jit
 def read(model: Model, text: Int[Array, " n_ctx"]) -> Run:
     """The run that is explained."""
-    return forward_run(model, text, outputs=True)
+    return run(model, text, outputs=True)
 
 
 @jax.jit
-def split(seen: Run) -> Split:
-    """The logit of the likeliest next token over the mean token, by its paths."""
-    frozen, last = frozen_model(seen), seen.tokens.shape[0] - 1
-    token = seen.logits[-1].argmax()
+def split(model: Model, text: Int[Array, " n_ctx"]) -> dict[str, Array]:
+    """The logit of the likeliest next token over the mean of all, by number of heads and of MLPs.
+
+    ``exact`` is what all paths from each source token add.
+    """
+    seen, last = run(model, text, outputs=True), text.shape[0] - 1
+    frozen, token = frozen_model(seen), seen.logits[-1].argmax()
     direction = centre_vocabulary(frozen.read_out.W_U)[:, token]
     w = direction / jnp.asarray(frozen.read_out.scale)[-1]
-    groups = path_groups(frozen, last, direction)
-    return Split(
-        token,
-        over_mean(seen.logits[-1], token),
-        frozen,
-        direction,
-        order_streams(frozen)[:, -1] @ w,
-        mlp_order_streams(frozen)[:, -1] @ w,
-        groups.one_head,
-        groups.by_head[0, 1 + last],
-        path_shares(seen, direction, "frozen"),
-        path_shares(seen, direction, "shared"),
-        gradient_shares(seen, token),
-        direct_shares(seen, direction),
-    )
+    entering = carried_back(frozen, last, direction).entering[0]
+    return {
+        "token": token,
+        "logit": seen.logits[-1, token] - seen.logits[-1].mean(),
+        "by_heads": order_streams(frozen)[:, -1] @ w,
+        "by_mlps": mlp_order_streams(frozen)[:, -1] @ w,
+        "exact": (frozen.embedding * entering).sum(axis=1),
+    }
 
 
 def mlp_order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
@@ -156,89 +73,6 @@ def mlp_order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"
     streams = jnp.zeros((n_layers + 1, *frozen.tokens.shape), frozen.tokens.dtype)
     streams = streams.at[0].set(frozen.embedding)
     return jax.lax.scan(step, streams, jnp.arange(n_layers))[0]
-
-
-def streams_past_heads(frozen: FrozenModel) -> Float[Array, "n_layers n_ctx d_model"]:
-    """Input of each layer past no head: a token's embedding behind the MLPs before."""
-
-    def step(alone: Array, layer: Int[Array, ""]) -> tuple[Array, Array]:
-        return after_layer(frozen, layer, alone, alone, constants=False)[0], alone
-
-    return jax.lax.scan(step, frozen.embedding, jnp.arange(frozen.A.shape[0]))[1]
-
-
-@jax.jit
-def two_head_paths(
-    frozen: FrozenModel, position: int, direction: Float[Array, " d_model"]
-) -> Float[Array, "second_layer second_head first_layer first_head"]:
-    """Paths from tokens through two heads, summed over the positions they read.
-
-    The value of a pair is 0 where the first head is not in an earlier layer.
-    """
-    n_layers, n_heads = frozen.A.shape[:2]
-    ends = carried_back(frozen, position, direction, through_heads=False).written[:, position]
-
-    def step(carry: Carry, layer: Int[Array, ""]) -> tuple[Carry, Array]:
-        alone, streams = carry
-        reads = jnp.einsum("hdk,hke,e->hd", frozen.W_V[layer], frozen.W_O[layer], ends[layer])
-        read = jnp.einsum("isd,hd->his", streams, reads)
-        values = jnp.einsum("hs,his->hi", frozen.A[layer, :, position], read)
-        written = head_writes(frozen, layer, alone)
-        streams, written = after_layer(frozen, layer, streams, written, constants=False)
-        alone, _ = after_layer(frozen, layer, alone, alone, constants=False)
-        streams = jax.lax.dynamic_update_slice_in_dim(streams, written, layer * n_heads, axis=0)
-        return (alone, streams), values
-
-    streams = jnp.zeros((n_layers * n_heads, *frozen.embedding.shape), frozen.embedding.dtype)
-    start = frozen.embedding, streams
-    values = jax.lax.scan(step, start, jnp.arange(n_layers))[1]
-    return values.reshape(n_layers, n_heads, n_layers, n_heads)
-
-
-@jax.jit
-def without_tokens(
-    model: Model, text: Int[Array, " n_ctx"], token: int, sources: Int[Array, " n"]
-) -> Float[Array, " n"]:
-    """The logit of a token with the embedding of one position each replaced by their mean."""
-    n_layers, n_ctx = model.n_layers, text.shape[0]
-    mean = jnp.asarray(model.W_E).mean(axis=0)
-    keep = jnp.ones((n_layers + 1, n_ctx), mean.dtype)
-    add = jnp.zeros((n_layers + 1, n_ctx, mean.size), mean.dtype)
-
-    def logit(source: Array) -> Array:
-        edit = Interventions(
-            stream_keep=keep.at[0, source].set(0.0), stream_add=add.at[0, source].set(mean)
-        )
-        return over_mean(forward(model, text, edit)[0][-1], token)
-
-    return jax.lax.map(logit, sources)
-
-
-@jax.jit
-def without_paths(
-    model: Model,
-    frozen: FrozenModel,
-    text: Int[Array, " n_ctx"],
-    token: int,
-    paths: Int[Array, "n several 3"],
-) -> Float[Array, " n"]:
-    """The logit of a token without several paths through one head, all removed at once.
-
-    What the head writes at the last position loses what it has of one token, which came past
-    no other head. Paths are layer, head and source position.
-    """
-    alone = streams_past_heads(frozen)
-    nothing = jnp.zeros((*frozen.A.shape[:3], alone.shape[-1]), alone.dtype)
-
-    def logit(several: Array) -> Array:
-        layer, head, source = several.T
-        values = jnp.einsum("pd,pdk->pk", alone[layer, source], frozen.W_V[layer, head])
-        written = jnp.einsum("pk,pkd->pd", values, frozen.W_O[layer, head])
-        written = written * frozen.A[layer, head, -1, source][:, None]
-        edit = Interventions(head_add=nothing.at[layer, head, -1].add(-written))
-        return over_mean(forward(model, text, edit)[0][-1], token)
-
-    return jax.lax.map(logit, paths)
 
 
 @jax.jit
@@ -304,16 +138,3 @@ def names_tokens(
     both = np.concatenate([logits, -logits])
     higher = (both[:, :, None] > both[:, None, tokens]).sum(axis=1)
     return np.asarray((higher < TOP).any(axis=0))
-
-
-def shares_of_largest(sizes: np.ndarray) -> np.ndarray:
-    """Share of a sum that its largest 1, 3, 10, … terms make; 1 where there are fewer."""
-    together = np.append(np.sort(sizes)[::-1].cumsum(), sizes.sum())
-    total = together[-1]
-    return together[np.minimum(TAIL, len(sizes)) - 1] / total if total else np.ones(len(TAIL))
-
-
-def half_of(sizes: np.ndarray) -> int:
-    """The fewest terms of a sum that hold half of it."""
-    together = np.sort(sizes)[::-1].cumsum()
-    return int(np.searchsorted(together, together[-1] / 2)) + 1

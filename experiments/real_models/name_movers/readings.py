@@ -8,8 +8,8 @@ from circuitax.figures.marks import reference_line
 from circuitax.figures.palette import BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import exact
-from circuitax.records.sample import NotRun, Sample, mean_of, sample
-from experiments.real_models.shared.model_facts import model_read, not_smollm2
+from circuitax.records.sample import Sample, mean_of, sample
+from experiments.real_models.shared.model_facts import model_read, of_smollm2
 
 
 def other_heads(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -26,7 +26,7 @@ WORLDS = {"other heads": other_heads}
 
 def task(data: xr.Dataset) -> Sample:
     """Share of sentences in which the indirect object leads over the subject."""
-    return mean_of((leads(_real(data)) > 0).astype(float), bounds=(0, 1))
+    return mean_of((leads(of_smollm2(data)) > 0).astype(float), bounds=(0, 1))
 
 
 def attend(data: xr.Dataset) -> Sample:
@@ -59,7 +59,7 @@ def copy(data: xr.Dataset) -> Sample:
 
 def removed(data: xr.Dataset, without: str) -> Sample:
     """Fall of the lead without a set of heads less the mean fall without others, over the lead."""
-    data = _real(data)
+    data = of_smollm2(data)
     others = [name for name in data.without.values if name not in ("movers", without)]
     left = data.lead_without
     fall = left.sel(without=others).mean("without").values - left.sel(without=without).values
@@ -74,7 +74,7 @@ def attention_of_movers(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 def of_movers(data: xr.Dataset, name: str) -> np.ndarray:
     """A variable of the chosen heads on the sentences that they were not chosen on."""
-    seen = _real(data)[name].isel(half=1)
+    seen = of_smollm2(data)[name].isel(half=1)
     heads = zip(data.mover_layer.values, data.mover_head.values, strict=True)
     return np.stack([seen.isel(layer=i, head=h).values for i, h in heads])
 
@@ -87,13 +87,6 @@ def leads(data: xr.Dataset) -> np.ndarray:
 
 def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.corrcoef(x, y)[0, 1]) if x.std() > 0 and y.std() > 0 else 0.0
-
-
-def _real(data: xr.Dataset) -> xr.Dataset:
-    """The data of a run of SmolLM2."""
-    if why := not_smollm2(data.attrs):
-        raise NotRun(why)
-    return data
 
 
 def movers(data: xr.Dataset) -> Figure:

@@ -10,23 +10,22 @@ from circuitax.figures.marks import reference_line, zero_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate
-from circuitax.records.sample import Absent, NotRun, Sample, mean_of
-from experiments.real_models.shared.model_facts import model_read, not_smollm2
+from circuitax.records.sample import Absent, Sample
+from experiments.real_models.shared.model_facts import model_read, of_smollm2
 
-KEPT, SIZE, RESAMPLES = 0.8, 300, 500
-CHANCE = "chance"
+KEPT, RESAMPLES = 0.8, 500
 COLOURS = {
     "paths": BLUE,
     "RelP": ORANGE,
     "gradient": GREEN,
     "direct effect": PINK,
-    CHANCE: GREY,
+    "chance": GREY,
 }
 
 
 def fewest(data: xr.Dataset, task: str, part: str, by: str | int) -> Sample:
     """Fewest nodes that keep 80 % of the lead, with the interval of resampled pairs."""
-    data = _real(data)
+    data = of_smollm2(data)
     if rights(data, task).sum() < 2:
         raise Absent("the model gets no two pairs of the task right")
     kept, empty, whole = leads_of(data, task, part, by)
@@ -44,23 +43,6 @@ def fewest(data: xr.Dataset, task: str, part: str, by: str | int) -> Sample:
     return Sample(value, estimate)
 
 
-def kept_more(data: xr.Dataset, first: str, second: str) -> Sample:
-    """Share kept by 300 nodes of one choice less that of another, pairs of all tasks."""
-    data = _real(data)
-    found = []
-    for task in map(str, data.task.values):
-        if not rights(data, task).any():
-            continue
-        sides = []
-        for by in (first, second):
-            kept, empty, whole = leads_of(data, task, "neurons and heads", by)
-            sides.append(kept[sizes_of(data, by) == SIZE][0] / (whole.mean() - empty.mean()))
-        found.append(sides[0] - sides[1])
-    if sum(each.size for each in found) < 2:
-        raise Absent("the model gets no two pairs right")
-    return mean_of(np.concatenate(found))
-
-
 def rights(data: xr.Dataset, task: str) -> np.ndarray:
     """Mask of the pairs of the second half of the words of which both sentences are right."""
     lead = data.lead.sel(task=task, half="looked at")
@@ -73,22 +55,16 @@ def leads_of(
     """Leads of circuits, with nothing kept, and of the whole model: means of a pair's sentences.
 
     ``[size, pair]``, ``[pair]`` and ``[pair]``, of the pairs that are right. ``by`` is what chose
-    the nodes, the number of a random order, or `CHANCE` for the mean of these.
+    the nodes, or the number of a random order.
     """
     here = data.sel(task=task, part=part).mean("side").isel(pair=rights(data, task))
-    if by == CHANCE:
-        kept = here.by_chance.mean("order")
-    elif isinstance(by, int):
-        kept = here.by_chance.isel(order=by)
-    else:
-        kept = here.kept.sel(chosen_by=by)
-    return kept.values, here.empty.values, here.lead.sel(half="looked at").values
+    one = here.by_chance.isel(order=by) if isinstance(by, int) else here.kept.sel(chosen_by=by)
+    return one.values, here.empty.values, here.lead.sel(half="looked at").values
 
 
 def sizes_of(data: xr.Dataset, by: str | int) -> np.ndarray:
     """Sizes of the circuits that `leads_of` returns."""
-    of_orders = by == CHANCE or isinstance(by, int)
-    return np.asarray(data["random_size" if of_orders else "size"].values)
+    return np.asarray(data["random_size" if isinstance(by, int) else "size"].values)
 
 
 def shares(kept: np.ndarray, empty: np.ndarray, whole: np.ndarray) -> np.ndarray:
@@ -118,16 +94,6 @@ def crossing(shares: np.ndarray, sizes: np.ndarray, most: int) -> float:
         return float(sizes[0])
     part = (KEPT - shares[i - 1]) / (shares[i] - shares[i - 1])
     return float(np.exp(np.log(sizes[i - 1]) + part * np.log(sizes[i] / sizes[i - 1])))
-
-
-def _real(data: xr.Dataset) -> xr.Dataset:
-    """The data of a run of SmolLM2 with random sets of 300 nodes."""
-    if why := not_smollm2(data.attrs):
-        raise NotRun(why)
-    if SIZE not in data["random_size"].values:
-        found = data["random_size"].values.tolist()
-        raise NotRun(f"random_sizes={found}: the rows are about {SIZE} nodes")
-    return data
 
 
 def circuits(data: xr.Dataset) -> Figure:
@@ -167,6 +133,6 @@ def _curves(panel: Axes, data: xr.Dataset, task: str, part: str) -> None:
         low, high = np.quantile(bootstrapped(*leads), (0.025, 0.975), axis=0)
         panel.fill_between(sizes, low, high, color=COLOURS[by], alpha=0.15, linewidth=0)
     orders = [shares(*leads_of(data, task, part, i)) for i in range(data.sizes["order"])]
-    mean, sizes = np.mean(orders, axis=0), sizes_of(data, CHANCE)
+    mean, sizes = np.mean(orders, axis=0), sizes_of(data, 0)
     ends = np.array([mean - np.min(orders, axis=0), np.max(orders, axis=0) - mean])
     panel.errorbar(sizes, mean, ends, fmt="x", color=GREY, markersize=4, linewidth=0.8, zorder=5)

@@ -56,34 +56,15 @@ SETTINGS: dict[str, dict[str, Any] | None] = {
     },
     "one_layer": None,
 }
-# ARENA 1.2: shares of tokens that heads raise most, or have among the five they raise most.
-PRINTED = {
-    "arena-copying-top-1": 0.3079,
-    "arena-copying-top-5": 0.4773,
-    "arena-both-top-1": 0.956,
-    "arena-both-top-5": 0.98,
-}
-RANKS = (1, 5)
+RANKS = (1, 5)  # shares of tokens that heads raise most, or have among the five they raise most
 # (source, destination, out) that the framework paper names, as GPT-type tokenizers write them.
 SKIP_TRIGRAMS = (
-    (" back", " and", " forth"),
-    (" eat", " and", " drink"),
-    (" far", " and", " away"),
-    ("open", '","', "rb"),
-    ("open", '","', "wb"),
-    ("def", "(", "self"),
-    (" for", " in", " range"),
-    (" for", " in", " enumerate"),
-    ("left", "\\", "right"),
-    ("lambda", "\\", "lambda"),
-    ("nbsp", "&", "nbsp"),
-    ("tbody", "<", "td"),
-    ("github", "/", "issues"),
-    ("github", "/", "blob"),
-    ("github", "/", "pull"),
-    ("github", "/", "master"),
-    (" Israel", " K", "nes"),
-    (" Ralph", " R", "alph"),
+    *((" back", " and", " forth"), (" eat", " and", " drink"), (" far", " and", " away")),
+    *(("open", '","', "rb"), ("open", '","', "wb"), ("def", "(", "self")),
+    *((" for", " in", " range"), (" for", " in", " enumerate"), ("left", "\\", "right")),
+    *(("lambda", "\\", "lambda"), ("nbsp", "&", "nbsp"), ("tbody", "<", "td")),
+    *(("github", "/", word) for word in ("issues", "blob", "pull", "master")),
+    *((" Israel", " K", "nes"), (" Ralph", " R", "alph")),
 )
 BUG = {
     "right": ((" keep", " in", " mind"), (" keep", " at", " bay")),
@@ -131,7 +112,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Measure the models at hand: each part needs a model, a text or a tokenizer."""
     two, one = (_open(spec, name, lab) for name in NAMES)
     notes: dict[str, Any] = {"previous": spec.previous, "inducers": list(spec.inducers)}
-    parts = [xr.Dataset({"printed": ("table", list(PRINTED.values()))}, {"table": list(PRINTED)})]
+    notes["missing"] = [name for name, at in zip(NAMES, (two, one), strict=True) if at is None]
+    parts: list[xr.Dataset] = []
     if two is not None:
         notes["source"] = _sizes(two)
         parts.append(_two_layers(spec, two, key))
@@ -175,8 +157,15 @@ def _sizes(model: Model) -> dict[str, int]:
 
 def _two_layers(spec: Spec, model: Model, key: jax.Array) -> xr.Dataset:
     """Scores of a two-layer model, and prefix scores without each head of layer 0."""
-    n_ctx = model.n_ctx or 1024
-    texts = repeated_texts(derive(key, "repeats"), spec.texts, spec.period, n_ctx, model.d_vocab)
+    n = model.d_vocab - 1
+    period = min(spec.period, ((model.n_ctx or 1024) - 1) // 2, n)
+    twice = sample_repeated(
+        *(derive(key, "repeats"), spec.texts, 2 * period, n),
+        min_period=period,
+        max_period=period,
+        distinct=True,
+    )
+    texts = jnp.pad(twice.tokens + 1, ((0, 0), (1, 0)))  # token 0 is the start
     # A gain before positions that enter queries and keys cannot be folded into them.
     if not (model.spec.positions.in_queries_and_keys and model.blocks.attention_norm is not None):
         model = fold_norms(model)
@@ -205,17 +194,6 @@ def _two_layers(spec: Spec, model: Model, key: jax.Array) -> xr.Dataset:
         {name: (dims, np.asarray(values)) for name, (dims, values) in found.items()},
         coords={"heads": ["first", "all"], "k": list(RANKS), "kind": list(KINDS)},
     )
-
-
-def repeated_texts(
-    key: jax.Array, batch: int, period: int, n_ctx: int, d_vocab: int
-) -> Int[Array, "batch length"]:
-    """Token 0 as start, then random tokens twice; shorter where the model is small."""
-    period = min(period, (n_ctx - 1) // 2, d_vocab - 1)
-    twice = sample_repeated(
-        key, batch, 2 * period, d_vocab - 1, min_period=period, max_period=period, distinct=True
-    )
-    return jnp.pad(twice.tokens + 1, ((0, 0), (1, 0)))
 
 
 def _prefix_without(model: Model, texts: Array, off: Array) -> Float[Array, "removed head"]:
@@ -256,7 +234,6 @@ def _text(spec: Spec, model: Model) -> xr.Dataset:
             "order_loss": ("order", order),
             "first_order_loss": ("selection", first),
             "text_prefix": (("layer", "head"), prefix),
-            "uniform": np.log(model.d_vocab),
         }
     )
 

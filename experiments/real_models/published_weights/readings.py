@@ -1,29 +1,24 @@
-"""Published attention-only models: what is read from the record, and its figures."""
+"""Published attention-only models: what is read from the record."""
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
-from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE, SEQUENTIAL, SKY
-from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import NotRun, Sample, exactly
 
-# Where the commands in the messages put what they fetch.
-TWO_LAYERS = (
-    "needs weights of callummcdougall/attn_only_2L_half, not at hand: `hf download "
+# How to get a model, with the folder into which the command puts it.
+HOW = {
+    "source": "needs weights of callummcdougall/attn_only_2L_half, not at hand: `hf download "
     "callummcdougall/attn_only_2L_half --local-dir weights/two_layers` (the name from memory; a "
-    ".pth file needs torch), then source=weights/two_layers"
-)
-ONE_LAYER = (
-    "needs weights of NeelNanda/Attn_Only_1L512W_C4_Code, not at hand: `hf download "
+    ".pth file needs torch), then source=weights/two_layers",
+    "one_layer": "needs weights of NeelNanda/Attn_Only_1L512W_C4_Code, not at hand: `hf download "
     "NeelNanda/Attn_Only_1L512W_C4_Code --local-dir weights/one_layer` (the name from memory), "
-    "then one_layer=weights/one_layer"
-)
+    "then one_layer=weights/one_layer",
+}
+# Sizes of the published ones, beside their tokens.
+SIZES = {"source": {"n_heads": 12, "d_head": 64}, "one_layer": {}}
 TEXT = " and tokens=text.npy, a text in its tokens"
 WORDS = " and tokenizer=tokenizer.json"
 MANY_TOKENS = 40_000  # the published models have about 50,000
-LABELS = ("1.4, first", "1.4, first five", "1.4 + 1.10, first", "1.4 + 1.10, first five")
 
 
 def heads_shuffled(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -47,12 +42,12 @@ WORLDS = {"heads shuffled": heads_shuffled}
 
 def copied(data: xr.Dataset, heads: str, k: int) -> Sample:
     """Share of tokens that heads have among the k they raise most."""
-    return exactly(_of_source(data).copied.sel(heads=heads, k=k))
+    return exactly(_of(data, "source", "prefix").copied.sel(heads=heads, k=k))
 
 
 def named_heads(data: xr.Dataset) -> dict[str, Sample]:
     """How far the named heads lead the others, and the induction score nearer to the printed."""
-    data = _of_source(data)
+    data = _of(data, "source", "prefix")
     inducers = data.attrs["inducers"]
     looks = data.previous.values[0]
     prefix = data.prefix.values[1, inducers]
@@ -65,7 +60,7 @@ def named_heads(data: xr.Dataset) -> dict[str, Sample]:
 
 def working_together(data: xr.Dataset) -> dict[str, Sample]:
     """What the induction heads lose without each head of layer 0, and their composition with it."""
-    data = _of_source(data)
+    data = _of(data, "source", "prefix")
     previous, inducers = data.attrs["previous"], data.attrs["inducers"]
     left = data.prefix_without.values[:, inducers] / data.prefix.values[1, inducers]
     K, V = (data.composition.sel(kind=kind).values for kind in "KV")
@@ -79,20 +74,20 @@ def working_together(data: xr.Dataset) -> dict[str, Sample]:
 
 def corner(data: xr.Dataset) -> Sample:
     """Smaller of copying and same-matching: the worst induction head less the best other one."""
-    data = _of_source(data)
+    data = _of(data, "source", "prefix")
     both = np.minimum(data.copying.values[1], data.matching.values)
     return exactly(_lead(both, data.attrs["inducers"]))
 
 
 def on_text(data: xr.Dataset) -> Sample:
     """Prefix score on text: the worst induction head less the best other head."""
-    data = _of_source(data, "text_prefix", TEXT)
+    data = _of(data, "source", "text_prefix", TEXT)
     return exactly(_lead(data.text_prefix.values, 1, data.attrs["inducers"]))
 
 
 def nats(data: xr.Dataset) -> dict[str, Sample]:
     """Nats that orders of terms and single heads of layers save on text."""
-    data = _of_source(data, "order_loss", TEXT)
+    data = _of(data, "source", "order_loss", TEXT)
     saved = -np.diff(data.order_loss.values)
     _, first, second, both = data.first_order_loss.values[:4]
     return {
@@ -107,17 +102,17 @@ def nats(data: xr.Dataset) -> dict[str, Sample]:
 
 def share_that_copies(data: xr.Dataset) -> Sample:
     """Share of heads with a positive eigenvalue score of the OV circuit."""
-    return exactly((_of_one_layer(data).one_layer_copying > 0).mean())
+    return exactly((_of(data, "one_layer", "one_layer_copying").one_layer_copying > 0).mean())
 
 
 def copying_pattern(data: xr.Dataset) -> Sample:
     """Of the strongest skip-trigrams of a head, share of the pattern [b] … [a] → [b], the best."""
-    return exactly(_of_one_layer(data).one_layer_copies.max())
+    return exactly(_of(data, "one_layer", "one_layer_copying").one_layer_copies.max())
 
 
 def named_words(data: xr.Dataset) -> dict[str, Sample]:
     """Share of the named skip-trigrams that some head has, and of heads with both bugs."""
-    data = _of_one_layer(data, "words_are_tokens", WORDS)
+    data = _of(data, "one_layer", "words_are_tokens", WORDS)
     if not data.words_are_tokens:
         raise NotRun("the named words are not whole tokens of this tokenizer")
     has = data.skip_trigram.values
@@ -127,24 +122,13 @@ def named_words(data: xr.Dataset) -> dict[str, Sample]:
     }
 
 
-def _of_source(data: xr.Dataset, needs: str = "prefix", besides: str = "") -> xr.Dataset:
-    """The data, where the two-layer model is there and has the published sizes."""
+def _of(data: xr.Dataset, model: str, needs: str, besides: str = "") -> xr.Dataset:
+    """The data, where a model is there, and what is read of it, and has the published sizes."""
     if needs not in data:
-        raise NotRun(TWO_LAYERS + besides)
-    sizes = data.attrs["source"]
-    if (sizes["n_heads"], sizes["d_head"]) != (12, 64) or sizes["d_vocab"] < MANY_TOKENS:
+        raise NotRun(HOW[model] + besides)
+    sizes = data.attrs[model]
+    if sizes["d_vocab"] < MANY_TOKENS or not SIZES[model].items() <= sizes.items():
         raise NotRun(f"measured, but the model at hand, {sizes}, is not the published one")
-    return data
-
-
-def _of_one_layer(
-    data: xr.Dataset, needs: str = "one_layer_copying", besides: str = ""
-) -> xr.Dataset:
-    """The data, where the one-layer model is there and has as many tokens as the published."""
-    if needs not in data:
-        raise NotRun(ONE_LAYER + besides)
-    if data.attrs["one_layer"]["d_vocab"] < MANY_TOKENS:
-        raise NotRun("measured, but the model at hand has fewer tokens than the published one")
     return data
 
 
@@ -153,45 +137,3 @@ def _lead(scores: np.ndarray, *named: int | list[int]) -> float:
     inside = np.zeros(scores.shape, bool)
     inside[named] = True
     return float(scores[inside].min() - scores[~inside].max())
-
-
-def copying(data: xr.Dataset) -> Figure:
-    """Printed shares as bars, measured ones as crosses."""
-    figure, axes = new_figure(height=1.9)
-    ax = axes[0, 0]
-    y = np.arange(len(LABELS))[::-1]
-    printed = 100 * data.printed.values
-    ax.barh(y, printed, 0.6, color=SKY, label="printed (ARENA 1.2)")
-    for at, value in zip(y, printed, strict=True):
-        ax.annotate(f"{value:.4g} %", (0, at), (4, 0), textcoords="offset points", va="center")
-    if "copied" in data:
-        found = 100 * data.copied.transpose("heads", "k").values.ravel()
-        ax.plot(found, y, "x", color=ORANGE, label="measured")
-    else:
-        place = {"xycoords": "axes fraction", "ha": "right", "va": "top", "color": GREY}
-        ax.annotate("no weights at hand: not measured", (0.98, 0.94), **place)
-    ax.set(xlim=(0, 104), xlabel="tokens that the heads' OV circuit raises most, %")
-    ax.set_yticks(y, LABELS)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    return figure
-
-
-def heads(data: xr.Dataset) -> Figure:
-    """Composition Q, K, V over all pairs, and prefix scores of layer 1 without a head."""
-    figure, axes = new_figure(1, 4, height=2.2, width_ratios=(1, 1, 1, 1.25))
-    top = float(data.composition.max())
-    for ax, kind in zip(axes[0], data.kind.values, strict=False):
-        scores = data.composition.sel(kind=kind).transpose("reader", "writer")
-        image = ax.imshow(scores, vmin=0, vmax=top, cmap=SEQUENTIAL, origin="lower")
-        ax.set(title=f"{kind}-composition", xlabel="head of layer 0")
-    axes[0, 0].set_ylabel("head of layer 1")
-    figure.colorbar(image, ax=axes[0, :3].tolist(), label="score", shrink=0.8)
-    ax = axes[0, 3]
-    for i, head in enumerate(data.attrs["inducers"]):
-        line = {"color": (BLUE, ORANGE)[i % 2], "marker": "os^v"[i % 4], "markersize": 3}
-        ax.plot(data.prefix_without.isel(head=head), label=f"head 1.{head}", **line)
-        reference_line(ax, y=data.prefix.isel(layer=1, head=head))
-    ax.set(xlabel="head of layer 0 removed", ylabel="prefix score", ylim=(0, 1.05))
-    ax.legend(title="dotted: none removed")
-    letter_panels(axes[0])
-    return figure

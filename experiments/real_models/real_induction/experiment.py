@@ -3,7 +3,7 @@
 The heads that match prefixes are removed, the previous-token heads, and as many random heads, again
 and again; and the keys are spoilt, to see which token a match is made of. Weights alone say how
 much of what the previous-token heads write the others read as keys, at the offset at which the
-texts repeat. On prose, the same heads are removed: what repeats there are pairs of tokens.
+texts repeat. On prose, the same heads are removed.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,6 @@ from experiments.real_models.real_induction.repeats import (
     KINDS,
     PREFIX,
     PREVIOUS,
-    repeated_pairs,
     repeats,
 )
 
@@ -98,12 +97,6 @@ def read(
     return Reading(next_token_losses(seen.logits, text), scores, direct)
 
 
-@jax.jit(static_argnames="offset")
-def compose(model: Model, offset: int) -> Float[Array, "kind layer head reader_layer reader_head"]:
-    """Scores of all pairs of a writer and a reader, norms folded, at an offset."""
-    return composition(fold_norms(model), offset=offset).score
-
-
 @jax.jit
 def prose_losses(
     model: Model, text: Int[Array, " n_ctx"], ablated: Float[Array, "sets layers heads"]
@@ -142,16 +135,16 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     drawn = [rng.choice(rest, spec.top, replace=False) for _ in range(spec.draws)]
     sets = {"induction": inducers, "previous": before}
     sets |= {f"random {i}": chosen for i, chosen in enumerate(drawn)}
-    removed = [plain]
-    for name, chosen in sets.items():
-        lab.log(f"without {name}")
-        removed.append(on_texts(texts.plain, _marked(nothing, chosen)))
+    marks = [nothing, *(_marked(nothing, chosen) for chosen in sets.values())]
+    without = [on_texts(texts.plain, mark) for mark in lab.track(marks[1:], "sets removed")]
+    removed = [plain, *without]
     rows, columns = np.unravel_index(inducers, nothing.shape)
     of_top = [r.scores[:, KINDS.index(PREFIX), rows, columns] for r in removed]
     heads, cells = ("layer", "head"), np.stack(list(sets.values()))
     later = np.unique(rows)
     # A text repeats after `length` tokens, and the token after a match lies one less back.
-    score = np.asarray(compose(model, n - 1))[:, :, :, later]
+    compose = jax.jit(lambda of: composition(fold_norms(of), offset=n - 1).score)
+    composed = np.asarray(compose(model))[:, :, :, later]
     losses = np.stack([r.losses for r in removed])
     # The first token of a text is never predicted; that of its second copy cannot be known.
     parts = losses[..., : n - 1], losses[..., n - 1 : n], losses[..., n:]
@@ -164,7 +157,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "direct": (("text", *heads), plain.direct),
         "removed_layer": (("without", "rank"), cells // n_heads),
         "removed_head": (("without", "rank"), cells % n_heads),
-        "composition": (("reading", *heads, "reader_layer", "reader_head"), score),
+        "composition": (("reading", *heads, "reader_layer", "reader_head"), composed),
     }
     coords = {
         "set": ["intact", *sets],
@@ -176,16 +169,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "reading": ["Q", "K", "V"],
         "reader_layer": later,
     }
-    notes |= {"no_prose": missing(spec.weights, text=True), "length": n, "d_model": model.d_model}
+    notes |= {"no_prose": missing(spec.weights, text=True), "length": n}
     if not notes["no_prose"]:
         stretches = text_excerpts(spec.weights, rng, spec.chapters, spec.stretch)
-        marks = np.stack([nothing, *(_marked(nothing, chosen) for chosen in sets.values())])
-        lab.log("prose")
-        each = [
-            prose_losses(model, jnp.asarray(text), jnp.asarray(marks, float)) for text in stretches
-        ]
+        ablated = jnp.asarray(np.stack(marks), float)
+        each = [prose_losses(model, jnp.asarray(text), ablated) for text in stretches]
         arrays["prose_loss"] = (("set", "chapter", "predicted"), np.stack(each, axis=1))
-        arrays["prose_kind"] = (("chapter", "predicted"), repeated_pairs(stretches))
     return xr.Dataset(arrays, coords, notes)
 
 

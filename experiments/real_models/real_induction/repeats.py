@@ -1,21 +1,11 @@
 """Random tokens that come twice, a twin with spoilt keys, and where heads should look in them."""
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 # Kinds of attention: names of masks over a text of two copies.
-PREFIX, PREVIOUS, SAME, EARLIER, ATTENDED = KINDS = (
-    "prefix",
-    "previous",
-    "same",
-    "earlier",
-    "attended",
-)
-# What is predicted in prose: a token that stood earlier behind the same token, one that stood
-# earlier behind others only, and one that is new in the text.
-PAIR, SEEN, NEW = range(3)
+PREFIX, PREVIOUS, *_ = KINDS = ("prefix", "previous", "same", "earlier", "attended")
 SEED, FIRST_ID, END_ID = 0, 1000, 20_000
 
 
@@ -44,20 +34,6 @@ def repeats(texts: int, length: int, d_vocab: int) -> Repeats:
         np.concatenate([spoilt, copy], axis=1),
         _masks(length),
     )
-
-
-def repeated_pairs(texts: np.ndarray) -> np.ndarray:
-    """`PAIR`, `SEEN` or `NEW` for every token but the first, ``[texts, n_ctx - 1]``."""
-    found = np.full((texts.shape[0], texts.shape[1] - 1), NEW)
-    for row, text in zip(found, texts.tolist(), strict=True):
-        pairs: set[tuple[int, int]] = set()
-        for i, pair in enumerate(pairwise(text)):
-            if pair in pairs:
-                row[i] = PAIR
-            elif pair[1] in text[: i + 1]:
-                row[i] = SEEN
-            pairs.add(pair)
-    return found
 
 
 def _masks(length: int) -> np.ndarray:

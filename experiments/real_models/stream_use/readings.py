@@ -8,8 +8,8 @@ from circuitax.figures.marks import legend_above, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import exact
-from circuitax.records.sample import Absent, NotRun, Sample, sample, share_of
-from experiments.real_models.shared.model_facts import not_smollm2
+from circuitax.records.sample import Absent, Sample, sample, share_of
+from experiments.real_models.shared.model_facts import of_smollm2
 
 ERASES = -0.5  # cosine or eigenvalue score, below which a neuron or a head may erase
 LARGE = -0.9  # eigenvalue score, below which a head erases
@@ -19,35 +19,28 @@ COLOURS = {"read": (BLUE, "what it reads"), "gate": (ORANGE, "what opens its gat
 
 def first_quarter(data: xr.Dataset) -> Sample:
     """Share of the variance of tokens along the first quarter of the principal components."""
-    data = _real(data)
+    data = of_smollm2(data)
     return _of_the_model(data.variance.values[: data.sizes["component"] // 4].sum())
 
 
 def neurons_that_erase(data: xr.Dataset) -> Sample:
     """Share of neurons that write against the direction that they read."""
-    count = _real(data)["count"].sel(map="read")
+    count = of_smollm2(data)["count"].sel(map="read")
     return _of_the_model(count[data.centre < ERASES].sum() / count.sum())
 
 
 def heads_that_erase(data: xr.Dataset) -> Sample:
     """Share of heads with a large negative eigenvalue score of ``W_V W_O``."""
-    return _of_the_model((_real(data).eigenvalues < ERASES).mean())
+    return _of_the_model((of_smollm2(data).eigenvalues < ERASES).mean())
 
 
 def erasing_heads_look_here(data: xr.Dataset) -> Sample:
     """Share of the erasing heads that attend primarily to the present token."""
-    data = _real(data)
+    data = of_smollm2(data)
     erases = data.eigenvalues.values < LARGE
     if not erases.any():
         raise Absent(f"no head has an eigenvalue score below {LARGE}")
     return share_of(data.present.mean("text").values[erases] >= PRESENT)
-
-
-def _real(data: xr.Dataset) -> xr.Dataset:
-    """The data of a run of SmolLM2."""
-    if why := not_smollm2(data.attrs):
-        raise NotRun(why)
-    return data
 
 
 def _of_the_model(value: float | xr.DataArray) -> Sample:

@@ -3,42 +3,46 @@
 For two features in one dimension the exact loss is bounded from below on boxes of weights, and
 branch and bound excludes all but one class of solutions, point by point of a grid over density and
 importance; then places are enclosed where the class changes, and where the minimisers at equal
-importances become lopsided. Balls of the flint library repeat a sample of the bounds, and exact
-rationals the losses of members. For five features in two dimensions the density is enclosed at
-which the regular pentagon overtakes two digons, each at its best.
+importances become lopsided. For five features in two dimensions the density is enclosed at which
+the regular pentagon overtakes two digons, each at its best.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Bool, Float
 from scipy import optimize
 
 from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
+from circuitax.kernel.weights import TiedWeights
 from circuitax.lab.lab import Lab
 from circuitax.superposition.intervals import HOW, flint_version, has_flint
+from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.pair_loss import PairClass, lopsided, pair_error
-from circuitax.superposition.pair_proof import audit, prove_pair
+from circuitax.superposition.pair_proof import Candidates, audit, prove_pair
 from circuitax.superposition.phase_theory import Configuration, configuration_losses
 from circuitax.superposition.polygon_families import best_member, proven_loss
-from experiments.superposition.phase_proof.localised import POINTS, Solved, located, solve
 
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
 FAMILY_RANGE = (0.02, 0.5)
 BOUNDARY = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-# Relative distance from the crossing of pentagon and digons at which it is proven.
-FAMILY_STEP = 1e-6
-# Close below a boundary, the losses of both classes differ by less than the grid's tolerance.
-CLOSE = 1e-7
+FAMILY_STEP = 1e-6  # relative distance from the crossing of both families at which it is proven
+CLOSE = 1e-7  # tolerance beside a boundary, where the losses of both classes are close
 # At equal importances the optimiser finds ``|w_1^2 - w_2^2| / 2`` at 0 below the triple point, and
 # at 0.3 above. That it crosses this number for all minimisers is what is proven.
 LOPSIDED = 0.15
 TRIPLE_BRACKET = (0.6, 0.85)
+CELLS = 32  # optimised together, so that one compiled program serves all of a run
+# A digon, and one feature with a trace of the other.
+STARTS_W, STARTS_B = [[[1.0, -0.9]], [[1.0, -0.05]]], [[0.05, 0.05], [0.02, 0.2]]
+POINTS, ROUNDS = 16, 4  # points of a bracket, and how often it shrinks to the gap between two
 CELL = ("density", "importance")
 DIMENSIONS = {
     **dict.fromkeys(("lower", "upper", "optimiser_loss", "formula_loss"), CELL),
@@ -96,13 +100,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         columns.append(lab.stage(f"column-{i}", _column, spec, solved, p[cells], r[cells], cells))
     arrays = {name: np.stack([column[name] for column in columns]) for name in columns[0]}
     shape = (spec.grid, spec.grid)
+    closed = configuration_losses(jnp.asarray(p), jnp.asarray(r), 2)
     arrays |= {
         "optimiser_loss": solved.loss.reshape(shape),
         "optimiser_W": solved.W.reshape(*shape, 2),
         "formula_loss": _formula(p, r, solved).reshape(shape),
-        "configuration_loss": np.asarray(
-            configuration_losses(jnp.asarray(p), jnp.asarray(r), 2)
-        ).reshape(*shape, -1),
+        "configuration_loss": np.asarray(closed).reshape(*shape, -1),
     }
     for stage, compute in (("boundaries", _boundaries), ("points", _points)):
         arrays |= lab.stage(stage, compute, key, spec)
@@ -118,6 +121,67 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     }
     named = {name: (DIMENSIONS[name], value) for name, value in arrays.items()}
     return xr.Dataset(named, axes | coords, notes)
+
+
+class Solved(NamedTuple):
+    """The best solution of each cell, its loss by the exact engine, and all restarts."""
+
+    W: Float[np.ndarray, "cell 2"]
+    b: Float[np.ndarray, "cell 2"]
+    loss: Float[np.ndarray, " cell"]
+    restart_W: Float[np.ndarray, "cell restart 2"]
+    restart_b: Float[np.ndarray, "cell restart 2"]
+
+    def at(self, cells: slice) -> Candidates:
+        """All solutions of some cells, the best first."""
+        W, b = self.restart_W[cells].reshape(-1, 2), self.restart_b[cells].reshape(-1, 2)
+        return Candidates(np.concatenate([self.W[cells], W]), np.concatenate([self.b[cells], b]))
+
+
+def solve(key: jax.Array, density: np.ndarray, importance: np.ndarray, restarts: int) -> Solved:
+    """`find_optimum` of two features in one dimension, in batches of `CELLS`."""
+    n = density.size
+    cells = np.resize(np.arange(n), -(-n // CELLS) * CELLS)
+    parts = []
+    with jax.enable_x64(True):
+        starts = TiedWeights(jnp.asarray(STARTS_W), jnp.asarray(STARTS_B))
+        for at in cells.reshape(-1, CELLS):
+            p = np.repeat(density[at, None], 2, axis=1)
+            weight = np.stack([np.ones(CELLS), importance[at]], axis=1)
+            found = find_optimum(
+                key,
+                jnp.asarray(p),
+                jnp.asarray(weight),
+                n_hidden=1,
+                n_restarts=restarts,
+                starts=starts,
+                n_polished=restarts + len(STARTS_W),
+                thorough=False,
+            )
+            every = found.restart_weights
+            best = found.weights.W[:, 0], found.weights.b, found.loss
+            parts.append([np.asarray(part) for part in (*best, every.W[:, :, 0], every.b)])
+    return Solved(*(np.concatenate(leaves)[:n] for leaves in zip(*parts, strict=True)))
+
+
+def located(
+    low: Float[np.ndarray, " line"],
+    high: Float[np.ndarray, " line"],
+    is_beyond: Callable[[Float[np.ndarray, "line point"]], Bool[np.ndarray, "line point"]],
+) -> Float[np.ndarray, " line"]:
+    """First point along each line at which a condition holds, between ``low`` and ``high``.
+
+    The bracket shrinks geometrically to the gap before the first point at which it holds.
+    """
+    for _ in range(ROUNDS):
+        share = np.arange(1, POINTS + 1) / (POINTS + 1)
+        points = low[:, None] * (high / low)[:, None] ** share
+        edges = np.concatenate([low[:, None], points, high[:, None]], axis=1)
+        beyond = is_beyond(points)
+        first = np.where(beyond.any(axis=1), beyond.argmax(axis=1), POINTS)
+        line = np.arange(low.size)
+        low, high = edges[line, first], edges[line, first + 1]
+    return np.sqrt(low * high)
 
 
 def _column(
@@ -205,10 +269,7 @@ def _families(n_densities: int) -> dict[str, np.ndarray]:
     )
     place = optimize.brentq(_difference, 0.1, 0.4, xtol=1e-9)
     below, above = place * (1 - FAMILY_STEP), place * (1 + FAMILY_STEP)
-    proven = (
-        _pentagon(below)[1] < _digons(below)[0],
-        _digons(above)[1] < _pentagon(above)[0],
-    )
+    proven = (_pentagon(below)[1] < _digons(below)[0], _digons(above)[1] < _pentagon(above)[0])
     crossing = np.where(proven, [below, above], np.nan)
     return {"pentagon": pentagon, "digons": digons, "crossing": crossing}
 

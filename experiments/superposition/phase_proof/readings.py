@@ -2,13 +2,12 @@
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import reference_line, zero_line
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, PINK, SKY
-from circuitax.figures.style import COLUMN, letter_panels, new_figure
+from circuitax.figures.marks import reference_line
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SKY
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun, Sample, exactly, sample
 from circuitax.superposition.polytopes import phases
@@ -121,15 +120,7 @@ def _enclosure(ends: np.ndarray) -> Sample:
 def proof(data: xr.Dataset) -> Figure:
     """The proven diagram, and the last feature's norm at the boundary."""
     figure, axes = new_figure(1, 2, height=3.3, width_ratios=[1.5, 1])
-    diagram(axes[0, 0], data)
-    jumps(axes[0, 1], data)
-    letter_panels(axes[0])
-    return figure
-
-
-def diagram(ax: Axes, data: xr.Dataset) -> None:
-    """Proven classes by colour, with enclosed boundaries and the closed forms' lines."""
-    named = proven_phases(data)
+    ax, named = axes[0, 0], proven_phases(data)
     p, r = data.density.values, data.importance.values
     colours = np.array([[to_rgb(COLOURS[name]) for name in row] for row in named])
     ax.pcolormesh(p, r, colours.transpose(1, 0, 2), shading="nearest", rasterized=True)
@@ -137,30 +128,18 @@ def diagram(ax: Axes, data: xr.Dataset) -> None:
     ax.plot(p[open_[0]], r[open_[1]], "x", color=BLACK, markersize=3, linestyle="none")
     formula_borders(ax, GREY, paired=True, label="closed forms")
     ax.plot([TRIPLE_OF_FORMULAS], [1], "o", color=GREY, markersize=4, fillstyle="none")
-    _enclosed(ax, data)
+    line, middle = data.line.values, np.sqrt(data.boundary.prod("side", skipna=False).values)
+    ax.plot(line, middle, ".", color=BLACK, markersize=5, label="boundary, between two proofs")
+    ax.plot(line, 1 / middle, ".", color=BLACK, markersize=5)  # its mirror image
+    place = data.triple.values.mean()
+    ax.plot([place], [1], "*", color=BLACK, label=f"triple point, $p = {place:.4f}$")
     phase_axes(ax)
     ax.set(xlabel=r"density $p = 1 - S$", ylabel="importance of the last feature")
-    for x, y, text, colour, ha in (
-        (0.93, 0.125, "ignored", BLACK, "left"),
-        (0.93, 8.0, "dedicated", "white", "left"),
-        (0.012, 3.0, "superposed", "white", "right"),
-    ):
-        ax.text(x, y, text, color=colour, ha=ha, va="center", fontsize=7)
+    ax.text(0.93, 0.125, "ignored", va="center")
+    ax.text(0.93, 8.0, "dedicated", va="center", color="white")
+    ax.text(0.012, 3.0, "superposed", va="center", ha="right", color="white")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=6.5)
-
-
-def _enclosed(ax: Axes, data: xr.Dataset) -> None:
-    """Enclosed boundaries below importance 1, and their mirror images; the triple point."""
-    middle = np.sqrt(data.boundary.prod("side", skipna=False).values)
-    p, place = data.line.values, data.triple.values.mean()
-    ax.plot(p, middle, ".", color=BLACK, markersize=5, label="boundary, between two proofs")
-    ax.plot(p, 1 / middle, ".", color=BLACK, markersize=5)
-    ax.plot([place], [1], "*", color=BLACK, label=f"triple point, $p = {place:.4f}$")
-
-
-def jumps(ax: Axes, data: xr.Dataset) -> None:
-    """Ranges of the last feature's norm on both sides of each enclosed boundary."""
-    p = data.line.values
+    ax = axes[0, 1]
     for side, colour, label in (
         ("below", SKY, "importance just below the boundary"),
         ("above", ORANGE, "just above it"),
@@ -168,25 +147,11 @@ def jumps(ax: Axes, data: xr.Dataset) -> None:
         low, high = (
             np.sqrt(data.boundary_second.sel(side=side, end=end).values) for end in ("low", "high")
         )
-        ax.vlines(p, low, high, color=colour, linewidth=5, label=label)
-        ax.plot(p, np.where(high - low < LEAST_BAR, (low + high) / 2, np.nan), "s", color=colour)
+        ax.vlines(line, low, high, color=colour, linewidth=5, label=label)
+        ax.plot(line, np.where(high - low < LEAST_BAR, (low + high) / 2, np.nan), "s", color=colour)
     reference_line(ax, y=0.5, label="counts as ignored below", style="dotted")
     ax.set(xlabel=r"density $p = 1 - S$", ylabel=r"norm $|W_2|$ of all minimisers", ylim=(0, 1.1))
     ax.set_xlim(left=0)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), fontsize=6.5)
-
-
-def families(data: xr.Dataset) -> Figure:
-    """The pentagon's loss less that of two digons, over density."""
-    figure, axes = new_figure(1, 1, width=COLUMN, height=2.4)
-    ax = axes[0, 0]
-    p, place = data.family_density.values, data.crossing.values
-    low = data.pentagon.sel(end="low") - data.digons.sel(end="high")
-    high = data.pentagon.sel(end="high") - data.digons.sel(end="low")
-    ax.plot(p, 100 * (low + high).values / 2, "-o", color=PINK, markersize=3)
-    zero_line(ax)
-    reference_line(ax, x=place.mean(), label=f"$p = {place.mean():.5f}$")
-    ax.set(xlabel=r"density $p = 1 - S$ of five features", xlim=(0, None))
-    ax.set_ylabel("pentagon less two digons\n(sum loss × 100)")
-    ax.legend()
+    letter_panels(axes[0])
     return figure

@@ -122,9 +122,7 @@ def masked_maps(
 ) -> list[Map]:
     """The decomposed maps as functions, with a mask for each."""
 
-    def apply(a: Array, *, mask: Array, place: int) -> Array:
-        return jnp.asarray(module.apply({"params": params}, a, mask, place, method="masked"))
-
+    apply: Any = partial(module.apply, {"params": params}, method="masked")
     return [partial(apply, mask=mask, place=place) for place, mask in enumerate(masks)]
 
 

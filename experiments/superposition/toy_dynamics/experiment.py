@@ -1,8 +1,7 @@
 """Learning dynamics: features change their dimensionality, and an octahedron forms in regimes.
 
 Two trainings of "Toy Models of Superposition", superposition and learning dynamics: equal features
-that end as digons, and two sets of three correlated features in three dimensions. Both are followed
-from the first step to the last.
+that end as digons, and two sets of three correlated features in three dimensions.
 """
 
 from dataclasses import dataclass, field, replace
@@ -83,16 +82,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     notes = {
         "n_hidden": spec.n_hidden,
         "density": spec.density,
-        "set_density": spec.set_density,
         "loss": "equal features: on a fixed exam; sets: exact patterns, quasi-Monte Carlo values",
         "members": {"equal": equal.divergence, "sets": sets.divergence},
         "selection": "none: all seeds are shown and count",
         "data": "own stream for each seed",
         "weight_decay": spec.optim.weight_decay,
-        "init_std": ToySpec(spec.n_features, spec.n_hidden).weight_std(
-            spec.n_features, spec.n_hidden
-        ),
-        "set_std": spec.set_std,
     }
     return xr.Dataset(arrays, coords, notes)
 
@@ -126,10 +120,8 @@ def _sets(spec: Spec, key: Key[Array, ""], lab: Lab) -> Trained:
     """Two sets of three correlated features: all weights, and the exact loss."""
     n = N_SETS * SET_SIZE
     hyper = ToyHyper(jnp.full((1, N_SETS), spec.set_density), jnp.ones((1, n)))
-    patterns = jax.tree.map(
-        lambda leaf: leaf.astype(float),
-        set_patterns(N_SETS, SET_SIZE, log2_points=spec.log2_points),
-    )
+    patterns = set_patterns(N_SETS, SET_SIZE, log2_points=spec.log2_points)
+    patterns = jax.tree.map(lambda leaf: leaf.astype(float), patterns)
     problem = ToyProblem(
         ToySpec(n, N_HIDDEN, init_std=spec.set_std),
         spec.batch_size,

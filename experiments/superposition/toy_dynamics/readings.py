@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import mean_curve, reference_line, seed_column
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
+from circuitax.figures.marks import mean_curve, reference_line
+from circuitax.figures.palette import BLACK, BLUE, GREEN, ORANGE, SKY
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
 
@@ -27,8 +27,6 @@ PHASE = 0.05  # share of training that is a phase
 SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
 ROWS = 16  # seeds of the panel with a row for each: the first ones
 MARKS = (("s", GREEN), ("v", SKY), ("o", BLUE), ("^", ORANGE))  # of regimes, and of the opening
-KINK = {"color": BLACK, "fillstyle": "none", "markersize": 3.5, "markeredgewidth": 0.6}
-COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, YELLOW, BLACK)
 
 
 def drift(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -71,8 +69,20 @@ def on_levels_early(data: xr.Dataset) -> Sample:
 
 
 def drops(data: xr.Dataset) -> Sample:
-    """Correlation of changes of level with falls of the loss, mean of seeds."""
-    return mean_of(drop_correlation(_wanted(data)))
+    """Correlation over time of motion of D_i with the fall of log loss after `FIRST`, of seeds.
+
+    Both less their mean over seeds; of features that do not stay on a level.
+    """
+    data = _wanted(data)
+    late = data.isel(step=data.step.values >= FIRST * data.step.values[-1])
+    d = late.dimensionality.values
+    near = np.abs(d[..., None] - np.array(LEVELS)) <= LEVEL_WIDTH
+    stays = (near[1:] & near[:-1]).any(axis=-1)  # on one level, now and at the next measurement
+    moved = np.abs(np.diff(d, axis=0)).sum(axis=-1, where=~stays)
+    fell = -np.diff(np.log(late.loss.values), axis=0)
+    moved, fell = (each - each.mean(axis=1, keepdims=True) for each in (moved, fell))
+    found = [np.corrcoef(a, b)[0, 1] for a, b in zip(moved.T, fell.T, strict=True)]
+    return mean_of(found)
 
 
 def octahedra(data: xr.Dataset) -> Sample:
@@ -96,10 +106,7 @@ def in_order(data: xr.Dataset) -> Sample:
 
 
 def in_a_plane(data: xr.Dataset) -> Sample:
-    """Share of seeds in which W is two separated sets in a plane for `PHASE` of training.
-
-    Antipodal sets on a line are no plane: a linear model's two components are at right angles.
-    """
+    """Share of seeds in which W is two sets at right angles in a plane for `PHASE` of training."""
     W = _wanted(data).set_W.values
     first, second, third = np.moveaxis(np.linalg.svd(W, compute_uv=False), -1, 0)
     there = (third <= PLANE * first) & (PLANE * first < second) & (inside(W) >= SEPARATED)
@@ -140,22 +147,6 @@ def on_level(dimensionality: np.ndarray, width: float = LEVEL_WIDTH) -> np.ndarr
     return np.min([np.abs(dimensionality - level) for level in LEVELS], axis=0) <= width
 
 
-def drop_correlation(data: xr.Dataset, staying: bool = False) -> list[float]:
-    """Correlation over time of motion of D_i with the fall of log loss after `FIRST`, each seed.
-
-    Both less their mean over seeds; the motion is that of features that stay on a level, or of all
-    others.
-    """
-    late = data.isel(step=data.step.values >= FIRST * data.step.values[-1])
-    d = late.dimensionality.values
-    near = np.abs(d[..., None] - np.array(LEVELS)) <= LEVEL_WIDTH
-    stays = (near[1:] & near[:-1]).any(axis=-1)  # on one level, now and at the next measurement
-    moved = np.abs(np.diff(d, axis=0)).sum(axis=-1, where=stays == staying)
-    fell = -np.diff(np.log(late.loss.values), axis=0)
-    moved, fell = (each - each.mean(axis=1, keepdims=True) for each in (moved, fell))
-    return [float(np.corrcoef(a, b)[0, 1]) for a, b in zip(moved.T, fell.T, strict=True)]
-
-
 def feature_cosines(W: np.ndarray) -> np.ndarray:
     """Cosines between all features, ``[..., feature, feature]``."""
     unit = W / np.maximum(np.linalg.norm(W, axis=-2, keepdims=True), 1e-12)
@@ -176,21 +167,17 @@ def inside(W: np.ndarray) -> np.ndarray:
 
 
 def in_antipodal_pairs(W: np.ndarray) -> np.ndarray:
-    """Whether each feature has an antipode in either set and is upright on the rest, ``[...]``.
-
-    Two antipodes of one feature would not be upright on each other.
-    """
+    """Whether each feature has an antipode in either set and is upright on the rest, ``[...]``."""
     cosine = feature_cosines(W)
+    # Two antipodes of one feature would not be upright on each other.
     rest = np.where((cosine <= ANTIPODE) | np.eye(2 * SIZE, dtype=bool), 0, np.abs(cosine))
     found: np.ndarray = (cosine.min(axis=-1) <= ANTIPODE).all(-1)
     return found & (rest.max(axis=(-1, -2)) <= UPRIGHT)
 
 
 def is_octahedron(W: np.ndarray) -> np.ndarray:
-    """Whether each feature has an antipode in the other set and is upright on the rest, ``[...]``.
-
-    Antipodes of a set's three features, all in the other set, are all of that set.
-    """
+    """Whether each feature has an antipode in the other set, and is upright on the rest."""
+    # Antipodes of a set's three features, all in the other set, are all of that set.
     return in_antipodal_pairs(W) & (across(W).min(axis=-1) <= ANTIPODE).all(-1)
 
 
@@ -245,8 +232,7 @@ def kinks(x: np.ndarray, y: np.ndarray, *, tolerance: float = FINE, most: int = 
     """Kinks of a curve: the inner ends of its best fit by pieces of straight lines.
 
     The smallest number of pieces, at most ``most``, whose root mean square error is at most
-    ``tolerance * (max y - min y)``; segmented least squares by dynamic programming. The paper marks
-    kinks by eye.
+    ``tolerance * (max y - min y)``, by dynamic programming. The paper marks kinks by eye.
     """
     error = _errors(x.astype(np.float64), y.astype(np.float64))
     last = x.size - 1
@@ -278,31 +264,26 @@ def _errors(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def octahedron(data: xr.Dataset) -> Figure:
-    """Loss and kinks of one network, cosines of all, and when each seed changes regime."""
+    """Cosines inside and between the sets of all networks, and when each changes regime."""
     steps, W, seeds = data.set_step.values, data.set_W.values, data.sizes["seed"]
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.6, width_ratios=[1, 1, 1.3])
-    left, middle, right = axes[0]
-    found, rows = loss_kinks(data), range(min(seeds, ROWS))
-    loss = data.set_loss.values
-    left.plot(steps, loss, color=GREY, linewidth=0.5, alpha=0.5, rasterized=True)
-    left.plot(steps, loss[:, SHOWN], color=BLUE, label=f"seed {SHOWN} of {seeds}")
-    at = loss[np.searchsorted(steps, found[SHOWN]), SHOWN]
-    left.plot(found[SHOWN], at, "D", label="its kinks, by the code", **KINK)
-    left.set(ylabel="exact loss, sum of features", yscale="log")
-    mean_curve(middle, steps, inside(W), ORANGE, label="inside a set, mean", each=True)
+    figure, axes = new_figure(1, 2, width=PAGE, height=2.6, width_ratios=[1, 1.3])
+    left, right = axes[0]
+    mean_curve(left, steps, inside(W), ORANGE, label="inside a set, mean", each=True)
     farthest = across(W).min(axis=-1).mean(axis=-1)
-    mean_curve(middle, steps, farthest, BLUE, label="farthest of the other set", each=True)
+    mean_curve(left, steps, farthest, BLUE, label="farthest of the other set", each=True)
     for height in (0, -1):
-        reference_line(middle, y=height)
-    middle.set(ylabel=f"cosine, {seeds} seeds: mean, 95 %", ylim=(-1.05, 1.45))
-    for seed in rows:
-        right.plot(found[seed], np.full(len(found[seed]), seed), "D", **KINK)
-    right.plot([], [], "D", label="kink of the loss", **KINK)
+        reference_line(left, y=height)
+    left.set(ylabel=f"cosine, {seeds} seeds: mean, 95 %", ylim=(-1.05, 1.45))
+    rows = range(min(seeds, ROWS))
+    for seed, at in zip(rows, loss_kinks(data), strict=False):
+        label = None if seed else "kink of the loss"
+        right.plot(at, np.full(len(at), seed), "D", color=BLACK, fillstyle="none", label=label)
     marks = regimes(data) | {"begins to open": onset(data)}
     for (name, when), (marker, colour) in zip(marks.items(), MARKS, strict=True):
-        right.plot(when[rows], rows, marker, color=colour, markersize=3, label=name)
+        right.plot(when[rows], rows, marker, color=colour, label=name)
+    for line in right.lines:
+        line.set(markersize=3, markeredgewidth=0.6)
     right.set(ylabel="seed", ylim=(-1, 1.45 * len(rows)), xlim=(0, steps[-1] * 1.02))
-    right.set_yticks(range(0, len(rows), 5))
     for ax in axes[0]:
         ax.set_xlabel("step")
         ax.legend(fontsize=6, loc="upper center", ncols=1 + (ax is right))
@@ -311,20 +292,13 @@ def octahedron(data: xr.Dataset) -> Figure:
 
 
 def levels(data: xr.Dataset) -> Figure:
-    """D_i of one network; motion of D_i beside falls of the loss, of all networks."""
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.4, width_ratios=[2, 1])
-    left, right = axes[0]
-    left.set_prop_cycle(color=COLOURS)
-    left.plot(data.step.values, data.dimensionality.values[:, SHOWN], linewidth=0.8)
+    """Dimensionality of each feature of one network over training."""
+    figure, axes = new_figure(1, 1, width=PAGE, height=2.3)
+    ax = axes[0, 0]
+    ax.plot(data.step.values, data.dimensionality.values[:, SHOWN], linewidth=0.8)
     for level in LEVELS:
-        reference_line(left, y=level)
-    left.set(xlabel="step", ylabel="dimensionality $D_i$", ylim=(-0.03, 0.75))
+        reference_line(ax, y=level)
+    ax.set(xlabel="step", ylabel="dimensionality $D_i$", ylim=(-0.03, 0.75))
     size = f"{data.sizes['feature']} equal features in {data.attrs['n_hidden']}"
-    left.set_title(f"seed {SHOWN}: {size}, $p$ = {data.attrs['density']:.2g}", fontsize=7)
-    for place, (staying, colour) in enumerate(((False, ORANGE), (True, GREEN))):
-        seed_column(right, place, drop_correlation(data, staying), colour, form=".2f")
-    reference_line(right, y=0)
-    right.set(xlim=(-0.5, 1.5), ylim=(-0.5, 1.1), ylabel="correlation of motion with fall of loss")
-    right.set_xticks([0, 1], ["level to\nlevel", "inside\na level"])
-    letter_panels(axes[0])
+    ax.set_title(f"seed {SHOWN}: {size}, $p$ = {data.attrs['density']:.2g}", fontsize=7)
     return figure

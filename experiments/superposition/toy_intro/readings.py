@@ -158,11 +158,11 @@ LOOKS: dict[str, Callable[[np.ndarray], bool]] = {
 
 
 def weights(data: xr.Dataset) -> Figure:
-    """The best seed above the exact optimum; columns are densities.
+    """Columns of W as arrows, or ``WᵀW``: the best seed above the exact optimum, over density.
 
-    In two dimensions columns of W are arrows, rotated so that neighbours can be compared, and
-    features that count the same may change places: the loss sees neither. In more it is ``WᵀW``. Of
-    densities that almost agree one is shown.
+    Arrows, in two dimensions, are rotated so that neighbours can be compared, and features that
+    count the same may change places: the loss sees neither. Of densities that almost agree one is
+    shown.
     """
     data = data.isel(sparsity=apart(data.density.values))
     plane, rows = data.sizes["hidden"] == 2, solutions(data)

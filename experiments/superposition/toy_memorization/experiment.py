@@ -128,7 +128,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         name: (axes.get(name, dims), np.concatenate([part[name] for part in found], axis=1))
         for name in found[0]
     }
-    arrays["least_norm"] = ("points", tgon_norm(spec.sizes))
     arrays["theory_loss"] = (("theory_points", "scale"), _theory())
     coords = {
         "dataset": np.arange(spec.datasets),
@@ -139,12 +138,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     }
     notes = {
         "density": spec.density,
-        "n_hidden": N_HIDDEN,
         "data": "own training set for each dataset; its first T samples for size T",
         "samples": "scaled to unit norm",
         "convention": "sum over features",
         "weight_decay": "decay of the member, for W and b",
-        "init_std": ToySpec().weight_std(spec.n_features, N_HIDDEN),
         "selection": f"lowest training loss of {spec.restarts} restarts, for each dataset",
     }
     return xr.Dataset(arrays, coords, notes)

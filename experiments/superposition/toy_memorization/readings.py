@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, letter_panels, new_figure
+from circuitax.figures.style import PAGE, new_figure
 from circuitax.records.crossfit import crossfit_best
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
 from circuitax.superposition.polytopes import gaps
@@ -20,6 +19,7 @@ MANY = 150  # first T at which a set has a pentagon: from there on features are 
 TOLERANCE = 0.25
 CORNERS = 5
 GAIN = 0.25  # share of the final gain on 1 from which on a model generalises
+INNER = {"points": slice(1, -1)}  # a curve that only falls or only rises has no peak there
 LEAST = 0.1  # of the losses shown: fewer points are memorised to much less
 
 
@@ -62,11 +62,7 @@ def at_most(data: xr.Dataset) -> dict[str, Sample]:
 
 
 def bump(data: xr.Dataset) -> dict[str, Sample]:
-    """Peaks of test loss and of norms between few and many points, over those of both regimes.
-
-    The place of a peak is chosen on other sets than those it is read from, so that no peak of noise
-    is taken for one.
-    """
+    """Peaks of test loss and norms, at a T chosen on other sets, over those of both regimes."""
     _require(data)
     first, sides = data.isel(decay=0), _regimes(data)
     between, outside = first.drop_sel(points=sides), first.sel(points=sides)
@@ -77,7 +73,9 @@ def bump(data: xr.Dataset) -> dict[str, Sample]:
     ]
     return {
         "memorization-bump": mean_of(top - outside.test_loss.max("points")),
-        "memorization-bump-height": mean_of(at_peak(first.test_loss)),
+        "memorization-bump-height": mean_of(
+            crossfit_best(first.test_loss[INNER], "points", "dataset")
+        ),
         "memorization-norm-peak": mean_of(xr.concat(rises, "norm").min("norm")),
     }
 
@@ -85,7 +83,7 @@ def bump(data: xr.Dataset) -> dict[str, Sample]:
 def removed(data: xr.Dataset) -> Sample:
     """Share of the bump that the last decay removes, both means of the same sets."""
     _require(data, decays=2)
-    top = at_peak(data.test_loss.isel(decay=0)).values
+    top = crossfit_best(data.test_loss.isel(decay=0)[INNER], "points", "dataset").values
     strong = data.test_loss.isel(decay=-1).transpose("dataset", "points").values
 
     def share(sets: np.ndarray) -> float:
@@ -107,13 +105,10 @@ def onset_of_decays(data: xr.Dataset) -> Sample:
     _require(data, decays=2)
     if onset(data) > data.points[-1]:
         raise Absent("models do not generalise at the largest T")
-    curves = data[["test_loss"]]
-
-    def ratio(sets: np.ndarray) -> float:
-        drawn = curves.isel(dataset=sets)
-        return onset(drawn, -1) / onset(drawn)
-
-    return resampled(ratio, data.sizes["dataset"])
+    last, first = (data[["test_loss"]].isel(decay=[i]) for i in (-1, 0))
+    return resampled(
+        lambda i: onset(last.isel(dataset=i)) / onset(first.isel(dataset=i)), data.sizes["dataset"]
+    )
 
 
 def theory(data: xr.Dataset) -> dict[str, Sample]:
@@ -131,21 +126,12 @@ def regular(vectors: np.ndarray) -> bool:
     return bool((np.abs(both - mean) <= TOLERANCE * mean).all())
 
 
-def at_peak(values: xr.DataArray) -> xr.DataArray:
-    """Value of each set at the inner T at which the mean of the other half of the sets is highest.
-
-    A curve that only falls or only rises has none above both of its ends.
-    """
-    return crossfit_best(values.isel(points=slice(1, -1)), "points", "dataset")
-
-
-def onset(data: xr.Dataset, decay: int = 0) -> float:
+def onset(data: xr.Dataset) -> float:
     """The T from which on the mean test loss keeps `GAIN` of its final gain on 1.
 
-    Between two sizes the loss is a straight line over log T; twice the last
-    where it ends at 1 or more.
+    Straight over log T between two sizes; twice the last T where it ends at 1 or more.
     """
-    mean = data.test_loss.isel(decay=decay).mean("dataset").values
+    mean = data.test_loss.isel(decay=0).mean("dataset").values
     points, kept = data.points.values, 1 - GAIN * (1 - mean[-1])
     above = np.flatnonzero(mean >= kept)
     if not above.size:
@@ -166,8 +152,7 @@ def _regimes(data: xr.Dataset) -> np.ndarray:
 def _few_vectors(data: xr.Dataset, size: int) -> np.ndarray:
     """Hidden vectors ``[set, 2, T]`` of the T points of each set."""
     _require(data)
-    few = data.hidden_vectors.sel(points=size)
-    return np.asarray(few.transpose("dataset", "hidden", "sample").values[..., :size])
+    return np.asarray(data.hidden_vectors.sel(points=size).values[..., :size])
 
 
 def _represented(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
@@ -189,56 +174,36 @@ def _require(data: xr.Dataset, decays: int = 1) -> None:
 
 
 def descent(data: xr.Dataset) -> Figure:
-    """Test loss and norms of W at every decay."""
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.7)
-    loss, norm = axes[0]
-    x = data.points.values
-
-    def curve(ax: Axes, values: xr.DataArray, colour: str, label: str, **line: Any) -> None:
-        rows = values.transpose("points", "dataset").values
-        mean_curve(ax, x, rows, colour, label=label, least=LEAST, markersize=2.5, **line)
-
+    """Test loss of each training set over its size, and the mean, at every decay."""
+    figure, axes = new_figure(1, 1, width=PAGE, height=2.7)
+    ax, x = axes[0, 0], data.points.values
     for i, decay in enumerate(data.decay.values):
-        one, colour, label = data.isel(decay=i), (BLUE, ORANGE)[i % 2], f"weight decay {decay:g}"
-        curve(loss, one.test_loss, colour, label, each=True, marker="o")
-        curve(norm, one.W_norm, colour, label, each=True, marker="o")
-    first = data.isel(decay=0)
-    curve(loss, first.train_loss.min("restart"), GREY, "training loss", linestyle="--")
-    reference_line(loss, y=1)
-    norm.plot(x, np.sqrt(x) * data.least_norm.values, "--", color=GREY, label="exact least, T-gon")
-    reference_line(norm, y=5**0.5, label=r"$\sqrt{5}$")
-    for ax, label in zip(axes[0], ("loss", "$|W|_F$"), strict=True):
-        ax.set(xscale="log", xlabel="training points $T$", ylabel=label)
-        ax.legend(fontsize=6, loc="upper right", frameon=True, framealpha=1, edgecolor="none")
-    # Room for the legends.
-    loss.set(yscale="log", ylim=(LEAST, 60 * float(data.test_loss.max())))
-    norm.set_ylim(0, 1.8 * float(data.W_norm.max()))
-    norm.set_title(f"means of {data.sizes['dataset']} sets, t 95 %", fontsize=7)
-    letter_panels(axes[0])
+        rows = data.test_loss.isel(decay=i).transpose("points", "dataset").values
+        how: dict[str, Any] = {"label": f"weight decay {decay:g}", "each": True, "marker": "."}
+        mean_curve(ax, x, rows, (BLUE, ORANGE)[i % 2], least=LEAST, **how)
+    train = data.train_loss.isel(decay=0).min("restart").transpose("points", "dataset").values
+    mean_curve(ax, x, train, GREY, label="training loss", linestyle="--", least=LEAST)
+    reference_line(ax, y=1)
+    ax.set(xscale="log", yscale="log", ylim=(LEAST, None), ylabel="loss")
+    ax.set_xlabel(f"training points $T$; means of {data.sizes['dataset']} sets, t 95 %")
+    ax.legend(fontsize=6)
     return figure
 
 
 def rays(data: xr.Dataset) -> Figure:
     """Features (above) and hidden vectors of samples (below) of the first training set."""
     sizes, kept = data.points.values, data.sizes["sample"]
-    few, many = sizes[sizes <= kept], sizes[sizes > kept]
-    shown = [*few[2::2], *many[-3:]]
+    shown = [*sizes[sizes <= kept][2::2], *sizes[sizes > kept][-3:]]
     figure, axes = new_figure(2, len(shown), width=PAGE, height=2.6)
-    for (above, below), size in zip(axes.T, shown, strict=True):
+    for panels, size in zip(axes.T, shown, strict=True):
         one = data.isel(dataset=0).sel(points=size)
-        above.set_title(f"$T$ = {size}", fontsize=7)
-        _rays(above, one.W.values, BLUE)
-        _rays(below, one.hidden_vectors.values[:, :size], GREEN)
-        below.set_visible(size <= kept)
+        both = one.W.values, one.hidden_vectors.values[:, :size]
+        for ax, vectors, colour in zip(panels, both, (BLUE, GREEN), strict=True):
+            ax.plot(*np.stack([0 * vectors, vectors], axis=1), color=colour, linewidth=0.6)
+            ax.set(aspect="equal", adjustable="datalim", xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)
+        panels[0].set_title(f"$T$ = {size}", fontsize=7)
+        panels[1].set_visible(size <= kept)
     axes[0, 0].set_ylabel("features")
     axes[1, 0].set_ylabel("samples")
     return figure
-
-
-def _rays(ax: Axes, vectors: np.ndarray, colour: str) -> None:
-    """Vectors from the origin, each picture at its own scale."""
-    ax.plot(*np.stack([0 * vectors, vectors], axis=1), color=colour, linewidth=0.4)
-    ax.plot(*vectors, ".", color=colour, markersize=2.5, rasterized=True)
-    ax.margins(0.1)
-    ax.set(aspect="equal", adjustable="datalim", xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)

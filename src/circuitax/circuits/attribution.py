@@ -17,7 +17,7 @@ from circuitax.kernel import attention
 from circuitax.kernel.checks import check_index, check_range
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream, unembed
-from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.interventions import Activations, Interventions
 from circuitax.kernel.mlp import activate, gate
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import norm_scale
@@ -141,7 +141,7 @@ def multipliers(
     taps = Interventions(stream_add=shift, head_add=jnp.zeros(wide, shift.dtype))
     if spec.d_mlp is not None:
         mlps, units = (jnp.zeros((*layers, n), shift.dtype) for n in (spec.d_model, spec.d_mlp))
-        taps = taps._replace(mlp_add=mlps, unit_add=units)
+        taps = taps._replace(mlp_add=mlps, add=Activations(post=units))
 
     def mean(taps: Interventions) -> Float[Array, ""]:
         each = jax.vmap(lambda text: lead(model, text, asked, taps, rule), axis_name=PAIR)
@@ -158,7 +158,7 @@ def flows(less: Outputs, by: Interventions) -> Flows:
         past,
         jnp.einsum("lhtd,lhtd->lh", less.heads, by.head_add),
         None if less.mlps is None else jnp.einsum("ltd,ltd->l", less.mlps, by.mlp_add),
-        None if less.units is None else jnp.einsum("ltm,ltm->lm", less.units, by.unit_add),
+        None if less.units is None else jnp.einsum("ltm,ltm->lm", less.units, by.add.post),
     )
 
 
@@ -230,7 +230,9 @@ def direct_multipliers(
         jnp.broadcast_to(last, x.shape) for x in (like.stream_add, like.head_add, like.mlp_add)
     )
     through = jnp.einsum("td,lmd->ltm", last, model.W_out)
-    return Interventions(stream_add=streams, head_add=heads, mlp_add=mlps, unit_add=through)
+    return Interventions(
+        stream_add=streams, head_add=heads, mlp_add=mlps, add=Activations(post=through)
+    )
 
 
 def _other(x: Array) -> Array:

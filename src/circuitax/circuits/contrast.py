@@ -4,25 +4,26 @@ Derivations, relatives and proofs: docs/methods/contrast.md.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, SupportsIndex
+from functools import partial
+from typing import Any, NamedTuple, SupportsIndex
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.neurons import gated_values, neuron_activations
 from circuitax.display.tables import NumberTable
 from circuitax.documented import documented
 from circuitax.kernel.checks import check_index, counted_index
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream, unembed
-from circuitax.kernel.interventions import Interventions, NormScales, Trace
+from circuitax.kernel.interventions import Activations, Interventions, NormScales, Trace
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm, apply_norm
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.secants import PAIR, secant
 from circuitax.kernel.shown import known, largest, shapes
+from circuitax.kernel.weights import NormWeights
 
 CUTS = 6  # columns of the printed table
 
@@ -145,6 +146,17 @@ def contrast(
 
     Source: ours; DeepLIFT (Shrikumar et al., 2017) for multipliers that sum to a difference.
     """
+    return contrast_of_texts(*question(run, other, token, minus, position))
+
+
+def question(
+    run: Run,
+    other: Run,
+    token: SupportsIndex | Int[Array, ""],
+    minus: SupportsIndex | Int[Array, ""] | None,
+    position: SupportsIndex,
+) -> tuple[Model, Int[Array, "2 n_ctx"], Int[Array, "3"]]:
+    """The model, both texts, and token, subtracted token (-1 for none) and position, checked."""
     model, n_ctx = one_text(run).model, run.tokens.shape[0]
     if one_text(other, "other").model.spec != model.spec:
         raise ValueError("other.model has another spec, must be the model of run")
@@ -159,27 +171,38 @@ def contrast(
     place = counted_index("position", position, n_ctx)
     texts = jnp.stack([run.tokens, other.tokens])
     asked = jnp.stack([jnp.asarray(i) for i in (token, -1 if minus is None else minus, place)])
-    return _contrast(model, texts, asked)
+    return model, texts, asked
 
 
-class _Pass(NamedTuple):
-    """A text's part of what is compared: the lead, the trace, and what heads and neurons read."""
+class Pass(NamedTuple):
+    """A text's part of what is compared: the lead, the trace, and what heads and MLPs read."""
 
     lead: Float[Array, ""]
     trace: Trace
     read: Float[Array, "n_layers n_ctx d_model"]
+    mlp_read: Float[Array, "n_layers n_ctx d_model"] | None = None
     units: Float[Array, "n_layers n_ctx d_mlp"] | None = None
     opened: Float[Array, "n_layers n_ctx d_mlp"] | None = None
     values: Float[Array, "n_layers n_ctx d_mlp"] | None = None
 
 
-@compiled()
-def _contrast(model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]) -> Contrast:
-    def mean_lead(taps: Interventions) -> tuple[Float[Array, ""], _Pass]:
-        each = jax.vmap(lambda text: _pass(model, text, taps, asked), axis_name=PAIR)(texts)
+def multipliers_of(
+    model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]
+) -> tuple[Any, Pass]:
+    """`Interventions` whose additions are the multipliers of their places, and both passes."""
+
+    def mean_lead(taps: Interventions) -> tuple[Float[Array, ""], Pass]:
+        each = jax.vmap(lambda text: one_pass(model, text, taps, asked), axis_name=PAIR)(texts)
         return each.lead.mean(), each
 
-    multipliers, each = jax.grad(mean_lead, has_aux=True)(_taps(model, texts.shape[1]))
+    return jax.grad(mean_lead, has_aux=True)(_taps(model, texts.shape[1]))
+
+
+@compiled()
+def contrast_of_texts(
+    model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]
+) -> Contrast:
+    multipliers, each = multipliers_of(model, texts, asked)
     less = jax.tree.map(lambda x: x[0] - x[1], each)
 
     def read_by(multiplier: Array) -> Array:
@@ -188,10 +211,10 @@ def _contrast(model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]
     mlps = neurons = gates = None
     if model.blocks.mlp is not None:
         mlps = jnp.einsum("ltd,ltd->l", less.trace.mlp_outputs, multipliers.mlp_add)
-        neurons = jnp.einsum("ltm,ltm->lm", less.units, multipliers.unit_add)
+        neurons = jnp.einsum("ltm,ltm->lm", less.units, multipliers.add.post)
     if each.opened is not None and each.values is not None:
         mean = each.values.mean(axis=0)
-        gates = jnp.einsum("ltm,ltm,ltm->lm", mean, less.opened, multipliers.unit_add)
+        gates = jnp.einsum("ltm,ltm,ltm->lm", mean, less.opened, multipliers.add.post)
     divisors = zip(less.trace.scales, multipliers.scale_add, strict=True)
     return Contrast(
         less.lead,
@@ -207,9 +230,9 @@ def _contrast(model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]
     )
 
 
-def _pass(
+def one_pass(
     model: Model, text: Int[Array, " n_ctx"], taps: Interventions, asked: Int[Array, "3"]
-) -> _Pass:
+) -> Pass:
     """The forward pass of one of both texts, with secants for derivatives."""
     spec, blocks = model.spec, model.blocks
     token, minus, position = asked
@@ -219,17 +242,21 @@ def _pass(
     logits, scale = unembed(model, last, scale_add=taps.scale_add.final, rule=secant)
     trace = trace._replace(scales=trace.scales._replace(final=scale))
     lead = logits[0, token] - jnp.where(minus < 0, 0, logits[0, minus])
-    read = jax.vmap(lambda x, weights: apply_norm(x, spec.read_norm, spec.norm_eps, weights)[0])(
-        trace.streams[:-1], blocks.attention_norm
-    )
-    found = _Pass(lead, trace._replace(gates=None), read)
-    if blocks.mlp is None:
+
+    def read_from(streams: Array, weights: NormWeights | None) -> Array:
+        each = partial(apply_norm, norm=spec.read_norm, eps=spec.norm_eps, rule=secant)
+        return jax.vmap(lambda x, w: each(x, weights=w)[0])(streams, weights)
+
+    read = read_from(trace.streams[:-1], blocks.attention_norm)
+    found = Pass(lead, trace._replace(gates=None, inside=None), read)
+    inside = trace.inside
+    if inside is None or inside.mid is None or blocks.mlp is None:
         return found
-    run = Run(model, text, logits, trace)
-    found = found._replace(units=neuron_activations(run))
-    if not spec.gated or trace.gates is None:
+    mlp_read = read_from(trace.streams[:-1] if spec.parallel else inside.mid, blocks.mlp_norm)
+    found = found._replace(mlp_read=mlp_read, units=inside.post)
+    if inside.pre_linear is None or trace.gates is None:
         return found
-    return found._replace(opened=trace.gates.values[:, 0], values=gated_values(run))
+    return found._replace(opened=trace.gates.values[:, 0], values=inside.pre_linear)
 
 
 def _taps(model: Model, n_ctx: int) -> Interventions:
@@ -260,4 +287,5 @@ def _taps(model: Model, n_ctx: int) -> Interventions:
     )
     if spec.d_mlp is None:
         return taps
-    return taps._replace(mlp_add=zeros(*layers, spec.d_model), unit_add=zeros(*layers, spec.d_mlp))
+    written, units = zeros(*layers, spec.d_model), zeros(*layers, spec.d_mlp)
+    return taps._replace(mlp_read_add=written, mlp_add=written, add=Activations(post=units))

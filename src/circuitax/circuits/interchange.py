@@ -15,7 +15,7 @@ from circuitax.circuits.attribution import Outputs, lead
 from circuitax.circuits.patching import Ablation, ablated_metrics
 from circuitax.circuits.paths.components import Components
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.interventions import Activations, Interventions
 from circuitax.kernel.model import Model
 
 TOKENS = 256  # that pass the model together: its weights are read once for all of them
@@ -113,8 +113,8 @@ def with_neurons(
     def leads(text: Int[Array, " n_ctx"], towards: Array) -> Float[Array, " neuron"]:
         def value(at: Int[Array, "2"]) -> Float[Array, ""]:
             here = (at[0], slice(None), at[1])
-            edit = Interventions(unit_add=jnp.zeros_like(less).at[here].set(towards[here]))
-            return lead(model, text, asked, edit)
+            added = jnp.zeros_like(less).at[here].set(towards[here])
+            return lead(model, text, asked, Interventions(add=Activations(post=added)))
 
         return jax.lax.map(value, neurons, batch_size=max(1, TOKENS // text.size))
 

@@ -10,64 +10,23 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.mlp import Activation, hidden_units
-from circuitax.kernel.norm import apply_norm
 from circuitax.kernel.run import Run, one_text
-from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.weights import NormWeights
 
 
 def mlp_streams(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
     """The stream that each MLP reads, before its norm where it reads through one."""
-    trace, spec, blocks = one_text(run).trace, run.model.spec, run.model.blocks
-    if blocks.mlp is None:
-        raise ValueError("run.model.blocks.mlp is None: the model has no neurons")
-    if trace.mlp_outputs is None or trace.head_outputs is None:
-        raise ValueError("run.trace.mlp_outputs is None: call forward with outputs=True")
-    # An MLP reads the stream as it was before its own output was added; in the parallel form it
-    # reads the layer's input.
-    entering, leaving = trace.streams[:-1], trace.streams[1:]
-    if spec.parallel:
-        return entering
-    if not spec.post_ln:
-        return leaving - trace.mlp_outputs
-    added = entering + trace.head_outputs.sum(axis=1)
-    if blocks.attention.b_O is not None:
-        added = added + blocks.attention.b_O[:, None, :]
-    return _normed(added, spec, blocks.attention_norm)
-
-
-def _normed(
-    streams: Float[Array, "n_layers n_ctx d_model"],
-    spec: TransformerSpec,
-    weights: NormWeights | None,
-) -> Float[Array, "n_layers n_ctx d_model"]:
-    return jax.vmap(lambda x, norm: apply_norm(x, spec.norm, spec.norm_eps, norm)[0])(
-        streams, weights
-    )
+    # The parallel form reads the layer's input.
+    return one_text(run).streams[:-1] if run.model.spec.parallel else one_text(run).mid
 
 
 def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
     """Activations of the last hidden layer: the factor of each unit on its row of ``W_out``."""
-    spec, blocks = run.model.spec, run.model.blocks
-    read = _mlp_reads(run)
-    return jax.vmap(lambda layer, x: hidden_units(layer, x, spec.activation))(blocks.mlp, read)
+    return one_text(run).post
 
 
 def gated_values(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
     """``x W_in + b_in`` of gated MLPs, which the activation of the gate multiplies."""
-
-    return jax.vmap(
-        lambda layer, x: hidden_units(
-            layer._replace(W_gate=None, b_gate=None), x, Activation.linear
-        )
-    )(run.model.blocks.mlp, _mlp_reads(run))
-
-
-def _mlp_reads(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
-    spec = run.model.spec
-    streams = mlp_streams(run)
-    return streams if spec.post_ln else _normed(streams, spec, run.model.blocks.mlp_norm)
+    return one_text(run).pre_linear
 
 
 class Firing(NamedTuple):

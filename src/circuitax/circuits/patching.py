@@ -1,6 +1,6 @@
 """Ablation and patching: many edited runs of the one forward pass, vmapped over blocks of edits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -8,20 +8,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.paths.components import Components, components_of
+from circuitax.circuits.paths.components import Components
 from circuitax.circuits.paths.expansion import all_paths, expand
+from circuitax.circuits.sites import (
+    BLOCK_ENTRIES,
+    HEAD_SITES,
+    SITES,
+    Metric,
+    asked_of,
+    chosen_of,
+    effects_at,
+    in_front,
+)
 from circuitax.display.tables import NumberTable, counted
 from circuitax.documented import documented
 from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.forward import forward, next_token_losses, token_ids
+from circuitax.kernel.edits import recorded
+from circuitax.kernel.forward import (
+    forward,
+    token_ids,
+)
 from circuitax.kernel.interventions import Interventions, Trace, ablate_heads, freeze
-from circuitax.kernel.model import Model, check_next_tokens
-from circuitax.kernel.run import Run, one_text, unedited
+from circuitax.kernel.model import Model, check_one_member
+from circuitax.kernel.run import Run, check_run, unedited
 from circuitax.kernel.shown import known, largest, tabled
-
-BLOCK_ENTRIES = 2**27  # numbers held at once by edited runs: 512 MiB in float32
-Metric = Callable[[Float[Array, "n_ctx d_vocab"]], Float[Array, "*metric"]]
 
 
 class Ablation(NamedTuple):
@@ -56,71 +67,99 @@ class Effects(NamedTuple):
         return NumberTable(title, ("change",), rows)
 
 
-@compiled("metric", "preserve_patterns")
 def ablation_effects(
     run: Run,
     metric: Metric | None = None,
     *,
-    donor: Run | None = None,
+    data: Any = None,
+    position: int | None = None,
+    layers: Sequence[int] | None = None,
     preserve_patterns: bool = False,
 ) -> Effects:
-    """Single ablations: the change of a metric when one head or one MLP alone is removed.
+    """Single ablations: the change of a metric when one head or one MLP alone writes nothing.
 
     Args:
-        run: A run on one text.
-        metric: From logits to an array; None for the mean next-token loss on the text, in nats. One
-            function is compiled once, one that is made anew in each call in each call.
-        donor: Run of another text of equal length, of a model of the same sizes, made with
-            ``outputs=True``, whose outputs take their place (resample ablation); None for zeros.
+        run: A run on one text or on a batch, which gives the effects an axis of texts in front.
+        metric: From logits to an array, and from ``data`` too where it is given; None for the mean
+            next-token loss on the text, in nats. One function is compiled once, one that is made
+            anew in each call in each call.
+        data: What the metric reads beside logits, such as ids of answers: arrays, with an axis of
+            texts in front for a batch. Other data compile nothing anew.
+        position: Where the metric reads: it is given the logits ``[d_vocab]`` of this position of
+            the text, padding not counted; None for all, ``[n_ctx, d_vocab]``.
+        layers: Whose heads and MLPs are tried, in this order; None for all.
         preserve_patterns: Whether attention patterns and norm scales stay as they are in the run;
             otherwise later layers react.
 
     Raises:
-        ValueError: If a run is of a batch or an ensemble, the run was made with interventions, or
-            the donor's text has another length or its model other sizes.
+        ValueError: If a run is of an ensemble or was made with interventions, or a layer or the
+            position is out of range.
 
     Source: framework paper and induction-heads paper, "full" and "pattern-preserving" ablation.
     """
-    measure = _metric_of(unedited(run), metric)
-    n_layers, n_heads = run.trace.patterns.shape[:2]
-    if donor is not None:
-        _check_donor(donor, run)
-    values = ablated_metrics(
-        run.model,
-        run.tokens,
-        each_component(run.model),
-        measure,
-        replacement=None if donor is None else components_of(donor),
-        preserved=run.trace if preserve_patterns else None,
-    )
-    values = values - measure(run.logits)[None]
-    split = n_layers * n_heads
-    heads = values[:split].reshape(n_layers, n_heads, *values.shape[1:])
-    return Effects(heads, None if run.model.blocks.mlp is None else values[split:])
+    reading, texts = asked_of(run, metric, data, position)
+    at, everywhere = chosen_of("layers", layers, run.model.n_layers), np.ones(1, bool)
+    if preserve_patterns:
+        held = jax.vmap(lambda trace: freeze(trace, gates=None))(in_front(run, run.trace))
+        texts = texts._replace(held=held)
+    sites = ["head_outputs"] if run.model.blocks.mlp is None else ["head_outputs", "mlp_outputs"]
+    return Effects(*(effects_at(run, reading, texts, site, at, everywhere) for site in sites))
 
 
-@compiled("metric")
 def patch_effects(
-    run: Run, donor: Run, metric: Metric | None = None
-) -> Float[Array, "place n_ctx *metric"]:
-    """The change of a metric when the stream at one layer and position is the donor run's.
+    run: Run,
+    donor: Run,
+    metric: Metric | None = None,
+    *,
+    site: str = "streams",
+    data: Any = None,
+    position: int | None = None,
+    layers: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
+    by_position: bool | None = None,
+) -> Float[Array, "*batch_place_head_metric"]:
+    """The change of a metric when one thing that the run computes is the donor run's.
 
-    Entry ``[l, t]`` replaces the stream before layer l, and ``[n_layers, t]`` the final stream.
+    Entry ``[l, t]`` replaces the stream before layer l at position t, and ``[n_layers, t]`` the
+    final stream. ``site="head_outputs"`` patches every head: entry ``[l, h]``.
 
     Args:
-        run: A run on one text.
-        donor: Run of the same model on another text of equal length.
-        metric: From logits to an array; None for the mean next-token loss on the run's text.
+        run: A run on one text, or on a batch, which gives the effects an axis of texts in front.
+        donor: Run of texts of the same length, of a model of the same sizes; made with
+            ``outputs=True`` for other sites than streams and patterns.
+        metric: As in `ablation_effects`.
+        site: What is patched, by its name on a run: ``streams``, ``mid``, ``mlp_outputs``, ``pre``,
+            ``post``; of heads ``head_outputs``, ``q``, ``k``, ``v``, ``z``, ``scores``,
+            ``patterns``.
+        data: As in `ablation_effects`.
+        position: As in `ablation_effects`.
+        layers: Which are tried, in this order; None for all.
+        positions: Where it is patched, padding counted; None for all.
+        by_position: Whether each position is patched by itself, which gives the effects an axis of
+            positions behind those of layers and heads; None for yes where a site has no heads.
 
     Raises:
-        ValueError: As `ablation_effects`.
+        ValueError: As `ablation_effects`, and if the donor's texts have another length or padding,
+            its model other sizes, or the site is another name or was not recorded.
 
-    Source: activation patching (causal tracing), every layer and position.
+    Source: activation patching (causal tracing), every layer and position; TransformerLens.
     """
-    measure = _metric_of(unedited(run), metric)
+    reading, texts = asked_of(run, metric, data, position)
+    if not isinstance(site, str) or site not in (*SITES, *HEAD_SITES):
+        raise ValueError(f"site={shortened(site)} must be one of {', '.join(SITES + HEAD_SITES)}")
     _check_donor(donor, run)
-    values = patched_metrics(run.model, run.tokens, donor.trace, measure)
-    return values - measure(run.logits)[None, None]
+    value = recorded(donor, site)
+    n_ctx = run.tokens.shape[-1]
+    at = chosen_of("layers", layers, value.shape[run.is_batch])
+    cells: np.ndarray = np.eye(n_ctx, dtype=bool)[chosen_of("positions", positions, n_ctx)]
+    if by_position is None:
+        by_position = site in SITES
+    if by_position and site == "patterns":
+        raise ValueError("by_position must be False for patterns: their rows are those of scores")
+    texts = texts._replace(value=in_front(run, value))
+    if not by_position:
+        cells = np.asarray(cells.any(axis=0))
+    return effects_at(run, reading, texts, site, at, cells)
 
 
 def each_component(model: Model) -> Ablation:
@@ -191,40 +230,6 @@ def _ablated_metrics(
     return _by_blocks(one, ablation, held)
 
 
-def patched_metrics(
-    model: Model,
-    tokens: Int[Array, " n_ctx"],
-    donor: Trace,
-    metric: Metric,
-) -> Float[Array, "place n_ctx *metric"]:
-    """The metric when the stream before one layer, at one position, comes from another run.
-
-    Source: activation patching (causal tracing), every layer and position.
-    """
-    return _patched_metrics(model, token_ids(tokens, model.d_vocab), donor.streams, metric)
-
-
-@compiled("metric")
-def _patched_metrics(
-    model: Model,
-    tokens: Int[Array, " n_ctx"],
-    streams: Float[Array, "place n_ctx d_model"],
-    metric: Metric,
-) -> Float[Array, "place n_ctx *metric"]:
-    n_places, n_ctx, _ = streams.shape
-
-    def one(cell: tuple[Array, Array]) -> Array:
-        place, position = cell
-        here = jnp.zeros((n_places, n_ctx), streams.dtype).at[place, position].set(1)
-        edit = Interventions(stream_keep=1 - here, stream_add=here[..., None] * streams)
-        return metric(forward(model, tokens, edit)[0])
-
-    cells = jnp.repeat(jnp.arange(n_places), n_ctx), jnp.tile(jnp.arange(n_ctx), n_places)
-    held = n_ctx * (n_places * model.d_model + model.d_vocab)
-    values = _by_blocks(one, cells, held)
-    return values.reshape(n_places, n_ctx, *values.shape[1:])
-
-
 def _by_blocks(one: Callable[[Any], Array], cells: Any, held: int) -> Array:
     """``one`` of every cell, so many at a time that their edits and logits fit."""
     n_cells = jax.tree.leaves(cells)[0].shape[0]
@@ -234,19 +239,18 @@ def _by_blocks(one: Callable[[Any], Array], cells: Any, held: int) -> Array:
     return jax.lax.map(one, cells, batch_size=size)
 
 
-def _metric_of(run: Run, metric: Metric | None) -> Metric:
-    if metric is not None:
-        if not callable(metric):
-            raise ValueError(f"metric={shortened(metric)} must be a function of the logits")
-        return lambda logits: jnp.asarray(metric(logits))
-    check_next_tokens(run.model)
-    return lambda logits: next_token_losses(logits, run.tokens).mean()
-
-
 def _check_donor(donor: Run, run: Run) -> None:
-    n_ctx, n_run = one_text(donor, "donor").tokens.shape[0], run.tokens.shape[0]
-    if n_ctx != n_run:
-        raise ValueError(f"donor is of a text of {n_ctx} tokens, must have the {n_run} of the run")
+    check_one_member(check_run(donor, "donor").model)
+    if donor.tokens.shape != run.tokens.shape:
+        raise ValueError(
+            f"donor has tokens {list(donor.tokens.shape)}, must have the {list(run.tokens.shape)} "
+            "of run"
+        )
+    known = not isinstance(run.tokens, jax.core.Tracer)
+    if known and not np.array_equal(_texts_of(donor), _texts_of(run)):
+        raise ValueError(
+            "donor is padded elsewhere, must be padded as run: patch texts of a length"
+        )
     for name in ("n_layers", "n_heads", "d_model", "d_mlp"):
         given, want = getattr(donor.model, name), getattr(run.model, name)
         # Any MLPs may stand in for others, but not none: what they write would count as zero.
@@ -302,3 +306,7 @@ def ablation_error(run: Run) -> Float[Array, "head n_ctx d_vocab"]:
         run.model, run.tokens, removed, lambda logits: logits, preserved=run.trace
     )
     return kept - without
+
+
+def _texts_of(run: Run) -> np.ndarray:
+    return np.ones(run.tokens.shape, bool) if run.mask is None else np.asarray(run.mask)

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from circuitax.commands.cli import WIDTH, Command, Option, refuse
+from circuitax.commands.cli import WIDTH, Command, Option
 from circuitax.lab.runs import newest_run, settled_rows, shown
 from circuitax.records.ledger import (
     MARKS,
@@ -32,11 +32,8 @@ was computed here.
 @COMMAND.entry
 def main(options: dict[str, Any]) -> int:
     """Print the rows; exit status 2 when the run is missing or damaged."""
-    try:
-        run = newest_run(options["RUN"])
-        found = settled_rows(run)
-    except ValueError as error:
-        return refuse(error)
+    run = newest_run(options["RUN"])
+    found = settled_rows(run)
     asked = [row for row in found if options["word"] in ("", row.word)]
     for settled in sorted(asked, key=lambda row: row.word == REPRODUCED):
         print("\n".join(_lines(settled)))

@@ -135,17 +135,12 @@ def guarded(act: Callable[[], int]) -> int:
     try:
         return act()
     except ValueError as error:
-        return refuse(error)
+        line = str(error)
     except OSError as error:
         line = in_one_line(error)
         if line.startswith(type(error).__name__):  # not of the disk, but of the program
             raise
-        return refuse(OSError(line))
-
-
-def refuse(error: Exception) -> int:
-    """Print an error in one line; returns the exit status of a command that did nothing."""
-    print(f"error: {error}", file=sys.stderr)
+    print(f"error: {line}", file=sys.stderr)
     return 2
 
 

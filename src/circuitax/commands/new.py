@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from circuitax.commands.cli import Command, Option, refuse
+from circuitax.commands.cli import Command, Option
 from circuitax.config.catalogue import VARIABLE, checkout, discover
 from circuitax.lab.runs import shown
 from circuitax.records.chapters import CLAIMS, GALLERY, NAMES
@@ -35,15 +35,13 @@ this checkout (experiments/, conf/experiment/, tests/experiments/), or all three
 def main(options: dict[str, Any]) -> int:
     """Write the files; exit status 2, and nothing written, when the name is taken or invalid."""
     name = options["NAME"]
+    folder = Path(options["folder"]).expanduser().resolve() if options["folder"] else None
     try:
-        folder = Path(options["folder"]).expanduser().resolve() if options["folder"] else None
         written = new_experiment(name, folder, options["chapter"])
-    except ValueError as error:
-        return refuse(error)
     except OSError as error:
         where = f"folder={options['folder']}" if folder else "the checkout"
         hint = "" if folder else ": name another place with folder=FOLDER"
-        return refuse(ValueError(f"{where} cannot be written ({error.strerror}){hint}"))
+        raise ValueError(f"{where} cannot be written ({error.strerror}){hint}") from error
     for path in written:
         print(shown(path))
     given = f"{VARIABLE}={shown(folder)} " if folder is not None else ""

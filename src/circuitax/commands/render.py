@@ -40,8 +40,8 @@ def main(options: dict[str, Any]) -> int:
     for run, name in zip(runs, names, strict=True):
         if name not in entries:
             raise ValueError(f"experiment={name} of {shown(run)} {no_experiment(name, entries)}")
-    style = Path(options["style"]) if options["style"] else None
-    labels = tomllib.loads(Path(options["labels"]).read_text("utf-8")) if options["labels"] else {}
+    style = _file("style", options["style"]) if options["style"] else None
+    labels = _labels(options["labels"]) if options["labels"] else {}
     place = Path(options["folder"] or FOLDER) if any(map(options.get, _RESTYLE)) else None
     failed = 0
     for run, name in zip(runs, names, strict=True):
@@ -57,3 +57,16 @@ def main(options: dict[str, Any]) -> int:
             print(f"error: {shown(run)}: {in_one_line(error)}", file=sys.stderr)
             failed += 1
     return 1 if failed else 0
+
+
+def _file(option: str, name: str) -> Path:
+    if not (path := Path(name)).is_file():
+        raise ValueError(f"{option}={name} must be a file: there is none")
+    return path
+
+
+def _labels(name: str) -> dict[str, str]:
+    try:
+        return tomllib.loads(_file("labels", name).read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"labels={name} must be TOML: {error}") from error

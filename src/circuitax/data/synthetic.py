@@ -23,6 +23,9 @@ from jaxtyping import Array, Float, Int, Key
 from circuitax.kernel.checks import check_range, whole
 from circuitax.kernel.keys import check_key, derive
 
+# Tokens of "a unless b".
+A, B, QUERY, OUT, OTHER = UNLESS = range(5)
+
 
 class Repeated(NamedTuple):
     """``tokens[i] = tokens[i - period]`` from position ``period`` on, random before."""
@@ -213,6 +216,66 @@ class ChainedMapSource:
         pairs = n + n * listed + follow(listed)
         questions = jnp.stack([n + n * n + asked, answers], axis=2).reshape(batch, -1)
         return Chained(jnp.concatenate([pairs, questions], axis=1), steps)
+
+
+class Unless(NamedTuple):
+    """Texts of "a unless b", and which of a and b each holds: neither, only a, only b, both."""
+
+    tokens: Int[Array, "batch length"]
+    cell: Int[Array, " batch"]
+
+
+@dataclass(frozen=True)
+class UnlessSource:
+    """Filler, perhaps an ``a``, perhaps a ``b``, then a query and its answer, ``out`` or ``other``.
+
+    ``P(out | neither, a, b, both) = 1/2, high, 1/2, 1/2``, each as often: a sum of skip-trigrams
+    gives "both" the sum of what ``a`` and ``b`` add alone. Tokens are a, b, the query, out, other,
+    and then fillers. Source: Shlegeris, "One-layer transformers aren't equivalent to a set of
+    skip-trigrams" (2023); erratum E11.
+    """
+
+    batch: int = 256
+    length: int = 6
+    n_filler: int = 4
+    high: float = 0.9
+
+    def __post_init__(self) -> None:
+        check_range("n_filler", self.n_filler, "[1, inf)")
+        check_range("length", self.length, "[4, inf)")
+
+    def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
+        """One batch, a pure function of the key."""
+        return self.sample(key).tokens
+
+    def sample(self, key: Key[Array, ""]) -> Unless:
+        """One batch, and the cell of each text."""
+        batch, n_places = self.batch, self.length - 2
+        cell = jax.random.randint(derive(key, "cell"), (batch,), 0, 4)
+        body = jax.random.randint(
+            derive(key, "filler"), (batch, n_places), len(UNLESS), len(UNLESS) + self.n_filler
+        )
+        # Two different places: the second is uniform over the remaining ones.
+        place_a = jax.random.randint(derive(key, "place a"), (batch,), 0, n_places)
+        gap = jax.random.randint(derive(key, "gap"), (batch,), 1, n_places)
+        where = jnp.arange(n_places)[None, :]
+        for token, place in ((A, place_a), (B, (place_a + gap) % n_places)):
+            holds = (cell == 1 + token) | (cell == 3)
+            body = jnp.where(holds[:, None] & (where == place[:, None]), token, body)
+        out = jax.random.uniform(derive(key, "answer"), (batch,)) < self.answer_probs[cell]
+        tail = jnp.stack([jnp.full_like(cell, QUERY), jnp.where(out, OUT, OTHER)], axis=1)
+        return Unless(jnp.concatenate([body, tail], axis=1), cell)
+
+    @property
+    def answer_probs(self) -> Float[Array, " cell"]:
+        """P(out) in the cells neither, only a, only b, both."""
+        return jnp.array([0.5, self.high, 0.5, 0.5])
+
+    @property
+    def optimal_loss(self) -> float:
+        """Least cross-entropy of the answer, nats: the mean entropy of the four cells."""
+        probs = self.answer_probs
+        return float(-jnp.mean(probs * jnp.log(probs) + (1 - probs) * jnp.log1p(-probs)))
 
 
 def _orders(key: Key[Array, ""], batch: int, n: int) -> Int[Array, "batch n"]:

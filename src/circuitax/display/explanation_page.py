@@ -94,30 +94,30 @@ def page_facts(explained: Explained) -> dict[str, Any]:
         "from": _from(explained),
         "graph": _graphs(explained),
         "next": [
-            {"token": _visible(token), "prob": float(prob), "logit": _short(logit)}
+            {"token": _visible(token), "prob": float(prob), "logit": short(logit)}
             for token, prob, logit in zip(
                 explained.next_tokens, explained.next_probs, explained.next_logits, strict=True
             )
         ],
         "effects": [
-            {"name": name, "value": _short(value), "head": _code(name)}
+            {"name": name, "value": short(value), "head": _code(name)}
             for name, value in explained.ranked()
         ],
-        "bias": _short(explained.bias),
+        "bias": short(explained.bias),
         "remainder": float(explained.remainder),
-        "logit": _short(explained.logit),
+        "logit": short(explained.logit),
         "paths": None
         if paths is None
         else {
             "rows": [
-                {"name": name, "value": _short(value), "heads": _codes(path)}
+                {"name": name, "value": short(value), "heads": _codes(path)}
                 for name, value, path in zip(
                     explained.path_names(), paths.values, paths.paths, strict=True
                 )
             ],
-            "found": _short(paths.found),
-            "rest": _short(paths.remainder),
-            "bias": _short(paths.bias),
+            "found": short(paths.found),
+            "rest": short(paths.remainder),
+            "bias": short(paths.bias),
             "bound": float(paths.omitted_bound),
             "complete": bool(paths.complete),
         },
@@ -152,40 +152,41 @@ def _graphs(explained: Explained) -> dict[str, Any] | None:
     for graph in explained.graphs:
         names = [f"{each.node.name} at {tokens[each.node.position]}" for each in graph.nodes]
         columns = [*names, *(f"{token} ({i})" for i, token in enumerate(tokens)), "biases"]
-        for each in graph.nodes:
+        own, edges, proven = _folded(graph) if explained.position else graph[1:]
+        for each in own:
             facts = nodes.setdefault(each.node, _node(each))
             facts["why"] = facts["why"] or [_why(why, columns, tokens) for why in each.reasons]
         places = list(nodes)
-        sizes = np.abs(graph.edges)
+        sizes = np.abs(edges)
         order = np.argsort(-sizes, axis=None, kind="stable")
         kept = [
             (int(end), int(begin))
             for rank, (end, begin) in enumerate(
-                zip(*np.unravel_index(order, graph.edges.shape), strict=True)
+                zip(*np.unravel_index(order, edges.shape), strict=True)
             )
-            if sizes[end, begin] > 0 and (rank < EDGES or graph.proven[end, begin])
+            if sizes[end, begin] > 0 and (rank < EDGES or proven[end, begin])
         ]
         if not kept:
             continue
         graphs.append(
             {
                 "title": graph.title,
-                "nodes": [places.index(each.node) for each in graph.nodes],
+                "nodes": [places.index(each.node) for each in own],
                 "edges": [
-                    [begin, end, _short(graph.edges[end, begin]), int(graph.proven[end, begin])]
+                    [begin, end, short(edges[end, begin]), int(proven[end, begin])]
                     for end, begin in kept
                 ],
+                "sources": [short(x) for x in edges[:, len(own) :].sum(axis=0)],
                 "all": {
                     "count": int((sizes > 0).sum()),
-                    "size": _short(sizes.sum()),
-                    "into": _short(graph.edges[-1].sum()),
-                    "intoSize": _short(sizes[-1].sum()),
+                    "size": short(sizes.sum()),
+                    "into": short(edges[-1].sum()),
+                    "intoSize": short(sizes[-1].sum()),
                 },
             }
         )
     if not graphs:
         return None
-    by_source = explained.by_head.sum(axis=0)
     proof = "No path is marked as proven: ask for a proof with --paths 10 (n_paths=10)."
     if explained.paths is not None:
         proof = "The search for the largest paths ended early: no edge is marked as proven."
@@ -198,25 +199,37 @@ def _graphs(explained: Explained) -> dict[str, Any] | None:
         "tokens": tokens,
         "position": explained.position,
         "chosen": _visible(explained.chosen),
-        "logit": _short(explained.logit),
-        "sources": [_short(value) for value in (*by_source[1:], by_source[0])],
+        "logit": short(explained.logit),
+        "sink": explained.position > 0,
         "proof": proof,
         "nodes": list(nodes.values()),
         "graphs": graphs,
     }
 
 
+def _folded(graph: Any) -> tuple[list[Any], np.ndarray, np.ndarray]:
+    """Nodes, edges and proven ones with all that stands at position 0 as its token, the sink."""
+    first = np.array([each.node.position == 0 for each in graph.nodes], bool)
+    own, at = np.append(~first, True), len(first)
+    columns = np.append(~first, np.ones(graph.edges.shape[1] - at, bool))
+    edges, proven = graph.edges[own].copy(), graph.proven[own].copy()
+    edges[:, at] += edges[:, :at][:, first].sum(axis=1)
+    proven[:, at] |= proven[:, :at][:, first].any(axis=1)
+    nodes = [each for each, out in zip(graph.nodes, first, strict=True) if not out]
+    return nodes, edges[:, columns], proven[:, columns]
+
+
 def _node(each: Any) -> dict[str, Any]:
     node = each.node
-    short = {"head": node.name, "unit": f"n{node.which}", "mlp": "mlp"}[node.kind]
+    label = {"head": node.name, "unit": f"n{node.which}", "mlp": "mlp"}[node.kind]
     return {
         "name": node.name,
-        "label": short,
+        "label": label,
         "kind": node.kind,
         "row": node.layer + (0 if node.kind == "head" else 0.5),
         "at": node.position,
-        "value": _short(each.value),
-        "looks": [[at, round(weight, 3), _short(moved)] for at, weight, moved in each.looks],
+        "value": short(each.value),
+        "looks": [[at, round(weight, 3), short(moved)] for at, weight, moved in each.looks],
         "raises": [_visible(token) for token in each.raises],
         "lowers": [_visible(token) for token in each.lowers],
         "why": [],
@@ -235,12 +248,12 @@ def _why(why: Any, columns: Sequence[str], tokens: Sequence[str]) -> dict[str, A
     return {
         "title": title,
         "note": note,
-        "value": _short(why.value),
-        "parts": [[columns[i], _short(why.parts[i])] for i in order],
+        "value": short(why.value),
+        "parts": [[columns[i], short(why.parts[i])] for i in order],
     }
 
 
-def _short(value: Any) -> float:
+def short(value: Any) -> float:
     return round(float(value), DIGITS)
 
 

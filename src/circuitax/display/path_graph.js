@@ -6,10 +6,12 @@ VIEWERS.pathGraph = (root, facts) => {
 <div class="choices" role="radiogroup" aria-label="Nodes of the graph"></div>
 <label class="slider">Edges of at least <output></output><input type="range" min="0" max="100" step="1"></label>
 <p class="shares" role="status"></p>
-<div class="scroll" role="region" aria-label="Graph of paths: columns are tokens, rows are layers" tabindex="0"></div>
 <p class="legend"></p>
 <p class="told" aria-live="polite"></p>
-<div class="about columns" hidden></div>`;
+<div class="beside">
+<div class="scroll" role="region" aria-label="Graph of paths: columns are tokens, rows are layers" tabindex="0"></div>
+<div class="about" hidden></div>
+</div>`;
   const at = name => root.querySelector("." + name), slider = root.querySelector("input[type=range]");
   const escape = text => text.replace(/[&<>"]/g, c => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
   const short = x => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
@@ -23,7 +25,7 @@ VIEWERS.pathGraph = (root, facts) => {
   const end = key => key < graph.nodes.length ? key : "logit";
   function label(key) {
     if (key === "logit") return "the logit";
-    if (typeof key === "string") return +key.slice(1) === facts.tokens.length ? "biases" : token(+key.slice(1));
+    if (typeof key === "string") return +key.slice(1) === facts.tokens.length ? "biases" : (key === "s0" && facts.sink ? "sink " : "") + token(+key.slice(1));
     return node(key).name + " at " + token(node(key).at);
   }
   const ends = edge => [begin(edge[0]), end(edge[1])];
@@ -63,7 +65,7 @@ VIEWERS.pathGraph = (root, facts) => {
   function told(key) {
     const flows = graph.edges.filter(edge => ends(edge).includes(key));
     if (key === "logit") return "The logit of " + facts.chosen + ": " + short(facts.logit) + ".";
-    if (typeof key === "string") return label(key) + (key === "s" + facts.tokens.length ? " give " : " gives ") + short(facts.sources[+key.slice(1)]) + " in all.";
+    if (typeof key === "string") return label(key) + (key === "s" + facts.tokens.length ? " give " : " gives ") + short(graph.sources[+key.slice(1)]) + " in all.";
     const n = node(key), parts = [label(key) + " carries " + short(n.value)];
     if (n.looks.length) parts.push("it looks at " + n.looks.slice(0, 3).map(([s, weight, moved]) => token(s) + " " + percent(weight) + " and moves " + short(moved) + " from there").join(", "));
     const reads = flows.filter(edge => end(edge[1]) === key).slice(0, 3).map(edge => label(begin(edge[0])) + " " + short(edge[2]));
@@ -79,11 +81,13 @@ VIEWERS.pathGraph = (root, facts) => {
       return `<g class="edge ${edge[2] < 0 ? "minus" : "plus"}" data-ends="${ends(edge).join(" ")}"><title>${escape(name)}</title><path d="${path}" stroke-width="${thick.toFixed(2)}"/>${edge[3] ? `<path class="proven" d="M${x} ${y - 5}l5 5l-5 5l-5 -5z"/>` : ""}</g>`;
     });
     const layers = places.rows.map(([row, y]) => `<text class="layer" x="4" y="${y + 4}">${row % 1 ? "MLP " : "layer "}${Math.floor(row)}</text><path class="rule" d="M56 ${y}H${places.width}"/>`);
+    const [middle, low, span] = places.nodes.s0;
+    if (facts.sink) layers.push(`<rect class="sink" x="${middle - span / 2}" y="40" width="${span}" height="${low - 40}"/>`);
     const order = ["logit", ...Object.keys(places.nodes).filter(key => /^\d/.test(key)).sort((a, b) => places.nodes[a][1] - places.nodes[b][1] || places.nodes[a][0] - places.nodes[b][0]), ...Object.keys(places.nodes).filter(key => key[0] === "s")];
     const boxes = order.map(name => {
       const key = /^\d/.test(name) ? +name : name, [x, y, w] = places.nodes[name];
       const source = typeof key === "string" && key !== "logit", index = source ? +key.slice(1) : 0, kind = typeof key === "number" ? node(key).kind : "end";
-      const text = key === "logit" ? facts.chosen.slice(0, 9) + " " + short(facts.logit) : source ? (index < facts.tokens.length ? (facts.tokens[index].length > 9 ? facts.tokens[index].slice(0, 8) + "…" : facts.tokens[index]) : "bias") : node(key).label;
+      const text = key === "logit" ? facts.chosen.slice(0, 9) + " " + short(facts.logit) : source ? (index < facts.tokens.length ? index === 0 && facts.sink ? "sink" : (facts.tokens[index].length > 9 ? facts.tokens[index].slice(0, 8) + "…" : facts.tokens[index]) : "bias") : node(key).label;
       const sub = source && index < facts.tokens.length ? `<text class="layer" x="${x}" y="${y + 24}" text-anchor="middle">${index}</text>` : "";
       return `<g class="node ${kind}${live.has(key) ? "" : " idle"}" data-key="${name}" tabindex="0" role="button" aria-pressed="${state.chosen === key}" aria-label="${escape(told(key))}"><rect x="${x - w / 2}" y="${y - 11}" width="${w}" height="22" rx="${kind === "unit" ? 11 : kind === "head" ? 4 : 0}"/><text x="${x}" y="${y + 4}" text-anchor="middle">${escape(text)}</text>${sub}</g>`;
     });
@@ -126,7 +130,7 @@ VIEWERS.pathGraph = (root, facts) => {
     const edges = graph.edges.filter(edge => ends(edge).includes(key)), parts = [];
     const incoming = edges.filter(edge => end(edge[1]) === key).map(edge => [label(begin(edge[0])), edge[2]]);
     const outgoing = edges.filter(edge => begin(edge[0]) === key).map(edge => [label(end(edge[1])), edge[2]]);
-    const through = typeof key === "number" ? node(key).value : key === "logit" ? graph.all.into : facts.sources[+key.slice(1)];
+    const through = typeof key === "number" ? node(key).value : key === "logit" ? graph.all.into : graph.sources[+key.slice(1)];
     if (incoming.length) parts.push(table("Comes into " + label(key), "", cut(incoming, "all other edges", through), ["carried", through]));
     if (outgoing.length) parts.push(table("Goes out of " + label(key), "", cut(outgoing, "all other edges", through), ["carried", through]));
     if (typeof key === "number") node(key).why.forEach(why => parts.push(table(why.title, why.note, cut(why.parts.map(([from, value]) => [from, value]), "all others, and biases", why.value), ["together", why.value])));

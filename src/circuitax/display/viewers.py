@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 SCRIPTS = {
     "attention": ("attention.js",),
     "explanation": ("path_graph.js", "explanation.js"),
+    "contrast": ("contrast.js",),
     "directions": ("directions.js",),
     "tokenTables": ("token_tables.js",),
 }

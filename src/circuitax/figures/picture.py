@@ -1,18 +1,24 @@
-"""A figure as files, PNG of at most 256 colours and PDF, its title, and a picture inside a page."""
+"""The figures of an experiment: drawn, titled, as PNG and PDF files, and inside a page."""
 
 import base64
+import inspect
 import io
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import matplotlib
 import oxipng
+import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from circuitax.figures.style import HEADLINE, wrapped
+from circuitax.figures.style import HEADLINE, restyled, styled, wrapped
+from circuitax.records.sample import Absent, NotRun
+from circuitax.records.table import FigureText, Table
 
 _COLOURS = 256
 _EFFORT = 4  # of oxipng, which knows 0 to 6
@@ -76,14 +82,9 @@ _MARGIN = 0.04  # inches, at the sides and below
 
 
 def add_title(figure: Figure, message: str) -> Bbox:
-    """Write a message above a figure; a figure with its own headline keeps that alone.
+    """Write a message above a figure, if any; returns what to save, in inches: both of them.
 
-    Args:
-        figure: Laid out already or not; its panels stay where they are.
-        message: One sentence, of any length; empty for none.
-
-    Returns:
-        What to save, in inches: the figure with the strip.
+    A figure with its own headline keeps that alone, and panels stay where they are.
     """
     width, height = figure.get_size_inches()
     own = any(text.get_gid() == HEADLINE for text in figure.texts)
@@ -151,3 +152,40 @@ def _webp(picture: Image.Image, **options: Any) -> bytes:
     buffer = io.BytesIO()
     picture.save(buffer, format="webp", **options)
     return buffer.getvalue()
+
+
+@styled
+def draw_all(
+    table: Table,
+    readings: ModuleType,
+    data: xr.Dataset,
+    *,
+    of_sweep: bool = False,
+    style: Path | None = None,
+) -> dict[str, Figure]:
+    """Pictures by name, of the figures whose variables the data have.
+
+    One that says that something is `Absent` or `NotRun` is left out.
+
+    Args:
+        table: Declares the figures.
+        readings: Module with a function of the data for each of them.
+        data: Arrays of a record, with its notes as attributes.
+        of_sweep: Whether the data are those of a collected sweep.
+        style: Style of Matplotlib on top of the common one, whose cycle recolours the palette.
+    """
+    drawn = {}
+    with restyled(style) as recolour:
+        for figure in table.figures:
+            there = all(name in data or name in data.dims for name in figure.needs)
+            if figure.of_sweep == of_sweep and there:
+                with suppress(Absent, NotRun):
+                    drawn[figure.name] = getattr(readings, figure.draw or figure.name)(data)
+        recolour(drawn.values())
+    return drawn
+
+
+def described(figure: FigureText, readings: ModuleType) -> str:
+    """The picture for those who do not see it: the first paragraph of the docstring that draws."""
+    text = inspect.getdoc(getattr(readings, figure.draw or figure.name)) or ""
+    return " ".join(text.split("\n\n")[0].split())

@@ -70,11 +70,7 @@ def _recolour(figures: Iterable[Figure], colours: Mapping[str, str]) -> None:
 
 
 def rename(figures: Iterable[Figure], labels: Mapping[str, str], titles: Iterable[str]) -> None:
-    """Write other texts in the place of those of figures, each of which must be there.
-
-    Raises:
-        ValueError: If a text stands in no figure and is no title; the nearest one is named.
-    """
+    """Write other texts in the place of those of figures, each of which must be there."""
     texts = [text for figure in figures for text in figure.findobj(Text)]
     known = {text.get_text() for text in texts} | set(titles)
     for old in labels:
@@ -125,7 +121,7 @@ def headline(figure: Figure, message: str) -> None:
     """Write the message of a figure above it, at the left, in lines that fit; under ``styled``.
 
     For messages that depend on the record. A figure without one gets the message that is declared
-    for it (`figures.spec`), when it is saved.
+    for it (`figures.picture`), when it is saved.
     """
     lines = wrapped(message, 0.98 * figure.get_figwidth(), _TITLE)
     line = figure.suptitle(

@@ -144,14 +144,20 @@ def project(
 
 
 def smear_keys(
-    k: Float[Array, "n_heads n_ctx d_head"], smear: Float[Array, " n_heads"]
+    k: Float[Array, "n_heads n_ctx d_head"],
+    smear: Float[Array, " n_heads"],
+    src: Int[Array, " n_ctx"] | None = None,
 ) -> Float[Array, "n_heads n_ctx d_head"]:
     """Smeared keys: ``k_j <- σ(α) k_j + (1 - σ(α)) k_{j-1}``; the first key is untouched.
+
+    Padding in front moves the first key to where its position ``src`` is 0.
 
     Source: induction-heads paper, "smeared key" architecture.
     """
     own = jax.nn.sigmoid(smear)[:, None, None]
     previous = jnp.concatenate([k[:, :1], k[:, :-1]], axis=1)
+    if src is not None:
+        previous = jnp.where((src == 0)[None, :, None], k, previous)
     return own * k + (1 - own) * previous
 
 

@@ -89,6 +89,15 @@ def check_index(name: str, index: SupportsIndex, size: int) -> None:
         raise ValueError(f"{name}={index} must be from 0 to {size - 1}")
 
 
+def checked_positions(positions: Any, n_ctx: int) -> list[int]:
+    """Static positions of a text, from 0, each in range."""
+    if isinstance(positions, str) or not np.ndim(positions):
+        raise ValueError(f"positions={positions!r} must be a list of positions from 0")
+    for at in positions:
+        check_index("positions", at, n_ctx)
+    return list(positions)
+
+
 def whole(name: str, value: SupportsIndex, least: int | None = None) -> int:
     """A static integer, given as one of Python, NumPy or JAX."""
     try:

@@ -1,16 +1,16 @@
-"""Edits of one head, or of the stream before one layer, on top of a run.
+"""Edits of one head, one layer, or the stream before one, on top of a run.
 
 Each returns `Interventions` for ``run(model, tokens, edit)``, in which later heads react; only
 `interventions.freeze` holds them. What is left out of an edit stays as the model computes it.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.checks import check_index, check_range
+from circuitax.kernel.checks import check_index, check_range, checked_positions, shortened
 from circuitax.kernel.interventions import Interventions, check_edit
 from circuitax.kernel.run import Run, check_run
 
@@ -144,13 +144,89 @@ def patch_stream(
     )
 
 
-def _head(run: Run, head: tuple[Index, Index]) -> tuple[Index, Index]:
+def patch_activation(
+    run: Run,
+    name: str,
+    at: Index | tuple[Index, Index],
+    value: Float[Array, "n_ctx width"],
+    *,
+    positions: Sequence[int] | None = None,
+    edit: Interventions | None = None,
+) -> Interventions:
+    """The edit that sets what one head or MLP computes inside, such as to another run's.
+
+    Args:
+        run: Whose sizes the edit has, made with ``outputs=True``.
+        name: As on a run: ``"q"``, ``"k"``, ``"v"``, ``"z"`` or ``"scores"`` of a head; ``"mid"``,
+            ``"pre"``, ``"pre_linear"``, ``"post"`` or ``"mlp_outputs"`` of a layer.
+        at: Layer and head, or the layer alone, from 0.
+        value: As large as what it replaces; finite.
+        positions: Where (of scores: the destinations); None for all positions.
+        edit: Edits made at the same time; None for none.
+
+    Raises:
+        ValueError: If the model has no such thing or place, or the value has another shape or is
+            not finite.
+    """
+    check_run(run)
+    if not isinstance(name, str) or name not in INSIDE:
+        raise ValueError(f"name={shortened(name)} must be one of {', '.join(INSIDE)}")
+    whole = jnp.zeros_like(recorded(run, name))
+    whole = whole[0] if run.is_batch else whole
+    place: Any = at
+    if name in OF_HEADS:
+        place = _head(run, at, "at")
+    else:
+        check_index("at", place, run.model.n_layers)
+    value = _checked("value", value, [whole.shape[1 + (name in OF_HEADS) :]])
+    where = _positions(run, positions)
+    here = jnp.zeros(whole.shape[:-1], bool).at[place].set(where)
+    return replaced(name, whole.at[place].set(value), here, _joined(edit))
+
+
+OF_HEADS = ("q", "k", "v", "z", "scores")
+INSIDE = (*OF_HEADS, "mid", "pre", "pre_linear", "post", "mlp_outputs")
+
+
+def recorded(run: Run, name: str) -> Float[Array, "..."]:
+    """What a run recorded by a name of `INSIDE`, ``streams``, ``patterns`` or ``head_outputs``."""
+    value: Array = getattr(run, name)
+    return value
+
+
+def replaced(
+    name: str,
+    value: Float[Array, "n_layers *heads n_ctx width"],
+    here: Bool[Array, "n_layers *heads n_ctx"],
+    edit: Interventions,
+) -> Interventions:
+    """The edit by which ``y <- value`` where it is told, by the name of what is replaced."""
+    if name == "patterns":
+        return edit._replace(patterns=value, pattern_frozen=here.any(axis=-1))
+    keep, put = (~here).astype(value.dtype)[..., None], jnp.where(here[..., None], value, 0)
+    if name in ("head_outputs", "mlp_outputs"):
+        of_head, keep = name == "head_outputs", keep[..., 0]
+        keeps, adds = (edit.head_keep, edit.head_add) if of_head else (edit.mlp_keep, edit.mlp_add)
+        # An edit may stand for all positions at once.
+        keeps = keep if keeps is None else keeps * keep
+        adds = put if adds is None else keep[..., None] * adds + put
+        if of_head:
+            return edit._replace(head_keep=keeps, head_add=adds)
+        return edit._replace(mlp_keep=keeps, mlp_add=adds)
+    keeps, adds = getattr(edit.keep, name), getattr(edit.add, name)
+    return edit._replace(
+        keep=edit.keep._replace(**{name: keep if keeps is None else keep * keeps}),
+        add=edit.add._replace(**{name: put if adds is None else keep * adds + put}),
+    )
+
+
+def _head(run: Run, head: Any, name: str = "head") -> tuple[Index, Index]:
     check_run(run)
     if not isinstance(head, Sequence) or isinstance(head, str) or len(head) != 2:
-        raise ValueError(f"head={head!r} must be a pair (layer, head), both from 0")
+        raise ValueError(f"{name}={head!r} must be a pair (layer, head), both from 0")
     for axis, size in enumerate((run.model.n_layers, run.model.n_heads)):
-        check_index(f"head[{axis}]", head[axis], size)
-    return head
+        check_index(f"{name}[{axis}]", head[axis], size)
+    return head[0], head[1]
 
 
 def _joined(edit: Interventions | None) -> Interventions:
@@ -164,17 +240,19 @@ def _replaced(
     """The factor kept at each position, and the term added to it."""
     n_ctx, d_model = run.tokens.shape[-1], run.model.d_model
     value = _checked(name, value, [(n_ctx, d_model), (1, d_model)])
-    here: Bool[Array, " n_ctx"] = jnp.ones(n_ctx, bool)
-    if positions is not None:
-        if isinstance(positions, str) or not np.ndim(positions):
-            raise ValueError(f"positions={positions!r} must be a list of positions from 0")
-        for at in positions:
-            check_index("positions", at, n_ctx)
-        here = jnp.zeros(n_ctx, bool).at[jnp.asarray(positions, int)].set(True)
+    here = _positions(run, positions)
     return (~here).astype(value.dtype), jnp.where(here[:, None], value, 0)
 
 
-def _checked(name: str, value: Array, shapes: list[tuple[int, int]]) -> Array:
+def _positions(run: Run, positions: Sequence[int] | None) -> Bool[Array, " n_ctx"]:
+    n_ctx = run.tokens.shape[-1]
+    if positions is None:
+        return jnp.ones(n_ctx, bool)
+    at = jnp.asarray(checked_positions(positions, n_ctx), int)
+    return jnp.zeros(n_ctx, bool).at[at].set(True)
+
+
+def _checked(name: str, value: Array, shapes: list[tuple[int, ...]]) -> Array:
     check_range(name, value, "(-inf, inf)")
     value = jnp.asarray(value)
     if value.shape not in shapes:

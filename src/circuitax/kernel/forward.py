@@ -7,13 +7,13 @@ Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, DTypeLike, Float, Int
+from jaxtyping import Array, Bool, DTypeLike, Float, Int
 
 from circuitax.kernel.attention import cap
 from circuitax.kernel.cache import Cache
@@ -118,6 +118,7 @@ def forward(
     *,
     cache: Cache | None = None,
     outputs: bool = False,
+    mask: Bool[Array, " n_ctx"] | None = None,
 ) -> tuple[Float[Array, "n_ctx d_vocab"], Trace]:
     """Logits and trace of one sequence; vmap it over batches, interventions, members.
 
@@ -135,12 +136,15 @@ def forward(
         cache: Keys and values of earlier positions, which the tokens follow; it must have room for
             them. The result has the rows of these tokens only, equal to those of the whole text,
             and ``trace.cache`` is what the next call takes.
-        outputs: Also record what each head and each MLP writes, and the factors of the MLPs.
+        outputs: Also record what each head and each MLP writes, the factors of the MLPs, and
+            `Activations`.
+        mask: False where the text is padded, in front or behind. Positions are counted without
+            padding, no head looks there, and its own rows mean nothing.
 
     Raises:
         ValueError: If the model is an ensemble or has weights that its spec ignores, the tokens are
             no text, the position table is too short, an intervention does not fit, or a cache comes
-            with frozen patterns or a model that is not causal.
+            with frozen patterns, a mask, or a model that is not causal.
 
     Source: S0 section 2.2 (pre-LN recurrence), Definitions 6 and 12; S2, "The Full Transformer".
     Differs: rows are tokens; S3 section 2 leaves out the residual around the MLP (E5).
@@ -150,7 +154,7 @@ def forward(
     check_edit("interventions", interventions)
     if not isinstance(cache, Cache | None):
         raise ValueError(f"cache is a {type(cache).__name__}, must be the trace.cache of a pass")
-    return _forward(model, ids, interventions, cache, outputs)
+    return _forward(model, ids, interventions, cache, outputs, mask)
 
 
 @compiled("outputs")
@@ -160,8 +164,9 @@ def _forward(
     interventions: Interventions | None,
     cache: Cache | None,
     outputs: bool,
+    mask: Bool[Array, " n_ctx"] | None,
 ) -> tuple[Float[Array, "n_ctx d_vocab"], Trace]:
-    stream, trace = final_stream(model, ids, interventions, cache=cache, outputs=outputs)
+    stream, trace = final_stream(model, ids, interventions, cache=cache, outputs=outputs, mask=mask)
     edit = interventions or Interventions()
     logits, scale = unembed(model, stream, edit.scales.final, edit.scale_add.final)
     return logits, trace._replace(scales=trace.scales._replace(final=scale))
@@ -175,30 +180,94 @@ def final_stream(
     cache: Cache | None = None,
     outputs: bool = False,
     rule: Rule = plain,
+    mask: Bool[Array, " n_ctx"] | None = None,
 ) -> tuple[Float[Array, "n_ctx d_model"], Trace]:
     """`forward` up to its last step, `unembed`: the stream after all layers, and the trace."""
+    ids = token_ids(tokens, model.d_vocab)
+    layers, place, last = _prepared(model, ids.shape[0], interventions, cache, mask)
+    spec, n_layers = model.spec, model.n_layers
+    # A traced array cannot index a NumPy array.
+    stream = jnp.asarray(model.W_E)[ids]
+    if spec.positions.in_stream and place.vectors is not None:
+        stream = stream + place.vectors
+    stream, each = jax.lax.scan(
+        lambda stream, at: apply_layer(stream, at, place, spec, outputs, rule),
+        stream,
+        layers,
+        length=n_layers,
+        unroll=n_layers if 0 < n_layers <= _WRITTEN_OUT else 1,
+    )
+    stream = edited(stream, *last)
+    return stream, Trace(
+        jnp.concatenate([each.entering, stream[None]]),
+        each.pattern,
+        each.scales,
+        each.head_outputs,
+        each.mlp_output,
+        None if each.cache is None else Cache(each.cache, place.start + ids.shape[0]),
+        each.gates,
+        each.inside,
+    )
+
+
+def stream_from(
+    model: Model,
+    stream: Float[Array, "n_ctx d_model"],
+    first: Int[Array, ""],
+    interventions: Interventions | None = None,
+    *,
+    change: Callable[[Interventions], Interventions] | None = None,
+    mask: Bool[Array, " n_ctx"] | None = None,
+) -> Float[Array, "n_ctx d_model"]:
+    """`final_stream` of a pass that begins with the stream before one layer, those below unseen.
+
+    ``change`` edits further what is done in that layer, as `Interventions` of one layer.
+    """
+    layers, place, last = _prepared(model, stream.shape[0], interventions, None, mask)
+
+    def after(stream: Array, at: Layer) -> Array:
+        return apply_layer(stream, at, place, model.spec, False, plain)[0]
+
+    def step(stream: Array, numbered: tuple[Array, Layer]) -> tuple[Array, None]:
+        number, at = numbered
+        # One number for all that vmap maps over: a branch, of which one side alone is computed.
+        return jax.lax.cond(number < first, lambda stream, _: stream, after, stream, at), None
+
+    if change is not None:
+        at = jax.tree.map(lambda leaf: leaf[first][None], layers)
+        own = jax.tree.map(lambda leaf: leaf[0], at._replace(edit=change(at.edit)))
+        stream, first = after(stream, own), first + 1
+    return edited(jax.lax.scan(step, stream, (jnp.arange(model.n_layers), layers))[0], *last)
+
+
+def _prepared(
+    model: Model,
+    n_ctx: int,
+    interventions: Interventions | None,
+    cache: Cache | None,
+    mask: Bool[Array, " n_ctx"] | None,
+) -> tuple[Layer, Place, tuple[Array | None, Array | None]]:
+    """Layers for a scan, the positions of the text, and the edit of the final stream."""
     check_one_member(model)
     check_options(model.spec, model.fields)
     spec, n_layers = model.spec, model.n_layers
-    ids = token_ids(tokens, model.d_vocab)
-    n_ctx = ids.shape[0]
     edit = interventions or Interventions()
     hidden = None if spec.d_mlp is None else (spec.mlp_depth, spec.d_mlp)
-    check_interventions(edit, n_layers, model.n_heads, n_ctx, model.d_model, hidden)
+    inside = (model.d_head, model.d_value)
+    check_interventions(edit, n_layers, model.n_heads, n_ctx, model.d_model, hidden, inside)
     edit = _as_weights(edit, model.W_E.dtype)
     if cache is not None and not spec.causal:
         raise ValueError("spec.causal=False must be True to continue from a cache")
     for name in ("all_patterns", "patterns"):
         if cache is not None and getattr(edit, name) is not None:
             raise ValueError(f"interventions.{name} must be None to continue from a cache")
+    if cache is not None and mask is not None:
+        raise ValueError("mask must be None to continue from a cache")
     start = jnp.zeros((), jnp.int32) if cache is None else cache.length
     dest = start + jnp.arange(n_ctx, dtype=jnp.int32)
-    place = Place(dest, start, _position_vectors(model, dest))
-
-    # A traced array cannot index a NumPy array.
-    stream = jnp.asarray(model.W_E)[ids]
-    if spec.positions.in_stream and place.vectors is not None:
-        stream = stream + place.vectors
+    if mask is not None:
+        dest = jnp.maximum(jnp.cumsum(mask, dtype=jnp.int32) - 1, 0)
+    place = Place(dest, start, _position_vectors(model, dest), mask)
 
     # Stream edits have one entry more than there are layers: the last is for the final stream.
     keep, last_keep = _split_last(edit.stream_keep)
@@ -213,23 +282,7 @@ def final_stream(
     if spec.local_layers is not None:
         local = jnp.asarray([spec.is_local(layer) for layer in range(n_layers)], bool)
     layers = Layer(model.blocks, edits, None if cache is None else cache.layers, local)
-    stream, each = jax.lax.scan(
-        lambda stream, at: apply_layer(stream, at, place, spec, outputs, rule),
-        stream,
-        layers,
-        length=n_layers,
-        unroll=n_layers if 0 < n_layers <= _WRITTEN_OUT else 1,
-    )
-    stream = edited(stream, last_keep, last_add)
-    return stream, Trace(
-        jnp.concatenate([each.entering, stream[None]]),
-        each.pattern,
-        each.scales,
-        each.head_outputs,
-        each.mlp_output,
-        None if each.cache is None else Cache(each.cache, start + n_ctx),
-        each.gates,
-    )
+    return layers, place, (last_keep, last_add)
 
 
 def batch_logits(

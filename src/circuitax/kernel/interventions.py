@@ -7,8 +7,10 @@ forward; a sweep over heads is a vmap over the pytree. A field that is None cost
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.documented import documented
 from circuitax.kernel.cache import Cache
@@ -39,6 +41,36 @@ class NormScales(NamedTuple):
 
 
 @documented
+class Activations(NamedTuple):
+    """What heads and MLPs compute before they write; None where a model has no such thing.
+
+    Attributes:
+        q: Queries as projected: norms and rotations of queries and keys come after.
+        k: Keys likewise, one for each query head also where heads share them.
+        v: Values likewise.
+        scores: Before the mask and the softmax, bounded where the model bounds them.
+        z: Mixed values, before ``W_O``.
+        mid: The stream between attention and MLP; in post-LN, behind its norm.
+        pre: ``x W_in + b_in``, before the activation; of a gated MLP ``x W_gate + b_gate``.
+        pre_linear: ``x W_in + b_in`` of a gated MLP, which the gate multiplies.
+        post: The last hidden layer: what each neuron puts on its row of ``W_out``.
+    """
+
+    q: Float[Array, "n_layers n_heads n_ctx d_head"] | None = None
+    k: Float[Array, "n_layers n_heads n_ctx d_head"] | None = None
+    v: Float[Array, "n_layers n_heads n_ctx d_value"] | None = None
+    scores: Float[Array, "n_layers n_heads dest src"] | None = None
+    z: Float[Array, "n_layers n_heads n_ctx d_value"] | None = None
+    mid: Float[Array, "n_layers n_ctx d_model"] | None = None
+    pre: Float[Array, "n_layers n_ctx d_mlp"] | None = None
+    pre_linear: Float[Array, "n_layers n_ctx d_mlp"] | None = None
+    post: Float[Array, "n_layers n_ctx d_mlp"] | None = None
+
+    def __repr__(self) -> str:
+        return shapes(self)
+
+
+@documented
 class Trace(NamedTuple):
     """Intermediates of one forward pass; unused ones are removed by the compiler.
 
@@ -51,6 +83,7 @@ class Trace(NamedTuple):
         mlp_outputs: What each MLP wrote; None unless asked for.
         cache: Keys and values, where the pass continued a cache.
         gates: Factors of the MLPs, those held where some were; None unless outputs were asked for.
+        inside: Queries, keys, scores, neurons and the like; None unless outputs were asked for.
     """
 
     streams: Float[Array, "n_layers+1 n_ctx d_model"]
@@ -60,6 +93,7 @@ class Trace(NamedTuple):
     mlp_outputs: Float[Array, "n_layers n_ctx d_model"] | None = None
     cache: Cache | None = None
     gates: Gates | None = None
+    inside: Activations | None = None
 
     def __repr__(self) -> str:
         return shapes(self)
@@ -90,7 +124,8 @@ class Interventions(NamedTuple):
             other edits.
         patterns: Used instead of the computed patterns by the heads of ``pattern_frozen``.
         pattern_frozen: Which heads take their pattern from ``patterns``; given with it.
-        unit_add: Added to the last hidden layer of each MLP.
+        keep: Factors of `Activations`, by their names; each axis behind the layers is whole or 1.
+        add: Added to `Activations` likewise.
         scales: Norm divisors used instead of the computed ones.
         scale_add: Added to the norm divisors.
         gates: Factors of the MLPs used instead of the computed ones: each MLP is then affine.
@@ -111,7 +146,8 @@ class Interventions(NamedTuple):
     all_patterns: Float[Array, "n_layers n_heads dest src"] | None = None
     patterns: Float[Array, "n_layers n_heads dest src"] | None = None
     pattern_frozen: Bool[Array, "n_layers n_heads"] | None = None
-    unit_add: Float[Array, "n_layers n_ctx d_mlp"] | None = None
+    keep: Activations = Activations()
+    add: Activations = Activations()
     scales: NormScales = NormScales()
     scale_add: NormScales = NormScales()
     gates: Gates | None = None
@@ -119,6 +155,30 @@ class Interventions(NamedTuple):
 
     def __repr__(self) -> str:
         return shapes(self)
+
+
+def unpadded(trace: Trace, here: Int[np.ndarray, " n_kept"]) -> Trace:
+    """The trace of one text at some of its positions."""
+
+    def rows(x: Array) -> Array:
+        return x[..., here, :]
+
+    def pairs(x: Array | None) -> Array | None:
+        return None if x is None else rows(x)[..., here]
+
+    inside = trace.inside
+    if inside is not None:
+        scores = pairs(inside.scores)
+        inside = jax.tree.map(rows, inside._replace(scores=None))._replace(scores=scores)
+    return Trace(
+        rows(trace.streams),
+        rows(trace.patterns)[..., here],
+        jax.tree.map(lambda scale: scale[..., here], trace.scales),
+        head_outputs=jax.tree.map(rows, trace.head_outputs),
+        mlp_outputs=jax.tree.map(rows, trace.mlp_outputs),
+        gates=jax.tree.map(rows, trace.gates),
+        inside=inside,
+    )
 
 
 GATES = ("frozen", "shared")
@@ -204,6 +264,7 @@ def check_interventions(
     n_ctx: int,
     d_model: int,
     hidden: tuple[int, int] | None = None,
+    inside: tuple[int, int] | None = None,
 ) -> None:
     """Refuse an array of the wrong shape by its name, before an einsum fails deep inside."""
     layers, heads, ctx, d = (n_layers,), (n_layers, n_heads), (n_ctx,), (d_model,)
@@ -227,11 +288,8 @@ def check_interventions(
         shape = ctx if name == "final" else layers + ctx
         allowed |= {f"scales.{name}": shape, f"scale_add.{name}": shape}
     flat = given._asdict()
+    _check_inside(flat.pop("keep"), flat.pop("add"), heads + ctx, d, hidden, inside)
     gates = flat.pop("gates")
-    if given.unit_add is not None:
-        if hidden is None:
-            raise ValueError("interventions.unit_add must be None: the model has no MLP")
-        allowed["unit_add"] = (*layers, *ctx, hidden[1])
     if gates is not None:
         if hidden is None:
             raise ValueError("interventions.gates must be None: the model has no MLP")
@@ -265,3 +323,33 @@ def check_interventions(
         )
     if given.patterns is not None and given.all_patterns is not None:
         raise ValueError("interventions.patterns must be None beside interventions.all_patterns")
+
+
+def _check_inside(
+    keep: Activations,
+    add: Activations,
+    rows: tuple[int, int, int],
+    d_model: tuple[int],
+    hidden: tuple[int, int] | None,
+    inside: tuple[int, int] | None,
+) -> None:
+    """Every axis behind the layers is whole or 1."""
+    n_layers, _, n_ctx = rows
+    head, value = inside or (0, 0)
+    widths = {"q": head, "k": head, "v": value, "z": value, "scores": n_ctx}
+    allowed: dict[str, tuple[int, ...]] = {name: (*rows, width) for name, width in widths.items()}
+    allowed["mid"] = (n_layers, n_ctx, *d_model)
+    units = None if hidden is None else (n_layers, n_ctx, hidden[1])
+    for group, given in (("keep", keep), ("add", add)):
+        for name, array in given._asdict().items():
+            if array is None:
+                continue
+            want = allowed.get(name, units)
+            if want is None:
+                raise ValueError(f"interventions.{group}.{name} must be None: the model has no MLP")
+            pairs = zip(array.shape, want, strict=False)
+            fits = all(axis in (1, size) for axis, size in pairs) and array.shape[0] == n_layers
+            if len(array.shape) != len(want) or not fits:
+                raise ValueError(
+                    f"interventions.{group}.{name} has shape {array.shape}, must be {want}"
+                )

@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 from circuitax.kernel import attention
 from circuitax.kernel.attention import repeat_heads, turn
 from circuitax.kernel.cache import LayerCache, append
-from circuitax.kernel.interventions import Interventions, NormScales
-from circuitax.kernel.mlp import Gates, apply_mlp, gates_of
+from circuitax.kernel.interventions import Activations, Interventions, NormScales
+from circuitax.kernel.mlp import Gates, Tap, gates_of, hidden_units, write_units
 from circuitax.kernel.norm import Norm, apply_norm, norm_scale
 from circuitax.kernel.rules import Rule
 from circuitax.kernel.spec import TransformerSpec
@@ -37,6 +37,8 @@ class Place(NamedTuple):
     start: Int[Array, ""]
     vectors: Float[Array, "n_ctx d_model"] | None
     """Position vectors, when the scheme has any."""
+    mask: Bool[Array, " n_ctx"] | None = None
+    """Where the text is; False where it is padded."""
 
 
 class LayerTrace(NamedTuple):
@@ -49,6 +51,7 @@ class LayerTrace(NamedTuple):
     mlp_output: Float[Array, "n_ctx d_model"] | None
     cache: LayerCache | None
     gates: Gates | None
+    inside: Activations | None
 
 
 def apply_layer(
@@ -72,9 +75,17 @@ def apply_layer(
         held, add = getattr(edit.scales, name), getattr(edit.scale_add, name)
         return apply_norm(x, norm, spec.norm_eps, weights, held, add, rule)
 
+    seen: dict[str, Array] = {}
+
+    def tap(name: str, y: Array) -> Array:
+        keep, add = getattr(edit.keep, name), getattr(edit.add, name)
+        y = y if keep is None else keep * y
+        seen[name] = y if add is None else y + add
+        return seen[name]
+
     entering = edited(stream, edit.stream_keep, edit.stream_add)
     read, scale = normed(entering, spec.read_norm, blocks.attention_norm, "attention")
-    mixed, pattern, cache = _attend(blocks.attention, read, at, place, spec, rule)
+    mixed, pattern, cache = _attend(blocks.attention, read, at, place, spec, rule, tap)
     W_O, b_O, post_scale = blocks.attention.W_O, blocks.attention.b_O, None
     if blocks.attention_post_norm is not None:
         post_scale = edit.scales.attention_post
@@ -96,15 +107,17 @@ def apply_layer(
         heads = None if heads is None else heads + edit.head_add
     if spec.post_ln:
         stream, scale = normed(stream, spec.norm, blocks.attention_norm, "attention")
+    stream = tap("mid", stream)
     gates: Gates | None = None
     mlp = mlp_scale = mlp_post = None
     if blocks.mlp is not None:
         source = entering if spec.parallel else stream
         read, mlp_scale = normed(source, spec.read_norm, blocks.mlp_norm, "mlp")
         read = edited(read, None, edit.mlp_read_add)
-        mlp = apply_mlp(
-            blocks.mlp, read, spec.activation, edit.gates, edit.gate_share, edit.unit_add, rule
+        units = hidden_units(
+            blocks.mlp, read, spec.activation, edit.gates, edit.gate_share, rule, tap
         )
+        mlp = write_units(blocks.mlp, units.post, rule)
         if outputs:
             gates = edit.gates or gates_of(blocks.mlp, read, spec.activation)
         if blocks.mlp_post_norm is not None:
@@ -115,7 +128,8 @@ def apply_layer(
             stream, mlp_scale = normed(stream, spec.norm, blocks.mlp_norm, "mlp")
     scales = NormScales(scale, mlp_scale, attention_post=post_scale, mlp_post=mlp_post)
     mlp = mlp if outputs else None
-    return stream, LayerTrace(entering, pattern, scales, heads, mlp, cache, gates)
+    inside = Activations(**seen) if outputs else None
+    return stream, LayerTrace(entering, pattern, scales, heads, mlp, cache, gates, inside)
 
 
 def edited(
@@ -136,6 +150,7 @@ def _attend(
     place: Place,
     spec: TransformerSpec,
     rule: Rule,
+    tap: Tap,
 ) -> tuple[
     Float[Array, "n_heads n_ctx d_value"],
     Float[Array, "n_heads n_ctx n_src"],
@@ -143,22 +158,25 @@ def _attend(
 ]:
     """Mixed values, the pattern that mixed them, and the cache with this layer's keys."""
     edit = at.edit
-    v = _read(read, weights.W_V, weights.b_V, edit.value_add, spec.n_heads, rule)
+    v = tap("v", _read(read, weights.W_V, weights.b_V, edit.value_add, spec.n_heads, rule))
     if edit.all_patterns is not None:
-        return attention.mix_values(edit.all_patterns, v), edit.all_patterns, None
+        mixed = attention.mix_values(edit.all_patterns, v)
+        return tap("z", mixed), edit.all_patterns, None
     # Shortformer adds positions after the norm, and not to the values or the stream.
     matched = read
     if spec.positions.in_queries_and_keys and place.vectors is not None:
         matched = read + place.vectors
-    q = _read(matched, weights.W_Q, weights.b_Q, edit.query_add, spec.n_heads, rule)
-    k = _read(matched, weights.W_K, weights.b_K, edit.key_add, spec.n_heads, rule)
+    q = tap("q", _read(matched, weights.W_Q, weights.b_Q, edit.query_add, spec.n_heads, rule))
+    k = tap("k", _read(matched, weights.W_K, weights.b_K, edit.key_add, spec.n_heads, rule))
     cache = None
     if at.cache is not None:
         cache = append(at.cache, place.start, k, v)
         k, v = cache
-    src = jnp.arange(k.shape[1], dtype=place.dest.dtype)
+    src = place.dest
+    if at.cache is not None:
+        src = jnp.arange(k.shape[1], dtype=place.dest.dtype)
     if weights.smear is not None:
-        k = attention.smear_keys(k, weights.smear)
+        k = attention.smear_keys(k, weights.smear, None if place.mask is None else src)
     if weights.q_gain is not None and weights.k_gain is not None:
         q = _normed(q, weights.q_gain, spec, rule)
         k = _normed(k, weights.k_gain, spec, rule)
@@ -166,13 +184,16 @@ def _attend(
     q = turn(q, place.dest, spec, local)
     k = turn(k, src, spec, local)
     scores = rule(attention.attention_scores)(q, k, spec.scale)
-    scores = rule(attention.cap)(scores, spec.score_cap)
+    scores = tap("scores", rule(attention.cap)(scores, spec.score_cap))
     mask = attention.causal_mask(place.dest, src, spec.causal, _window(spec, at.local))
+    if place.mask is not None:
+        mask = mask & place.mask[:, None] & place.mask[None, :]
     if edit.patterns is not None and edit.pattern_frozen is not None:
         computed = attention.attention_pattern(scores, mask)
         pattern = jnp.where(edit.pattern_frozen[:, None, None], edit.patterns, computed)
-        return attention.mix_values(pattern, v), pattern, cache
-    return *rule(attention.attend)(scores, mask, v), cache
+        return tap("z", attention.mix_values(pattern, v)), pattern, cache
+    mixed, pattern = rule(attention.attend)(scores, mask, v)
+    return tap("z", mixed), pattern, cache
 
 
 def _read(

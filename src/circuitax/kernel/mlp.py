@@ -5,6 +5,7 @@ Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 
 import math
 import operator
+from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -99,14 +100,24 @@ class Gates(NamedTuple):
     gates: Float[Array, "*layers n_ctx d_mlp"] | None = None
 
 
+class Units(NamedTuple):
+    """Hidden units of an MLP before and behind their activation, as in `Activations`."""
+
+    pre: Float[Array, "n_ctx d_mlp"]
+    pre_linear: Float[Array, "n_ctx d_mlp"] | None
+    post: Float[Array, "n_ctx d_mlp"]
+
+
+Tap = Callable[[str, Array], Array]
+
+
+def untouched(name: str, y: Array) -> Array:
+    """The tap that edits nothing."""
+    return y
+
+
 def apply_mlp(
-    weights: MLPWeights,
-    x: Float[Array, "n_ctx d_model"],
-    activation: Activation | str,
-    held: Gates | None = None,
-    share: Float[Array, ""] | None = None,
-    unit_add: Float[Array, "#n_ctx d_mlp"] | None = None,
-    rule: Rule = plain,
+    weights: MLPWeights, x: Float[Array, "n_ctx d_model"], activation: Activation | str
 ) -> Float[Array, "n_ctx d_model"]:
     """``σ(x W_in + b_in) W_out + b_out`` at each position; gated when ``W_gate`` is there.
 
@@ -119,32 +130,54 @@ def apply_mlp(
     Differs: rows; S0 writes ``W_2 σ(W_1 x + b_1) + b_2``. S2 gives ``W_1`` our shape and the column
         product, which do not fit together (E30).
     """
-    hidden = (
-        hidden_units(weights, x, activation, rule)
-        if held is None
-        else _held_units(weights, x, held, share)
-    )
-    if unit_add is not None:
-        hidden = hidden + unit_add
-    return _affine(hidden, weights.W_out, weights.b_out, rule)
+    return write_units(weights, hidden_units(weights, x, activation).post)
+
+
+def write_units(
+    weights: MLPWeights, post: Float[Array, "n_ctx d_mlp"], rule: Rule = plain
+) -> Float[Array, "n_ctx d_model"]:
+    """``post W_out + b_out``, the last step of `apply_mlp`."""
+    return _affine(post, weights.W_out, weights.b_out, rule)
 
 
 def hidden_units(
     weights: MLPWeights,
     x: Float[Array, "n_ctx d_model"],
     activation: Activation | str,
+    held: Gates | None = None,
+    share: Float[Array, ""] | None = None,
     rule: Rule = plain,
-) -> Float[Array, "n_ctx d_mlp"]:
-    """The last hidden layer of `apply_mlp`: the factor of each unit on its row of ``W_out``.
+    tap: Tap = untouched,
+) -> Units:
+    """Units of `apply_mlp`, each as ``tap`` leaves it; ``post`` are factors of rows of ``W_out``.
 
     Source: S0 Definition 5, "one could stack additional linear layers and nonlinearities".
     """
-    linear = _affine(x, weights.W_in, weights.b_in, rule)
-    if weights.W_gate is not None:
+    linear, opened = _affine(x, weights.W_in, weights.b_in, rule), None
+    if weights.W_gate is None:
+        linear = tap("pre", linear)
+    else:
+        opened = tap("pre", _affine(x, weights.W_gate, weights.b_gate, rule))
+        linear = tap("pre_linear", linear)
+    if held is None:
+        post = _last_layer(weights, linear, opened, activation, rule)
+    else:
+        post = _held_units(weights, linear, opened, held, share)
+    post = tap("post", post)
+    return Units(linear, None, post) if opened is None else Units(opened, linear, post)
+
+
+def _last_layer(
+    weights: MLPWeights,
+    linear: Float[Array, "n_ctx d_mlp"],
+    opened: Float[Array, "n_ctx d_mlp"] | None,
+    activation: Activation | str,
+    rule: Rule,
+) -> Float[Array, "n_ctx d_mlp"]:
+    if opened is not None:
         if weights.W_hidden is not None:
             raise ValueError("weights.W_hidden must be None beside weights.W_gate")
-        opened = rule(activate)(_affine(x, weights.W_gate, weights.b_gate, rule), activation)
-        return rule(operator.mul)(opened, linear)
+        return rule(operator.mul)(rule(activate)(opened, activation), linear)
     hidden = rule(activate)(linear, activation)
     if weights.W_hidden is None:
         return hidden
@@ -176,14 +209,15 @@ def gates_of(
 
 def _held_units(
     weights: MLPWeights,
-    x: Float[Array, "n_ctx d_model"],
+    linear: Float[Array, "n_ctx d_mlp"],
+    opened: Float[Array, "n_ctx d_mlp"] | None,
     held: Gates,
     share: Float[Array, ""] | None,
 ) -> Float[Array, "n_ctx d_mlp"]:
     """The last hidden layer with its factors held: affine in x."""
-    hidden = _affine(x, weights.W_in, weights.b_in) * held.values[0]
-    if weights.W_gate is not None and held.gates is not None and share is not None:
-        through_gate = _affine(x, weights.W_gate, weights.b_gate) * held.gates
+    hidden = linear * held.values[0]
+    if opened is not None and held.gates is not None and share is not None:
+        through_gate = opened * held.gates
         hidden = (1 - share) * hidden + share * through_gate
     if weights.W_hidden is None:
         return hidden

@@ -102,8 +102,7 @@ def _drawn(
     labels: Mapping[str, str] | None = None,
 ) -> dict[str, "Titled"]:
     """Figures by name, each with the frame in which its title fits."""
-    from circuitax.figures.picture import add_title
-    from circuitax.figures.spec import draw_all
+    from circuitax.figures.picture import add_title, draw_all
     from circuitax.figures.style import rename
 
     labels = labels or {}

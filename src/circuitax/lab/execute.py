@@ -2,10 +2,11 @@
 
 import json
 import logging
+import re
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,6 +56,15 @@ from circuitax.records.store import contents, publish, write_json, write_manifes
 
 LOG = logging.getLogger("circuitax")
 WAIT_SECONDS = 0.5  # between two looks at the lock of a run
+# What arrays of many experiments are, where their table does not say it.
+COMMON = {
+    "alive": "whether training did not diverge",
+    "step": "step of training",
+    "seed": "independent training",
+    "member": "independent training",
+    "uniform": "loss of a uniform guess [nats]",
+    "n_ctx": "tokens of a text",
+}
 MADE_FROM = "made_from.json"  # of unfinished work: modules and data of upstream runs
 
 
@@ -234,6 +244,19 @@ def run(planned: PlannedRun, lab: Lab) -> Record:
     return made
 
 
+def labelled(data: xr.Dataset, names: Mapping[str, str]) -> xr.Dataset:
+    """The data with ``long_name`` and ``units`` of each variable, from ``"loss [nats]"``.
+
+    A variable that is named neither there nor in `COMMON` has its own name with spaces.
+    """
+    names, found = {**COMMON, **names}, data.copy(deep=False)
+    for name, variable in found.variables.items():
+        text = names.get(str(name), re.sub("[_-]", " ", str(name)))
+        parts = re.split(r" \[([^]]+)\]$", text)  # with a unit: before, unit, nothing
+        variable.attrs = dict(zip(("long_name", "units"), parts, strict=False))
+    return found
+
+
 def save(
     folder: Path,
     planned: PlannedRun,
@@ -245,7 +268,7 @@ def save(
     """Write a run with its provenance, and the checksums of all its files last."""
     work = folder.parent
     shutil.rmtree(folder, ignore_errors=True)
-    record.save(folder)
+    Record(labelled(record.data, planned.entry.table.variables), record.notes).save(folder)
     write_text(folder / "config.yaml", planned.config)
     write_json(folder / SPEC, canonical(planned.spec))
     write_text(folder / OVERRIDES, "".join(f"- {text}\n" for text in planned.overrides))

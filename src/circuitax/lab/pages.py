@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from circuitax.config.catalogue import READINGS, ExperimentEntry, checkout
-from circuitax.figures.picture import embedded_picture
-from circuitax.figures.spec import described
+from circuitax.figures.picture import described, embedded_picture
 from circuitax.lab.runs import WholeRun, figures, provenance
 from circuitax.lab.settle import settle_run
 from circuitax.records.chapters import CLAIMS, GALLERY, chapter_of

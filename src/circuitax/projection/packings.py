@@ -97,11 +97,6 @@ def random_exponent(epsilon: ArrayLike) -> Values:
     return np.asarray(-np.log1p(-(check_epsilon(epsilon) ** 2)) / 4)
 
 
-def greedy_exponent(epsilon: ArrayLike) -> Values:
-    """``ln N / d`` of greedy packings (Gilbert–Varshamov): ``−ln(1 − ε²) / 2 ≈ ε²/2``."""
-    return np.asarray(2 * random_exponent(epsilon))
-
-
 def _sizes(n_vectors: ArrayLike, dim: ArrayLike) -> tuple[Values, Values]:
     return np.asarray(n_vectors, float), np.asarray(dim, float)
 

@@ -86,6 +86,19 @@ def induction(training: xr.Dataset) -> Facts:
     }
 
 
+def contrast(pairs: xr.Dataset) -> Facts:
+    """Shares of the difference at each word of "The capital of X is", at every cut: the mean."""
+    of = pairs.sel(task="capital").stack(each=("half", "pair"))
+    first, other = of.lead.isel(side=0), of.lead.isel(side=1)
+    right = ((first > 0) & (other < 0)).values
+    shares = (of.crossing / (first - other)).isel(each=np.flatnonzero(right))
+    return {
+        "words": ["The", "capital", "of", "France | Italy", "is"],
+        "shares": _hundredths(shares.mean("each").transpose("stage", "place")),
+        "n": int(right.sum()),
+    }
+
+
 SCENES = (
     Scene(
         "octahedron",
@@ -119,6 +132,17 @@ SCENES = (
         "induction_head",
         induction,
     ),
+    Scene(
+        "contrast",
+        "Why ' Paris' and not ' Rome': a fact crosses the text",
+        "SmolLM2 reads two texts that differ in the country. The difference of what it says is "
+        "shared out over the words, exactly, at every layer: first all of it stands at the "
+        "country, then at the last word. The slider is the layer.",
+        "fact-crosses",
+        ("contrast",),
+        "explained_sentence",
+        contrast,
+    ),
 )
 
 
@@ -128,12 +152,12 @@ def shown_scenes(
     """The scenes whose records are there, in order.
 
     Args:
-        records: Data of runs, by experiment.
+        records: Data of runs, by experiment; one whose package was absent holds none.
         settled: Their rows, by experiment.
     """
     found = []
     for scene in SCENES:
-        if all(name in records for name in scene.experiments):
+        if all(name in records and records[name].data_vars for name in scene.experiments):
             rows = {each.row.id: each for each in settled[scene.experiments[0]]}
             facts = scene.facts(*(records[name] for name in scene.experiments))
             text = scene.text.format(ours=ours_text(rows[scene.row]))

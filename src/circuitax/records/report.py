@@ -41,6 +41,7 @@ def render_report(
         headline=headline([row for row, _ in rows]),
         missing=missing,
         chapters=chapters,
+        main={chapter: _main(group) for chapter, group in chapters.items()},
         rows=rows,
         papers=list(dict.fromkeys(row.row.paper for row, _ in rows)),
         words=WORDS,
@@ -51,3 +52,10 @@ def render_report(
         data=scene_data(scenes),
         docs=docs + "/",
     )
+
+
+def _main(items: Sequence[GalleryItem]) -> GalleryItem:
+    """Whose figure opens a chapter: the flagship, else the first that a paper asks for."""
+    published = [any(row.row.published for row in item.rows) for item in items]
+    ranked = sorted(zip(items, published, strict=True), key=lambda p: (not p[0].flagship, not p[1]))
+    return ranked[0][0]

@@ -20,6 +20,8 @@ from circuitax.data.files import checksum
 
 # NetCDF attributes hold neither None nor dicts nor booleans, so all are saved as one string.
 _ATTRIBUTE = "circuitax"
+# Attributes of a variable that every reader of the format looks for, and finds beside it.
+_COMMON = ("long_name", "units")
 # HDF5 1.10 of 2016 and later reads it. Its index of an array in one piece takes a few bytes, where
 # that of the default format takes 2 kB and more: 0.8 MB less for 48 accepted runs.
 _HDF5 = ("v110", "v110")
@@ -163,6 +165,8 @@ def write_dataset(path: Path, data: "xr.Dataset", attributes: Mapping[str, Any])
     }
     bare = data.copy(deep=False)
     _strip(bare)
+    for name, attributes in packed["variables"].items():
+        bare.variables[name].attrs = {key: attributes[key] for key in _COMMON if key in attributes}
     bare.attrs[_ATTRIBUTE] = json.dumps(packed, allow_nan=False)
     packing = {
         name: _packing(variable)

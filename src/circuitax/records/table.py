@@ -15,6 +15,8 @@ CORRECTION, THEOREM, OURS = "correction", "theorem", "ours"
 ORIGINS = (*PAPERS, CORRECTION, THEOREM, OURS)
 SCALES = ("quick", "evening", "paper")
 N_DRAWS = 40
+# What a row says once for all its quantities that do not say otherwise.
+SHARED = ("measure", "rule", "side", "than", "control")
 
 T = TypeVar("T")
 
@@ -57,7 +59,7 @@ class Quantity:
         spread: The spread that is printed with it.
         side: ``"above"`` or ``"below"``, of a relation.
         than: The limit that is printed; 0 where two arms are compared.
-        control: Its own control, where the row has none.
+        control: Its control.
         note: What else a reader must know.
     """
 
@@ -205,11 +207,11 @@ def read_table(path: Path) -> Table:
 
 def _row(item: dict[str, Any]) -> Row:
     item = dict(item)
-    shared = item.pop("control", None)
+    shared = {name: item.pop(name) for name in SHARED if name in item}
     quantities = []
     for each in item.pop("quantity", []):
-        each = dict(each)
-        control = each.pop("control", shared)
+        each = {**shared, **each}
+        control = each.pop("control", None)
         each["control"] = None if control is None else _control(control)
         quantities.append(_made(Quantity, each, f"quantity {each.get('id', '')!r}"))
     return _made(Row, {**item, "quantities": tuple(quantities)}, f"row {item.get('id', '')!r}")

@@ -1,9 +1,9 @@
 """Proof of the global optimum of two features in one dimension, and its audit.
 
-It shares no formula with `pair_loss` and `triple_loss`, whose proofs it is held against. Features
-that are on fill a cube, which is cut into simplices of ordered coordinates. On each of these the
-output's drive z is affine; where it changes its sign, an edge is cut at the zero, and the simplex
-with it. On a simplex of volume V in n dimensions, with values f_i of an affine f at its corners,
+It shares no formula with `pair_loss`, whose bounds it is held against. Features that are on fill a
+cube, which is cut into simplices of ordered coordinates. On each of these the output's drive z is
+affine; where it changes its sign, an edge is cut at the zero, and the simplex with it. On a simplex
+of volume V in n dimensions, with values f_i of an affine f at its corners,
 
     int f^2 = V / ((n + 1) (n + 2)) (sum_i f_i^2 + (sum_i f_i)^2).
 

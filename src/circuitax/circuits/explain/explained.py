@@ -8,6 +8,7 @@ import numpy as np
 from circuitax.circuits.explain.path_graphs import Graph
 from circuitax.circuits.ledger.ledger import Ledger
 from circuitax.circuits.paths.expansion import Head
+from circuitax.display.attribution_graph import attribution_graph
 from circuitax.display.explanation_page import explanation_viewer
 from circuitax.display.viewers import viewer_frame
 from circuitax.documented import documented
@@ -120,6 +121,24 @@ class Explanation(NamedTuple):
         """Title of the explanation, in words."""
         lead = "" if self.against is None else f" minus {self.against!r}"
         return f"logit of {self.chosen!r}{lead} after {self.tokens[self.position]!r}"
+
+    def graph(self, ids: Sequence[int], token: int, model: str = "") -> str:
+        """The first of the graphs as JSON in the form of circuit-tracer, which needs token ids."""
+        graph = self.graphs[0]
+        return attribution_graph(
+            [
+                (each.node, f"{each.node.name} raises {' '.join(map(repr, each.raises))}")
+                for each in graph.nodes
+            ],
+            graph.edges,
+            model=model,
+            tokens=self.tokens,
+            ids=ids,
+            n_layers=len(self.one_head),
+            position=self.position,
+            goal=f"{self.title}: {self.logit:+.4f}",
+            token=token,
+        )
 
     def ranked(self) -> list[tuple[str, float]]:
         """Components by the size of their effect, largest first."""

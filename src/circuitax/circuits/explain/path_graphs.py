@@ -123,7 +123,7 @@ def path_graphs(
         graph = path_graph(frozen, nodes, position, direction, asked)
         edges = np.asarray(graph.edges, np.float64)
         reasons = {} if about is None else about.reasons(np.asarray(graph.asked, np.float64))
-        words = _words(run, graph.written, name)
+        words = raised_and_lowered(run, graph.written, name)
         described = tuple(
             GraphNode(
                 node,
@@ -226,10 +226,10 @@ def _directions(run: Run, layer: Any, head: Any, dest: Any, weights: Any) -> Any
     return jax.vmap(each)(layer, head, dest, weights)
 
 
-def _words(
+def raised_and_lowered(
     run: Run, written: jax.Array, name: Callable[[int], str]
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Next tokens that each row raises and lowers most."""
+    """Next tokens that each row raises and lowers most, over the mean token."""
     read_out = read_out_of(over_mean_token(run))._replace(scale=None, b_U=None)
     logits = np.asarray(logits_of(written, read_out))
     order = [np.argsort(-row, kind="stable") for row in logits]
