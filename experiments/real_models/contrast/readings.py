@@ -8,8 +8,8 @@ from circuitax.figures.marks import interval_lengths, mean_curve, reference_line
 from circuitax.figures.palette import BLUE, COLOURS, GREY
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.sample import NotRun, Sample, exactly, mean_of
-from experiments.real_models.shared.model_facts import not_smollm2
+from circuitax.records.sample import Sample, exactly, mean_of
+from experiments.real_models.shared.model_facts import of_smollm2
 
 TRUTHS = {"position": "positions", "part": "parts of a layer", "head": "heads", "neuron": "neurons"}
 SHOWN = ("secant", "mean of both gradients", "EAP-IG, 5 steps", "RelP", "random")
@@ -36,19 +36,19 @@ def more_alike(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
 
 def closing(data: xr.Dataset) -> Sample:
     """Largest difference between the flow through a cut and that of the lead, over the latter."""
-    delta = _real(data).lead.isel(side=0) - data.lead.isel(side=1)
+    delta = of_smollm2(data).lead.isel(side=0) - data.lead.isel(side=1)
     return exactly(np.abs(data.crossing.sum("place") / delta - 1).max(), delta.size)
 
 
 def at_place(data: xr.Dataset, task: str, first: int, last: int, more: int, less: int) -> Sample:
     """Share of the difference at one place less that at another, mean over cuts of a range."""
-    shares = shares_of(_real(data), task).isel(stage=slice(first, last + 1)).mean("stage")
+    shares = shares_of(of_smollm2(data), task).isel(stage=slice(first, last + 1)).mean("stage")
     return mean_of((shares.sel(place=more) - shares.sel(place=less)).values)
 
 
 def area(data: xr.Dataset, method: str, than: str) -> Sample:
     """Area below the faithfulness of circuits of one choice, less that of another."""
-    both = [faithfulness(_real(data), name) for name in (method, than)]
+    both = [faithfulness(of_smollm2(data), name) for name in (method, than)]
     share = data["size"].values / data["size"].values[-1]
     return mean_of(np.trapezoid(both[0] - both[1], share, axis=-1))
 
@@ -61,7 +61,7 @@ def errors(data: xr.Dataset, truth: str, method: str) -> np.ndarray:
 
 def of_pairs(data: xr.Dataset, truth: str, method: str) -> list[tuple[np.ndarray, np.ndarray]]:
     """Flows of a method and what interchange does, of the pairs of which both texts are right."""
-    flow = _real(data)[f"{truth}_flow"].sel({"method": method}).values
+    flow = of_smollm2(data)[f"{truth}_flow"].sel({"method": method}).values
     if f"{truth}_value" in data:
         value = data[f"{truth}_value"].values
     else:  # single interchange, in both texts
@@ -86,13 +86,6 @@ def faithfulness(data: xr.Dataset, method: str) -> np.ndarray:
     kept = kept - kept.isel(size=0)
     whole = whole - (data.kept.sel(ranked_by=method) * sign).sum("side").isel(size=0)
     return (kept / whole.mean("unit")).values[data.right.values.astype(bool)]
-
-
-def _real(data: xr.Dataset) -> xr.Dataset:
-    """The data of a run of SmolLM2."""
-    if why := not_smollm2(data.attrs):
-        raise NotRun(why)
-    return data
 
 
 def sums(data: xr.Dataset) -> Figure:
@@ -120,7 +113,7 @@ def crossing(data: xr.Dataset) -> Figure:
     tasks = [str(task) for task in data.task.values]
     figure, axes = new_figure(2, len(tasks) // 2, height=3.6, sharex=True)
     for panel, task in zip(axes.flat, tasks, strict=True):
-        shares = shares_of(_real(data), task)
+        shares = shares_of(of_smollm2(data), task)
         for colour, place in zip(COLOURS, data.place.values, strict=False):
             rows = shares.sel(place=place).transpose("stage", "each").values
             mean_curve(panel, np.arange(len(rows)), rows, colour, label=f"{place}")
@@ -137,7 +130,7 @@ def circuits(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 1, height=3.0)
     panel = axes[0][0]
     for colour, name in zip((*COLOURS[: len(SHOWN) - 1], GREY), SHOWN, strict=True):
-        rows = faithfulness(_real(data), name).T
+        rows = faithfulness(of_smollm2(data), name).T
         mean_curve(panel, data["size"].values, rows, colour, label=name, marker=".", opacity=0.15)
     reference_line(panel, y=1)
     panel.set(xscale="symlog", xlabel="heads and MLPs kept", ylabel="faithfulness")
