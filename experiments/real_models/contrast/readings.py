@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import interval_lengths, mean_curve, reference_line
 from circuitax.figures.palette import BLUE, COLOURS, GREY
 from circuitax.figures.style import letter_panels, new_figure
-from circuitax.records.estimate import mean_estimate
-from circuitax.records.sample import Sample, exactly, mean_of
+from circuitax.records.estimate import geometric_estimate
+from circuitax.records.sample import Sample, exactly, geometric_mean_of, mean_of
 from experiments.real_models.shared.model_facts import of_smollm2
 
 TRUTHS = {"position": "positions", "part": "parts of a layer", "head": "heads", "neuron": "neurons"}
@@ -23,6 +23,11 @@ def error(data: xr.Dataset, truth: str, method: str) -> Sample:
 def nearer(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
     """That error less the one of another method."""
     return mean_of(errors(data, truth, method) - errors(data, truth, than))
+
+
+def ratio(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
+    """Geometric mean of the ratio of both errors."""
+    return geometric_mean_of(np.log(errors(data, truth, method) / errors(data, truth, than)))
 
 
 def more_alike(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
@@ -90,19 +95,17 @@ def faithfulness(data: xr.Dataset, method: str) -> np.ndarray:
 
 def sums(data: xr.Dataset) -> Figure:
     """Relative errors of all methods, for each truth."""
-    figure, axes = new_figure(1, len(TRUTHS), height=3.2, sharey=True)
+    figure, axes = new_figure(1, len(TRUTHS), height=3.3, sharey=True, sharex=True)
     methods = [str(name) for name in data.method.values][::-1]
     for panel, (truth, title) in zip(axes[0], TRUTHS.items(), strict=True):
         for row, name in enumerate(methods):
             found = errors(data, truth, name)
             if np.isfinite(found).all():
                 colour = BLUE if name.startswith("secant") else GREY
-                mean = mean_estimate(found)
-                panel.errorbar(
-                    mean.value, row, xerr=interval_lengths([mean]), fmt="o", color=colour
-                )
+                e = geometric_estimate(np.log(found))
+                panel.errorbar(e.value, row, xerr=interval_lengths([e]), fmt="o", color=colour)
         reference_line(panel, x=1)
-        panel.set(xscale="log", title=f"{title}, n = {found.size}", xlabel="relative error")
+        panel.set(xscale="log", title=f"{title}\nn = {found.size}", xlabel="relative error")
     axes[0][0].set_yticks(range(len(methods)), methods, fontsize=6)
     letter_panels(axes[0])
     return figure
@@ -134,5 +137,6 @@ def circuits(data: xr.Dataset) -> Figure:
         mean_curve(panel, data["size"].values, rows, colour, label=name, marker=".", opacity=0.15)
     reference_line(panel, y=1)
     panel.set(xscale="symlog", xlabel="heads and MLPs kept", ylabel="faithfulness")
+    panel.set(xlim=(0, None))
     panel.legend(fontsize=6)
     return figure
