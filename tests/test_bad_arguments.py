@@ -139,6 +139,19 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "reader": [(0, 1), *NO_HEAD[:-1]],
             "output": not_like(np.ones((4, 4))),
             "reads": NO_NAME,
+            "between": NO_NAME,
+        },
+    ),
+    "path_effects": (
+        {"run": "a run", "donor": "a run"},
+        {
+            "run": NO_RUN,
+            "donor": NO_RUN,
+            "metric": [3, "loss"],
+            "reads": NO_NAME,
+            "between": NO_NAME,
+            "writers": NO_PLACES[:-1],
+            "readers": NO_PLACES[:-1],
         },
     ),
     "patch_pattern": (

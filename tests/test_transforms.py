@@ -53,6 +53,7 @@ CALLS: dict[str, Call] = {
     "induction_scores": lambda m, r, o: cx.induction_scores(m, TEXT[None]),
     "patch_activation": lambda m, r, o: cx.patch_activation(r, "q", (1, 0), o.q[1, 0]),
     "patch_effects": lambda m, r, o: cx.patch_effects(r, o),
+    "path_effects": lambda m, r, o: cx.path_effects(r, o, last_logit, reads="key"),
     "patch_head": lambda m, r, o: cx.patch_head(r, (0, 1), head(o)),
     "patch_path": lambda m, r, o: cx.patch_path(r, (0, 1), (1, 1), head(o), reads="key"),
     "patch_pattern": lambda m, r, o: cx.patch_pattern(r, (1, 0), o.trace.patterns[1, 1]),

@@ -53,7 +53,7 @@ Forward passes and edits
         queries, keys, values, scores, neurons or the like are as told
     patch_stream(run, layer, stream, *, positions=None, edit=None)
         the stream before one layer is as told
-    patch_path(run, head, reader, output, *, reads='value')
+    patch_path(run, head, reader, output, *, reads='value', between='held')
         one reader alone sees a head write as told
     freeze(trace, gates='frozen')
         all patterns, norm scales and gates of a run held
@@ -75,6 +75,9 @@ Analyses of a run, made with ``outputs=True``
     patch_effects(run, donor, metric=None, *, site='streams', data=None, position=None, layers=None,
             positions=None, by_position=None)
         the stream of one text put into another, everywhere; or all heads: ``site="head_outputs"``
+    path_effects(run, donor, metric=None, *, reads='value', between='held', data=None,
+            position=None, writers=None, readers=None)
+        the same where one head alone sees it, for all pairs of heads
     ablation_effects(run, metric=None, *, data=None, position=None, layers=None,
             preserve_patterns=False)
         what removing each head or MLP costs; gives ``heads``, ``mlps``

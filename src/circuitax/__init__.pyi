@@ -33,6 +33,7 @@ from .circuits.ledger.ledger import ledger as ledger
 from .circuits.patching import ablation_effects as ablation_effects
 from .circuits.patching import patch_effects as patch_effects
 from .circuits.path_patching import patch_path as patch_path
+from .circuits.path_patching import path_effects as path_effects
 from .circuits.paths.components import component_logits as component_logits
 from .circuits.paths.expansion import expand as expand
 from .circuits.term_losses import term_losses as term_losses

@@ -7,14 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import circuitax as cx
 from circuitax.circuits import patching, path_patching, sites
 from circuitax.circuits.explain.explanation import explain
 from circuitax.circuits.ledger.ledger import ledger
 from circuitax.circuits.patching import head_gradients
 from circuitax.circuits.paths import components, expansion, frozen
 from circuitax.circuits.paths.frozen import frozen_model
+from circuitax.circuits.score_terms import score_terms
 from circuitax.circuits.term_losses import term_losses
-from circuitax.kernel.edits import ablate_head, patch_activation, patch_pattern, patch_stream
+from circuitax.kernel.edits import (
+    ablate_head,
+    patch_activation,
+    patch_head,
+    patch_pattern,
+    patch_stream,
+)
 from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import Interventions, ablate_heads, freeze
 from circuitax.kernel.norm import Norm
@@ -151,21 +159,38 @@ def test_one_edge_changes_one_pattern_only(make_run, x64):
     np.testing.assert_allclose(trace.patterns[1, 1], A, atol=1e-12)
 
 
+@pytest.mark.parametrize("between", path_patching.BETWEEN)
 @pytest.mark.parametrize("reads", path_patching.READS)
-def test_one_path_by_name_is_one_edge(make_run, x64, reads):
-    run = make_run(3, **FULL)
-    donor = _parts(_other(run)).heads[0, 1]
-    found = path_patching.patch_path(run, (0, 1), (2, 0), donor, reads=reads)
-    mask = jnp.zeros((3, 2)).at[2, 0].set(1)
-    edges = {name: mask if name == reads else 0 * mask for name in path_patching.READS}
-    mlps = None if run.model.blocks.mlp is None else jnp.zeros(3)
-    change = donor - run.trace.head_outputs[0, 1]
-    want = path_patching.patch_paths(
-        run, change, path_patching.Edges(**edges, logits=jnp.asarray(0.0), mlps=mlps)
+def test_one_path_changes_what_one_head_reads_also_where_heads_share_keys(reads, between, x64):
+    """In NumPy: the reader's norm and map of the stream that it sees, for one pair of heads."""
+    model = cx.load_pretrained("tests/fixtures/families/llama", dtype=jnp.float64)
+    assert model.blocks.attention.W_K.shape[1] < model.n_heads
+    run, donor = (
+        run_model(model, text, outputs=True) for text in ([1, 4, 2, 7, 1], [3, 6, 2, 9, 5])
     )
-    logits, _ = forward(run.model, run.tokens, found)
-    np.testing.assert_allclose(logits, forward(run.model, run.tokens, want)[0], atol=1e-12)
-    assert np.abs(logits - run.logits).max() > 1e-6
+    writer, reader = (0, 1), (2, 3)
+    output = donor.head_outputs[writer]
+    stream = np.asarray(run.streams[2] + output - run.head_outputs[writer])
+    if between != "held":
+        held = patch_head(run, writer, output)
+        for head in np.ndindex(model.n_layers, model.n_heads):
+            if between == "mlps" and head != writer:
+                held = patch_head(run, head, run.head_outputs[head], edit=held)
+        stream = np.asarray(run_model(model, run.tokens, held).streams[2])
+    heads, norm = model.blocks.attention, model.blocks.attention_norm
+    x = stream / np.sqrt((stream**2).mean(-1, keepdims=True) + model.spec.norm_eps)
+    W = {"query": heads.W_Q, "key": heads.W_K, "value": heads.W_V}[reads][2]
+    seen = x * np.asarray(norm.gain[2]) @ np.asarray(W[3 * W.shape[0] // model.n_heads])
+    tap = path_patching.TAPS[reads]
+    want = run_model(model, run.tokens, patch_activation(run, tap, reader, jnp.asarray(seen)))
+    edit = path_patching.patch_path(run, writer, reader, output, reads=reads, between=between)
+    found = run_model(model, run.tokens, edit)
+    np.testing.assert_allclose(found.logits, want.logits, atol=1e-11)
+    options = {"reads": reads, "between": between, "writers": [0], "readers": [1, 2]}
+    effects = path_patching.path_effects(run, donor, lambda z: z[-1, 3], **options)
+    change = want.logits[-1, 3] - run.logits[-1, 3]
+    np.testing.assert_allclose(effects[0, 1, 1, 3], change, atol=1e-11)
+    assert abs(change) > 1e-6
 
 
 def test_a_path_to_the_logits_is_the_direct_effect(make_run, x64):
@@ -372,6 +397,7 @@ ANALYSES = {
     "term_losses": lambda run: term_losses(run),
     "ablation_effects": lambda run: patching.ablation_effects(run),
     "patch_effects": lambda run: patching.patch_effects(run, run),
+    "score_terms": lambda run: score_terms(run, 1, 0),
     "patch_path": lambda run: path_patching.patch_path(run, (0, 0), None, run.head_outputs[0, 0]),
     "attribute_sources": lambda run: components.attribute_sources(run, run.streams[-1]),
 }

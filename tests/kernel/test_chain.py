@@ -152,3 +152,15 @@ def test_bad_chains_are_named() -> None:
     for read in (rows, columns):
         with pytest.raises(ValueError, match="index has 0 axes"):
             read(chain_of(two), 1)
+
+
+def test_an_index_is_of_the_maps_and_not_of_the_factors(rng) -> None:
+    W_E, W_V = rng.normal(size=(5, 3)), rng.normal(size=(2, 4, 3, 2))
+    chain = chain_of(W_E, W_V, rng.normal(size=(1, 4, 2, 5)))
+    dense = np.asarray(materialise(chain))
+    np.testing.assert_allclose(materialise(chain[1, 3]), dense[1, 3], rtol=1e-5)
+    np.testing.assert_allclose(materialise(chain[1]), dense[1], rtol=1e-5)
+    with pytest.raises(ValueError, match=r"index\[1\]=4 must be from 0 to 3"):
+        chain[0, 4]
+    with pytest.raises(IndexError, match=r"must be of the leading axes \(\)"):
+        chain[1, 3][0]

@@ -7,6 +7,7 @@ import pytest
 from circuitax.kernel.edits import ablate_head
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import TRACED, freeze
+from circuitax.kernel.norm import Norm
 from circuitax.kernel.run import one_text, run, token_losses, unedited
 
 TEXTS = [[3, 1, 4, 1], [5, 9, 2, 6]]
@@ -74,3 +75,19 @@ def test_an_edited_run_says_so(make_transformer) -> None:
             unedited(seen)
     with pytest.raises(ValueError, match="head_keep"):
         unedited(run(plain.model, TEXTS, ablate_head(plain, (0, 1)))[1], TRACED)
+
+
+def test_the_lens_reads_every_stream_as_the_last_is_read(make_transformer, x64: None) -> None:
+    """In NumPy: the norm of each stream by its own divisor, and the unembedding."""
+    model = make_transformer(norm=Norm.rmsnorm)
+    seen = run(model, TEXTS)
+    x = np.asarray(seen.streams[1, :, 2])
+    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + model.spec.norm_eps)
+    want = x * np.asarray(model.final_norm.gain) @ np.asarray(model.W_U)
+    np.testing.assert_allclose(seen.lens([2])[1, :, 0], want, atol=1e-12)
+    np.testing.assert_allclose(seen.lens()[:, -1], seen.logits, atol=1e-12)
+    for name in ("head_outputs", "q", "scores"):
+        with pytest.raises(ValueError, match=f"^run.{name} was not recorded: .* outputs=True$"):
+            getattr(seen, name)
+    with pytest.raises(ValueError, match=r"^run.post is of MLPs, and the model has none$"):
+        seen.post  # noqa: B018

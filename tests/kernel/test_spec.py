@@ -56,6 +56,11 @@ def test_E13_score_scale_is_one_in_S0_and_stated_elsewhere() -> None:
     assert spec.replace(score_scale=0.5).scale == 0.5
 
 
+def test_a_misspelt_option_is_told_the_nearest() -> None:
+    with pytest.raises(TypeError, match=r"no 'position' \(did you mean 'positions'\?\)"):
+        TransformerSpec(d_vocab=5, position="learned")
+
+
 def test_round_trip_through_json() -> None:
     spec = TransformerSpec(
         d_vocab=9, n_ctx=None, positions=Positions.rotary, norm=Norm.rmsnorm, d_mlp=8, d_value=3

@@ -147,7 +147,7 @@ def patch_effects(
     reading, texts = asked_of(run, metric, data, position)
     if not isinstance(site, str) or site not in (*SITES, *HEAD_SITES):
         raise ValueError(f"site={shortened(site)} must be one of {', '.join(SITES + HEAD_SITES)}")
-    _check_donor(donor, run)
+    check_donor(donor, run)
     value = recorded(donor, site)
     n_ctx = run.tokens.shape[-1]
     at = chosen_of("layers", layers, value.shape[run.is_batch])
@@ -239,7 +239,8 @@ def _by_blocks(one: Callable[[Any], Array], cells: Any, held: int) -> Array:
     return jax.lax.map(one, cells, batch_size=size)
 
 
-def _check_donor(donor: Run, run: Run) -> None:
+def check_donor(donor: Run, run: Run) -> None:
+    """Require texts of the same length and padding, and a model of the same sizes."""
     check_one_member(check_run(donor, "donor").model)
     if donor.tokens.shape != run.tokens.shape:
         raise ValueError(

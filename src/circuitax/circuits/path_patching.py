@@ -1,15 +1,34 @@
 """Path patching: a change of one component reaches chosen readers directly, and the rest react."""
 
+import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from circuitax.circuits.patching import check_donor
+from circuitax.circuits.sites import (
+    Metric,
+    Reading,
+    Texts,
+    asked_of,
+    chosen_of,
+    in_front,
+    read_logits,
+    read_stream,
+    shown,
+    text_blocks,
+)
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read
-from circuitax.kernel.checks import check_index, check_range
-from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.checks import check_index, check_range, shortened
+from circuitax.kernel.compiled import compiled
+from circuitax.kernel.edits import Index, patch_activation, patch_stream, replaced
+from circuitax.kernel.forward import forward, stream_from
+from circuitax.kernel.interventions import Interventions, Trace
+from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, unedited
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import NormWeights
@@ -39,11 +58,11 @@ def patch_path(
     output: Float[Array, "n_ctx d_model"],
     *,
     reads: str = "value",
+    between: str = "held",
 ) -> Interventions:
     """The edit by which one reader alone sees another output of a head.
 
-    All that comes after the reader reacts; norm scales are held, as in `patch_paths`, which takes
-    several readers, and MLPs.
+    The reader's norm, and all that comes after the reader, react.
 
     Args:
         run: The run that is edited, on one text, made with ``outputs=True``.
@@ -52,18 +71,18 @@ def patch_path(
         output: What the reader sees in the place of ``run.head_outputs[head]``, such as another
             run's; finite.
         reads: ``"query"``, ``"key"`` or ``"value"`` of the reader; of the logits there is one.
+        between: What lies between the two: ``"held"`` as it was, ``"mlps"`` react and heads are
+            held, or ``"free"``: all react, and the reader sees that too.
 
     Raises:
-        ValueError: If there is no such head, the reader is not in a later layer, ``reads`` is
-            another name, or for a reason of `patch_paths`.
+        ValueError: If there is no such head, the reader is not in a later layer, ``reads`` or
+            ``between`` is another name, or the output has another shape or is not finite.
 
-    Source: path patching; TransformerLens.
+    Source: path patching; ``between="mlps"`` is that of Wang et al. (2022), "Interpretability in
+        the wild".
     """
     trace, model = unedited(run).trace, run.model
-    if trace.head_outputs is None:
-        raise ValueError("run.trace.head_outputs is None, must be kept: run(..., outputs=True)")
-    if reads not in READS:
-        raise ValueError(f"reads={reads!r} must be one of {READS}")
+    _check_names(reads, between)
     for name, pair in (("head", head), ("reader", reader)):
         if name == "reader" and pair is None:
             continue
@@ -75,17 +94,151 @@ def patch_path(
     if reader is not None and not traced and reader[0] <= head[0]:
         raise ValueError(f"reader={reader!r} must be in a later layer than head={head!r}")
     check_range("output", output, "(-inf, inf)")
-    now = trace.head_outputs[head[0], head[1]]
+    now = run.head_outputs[head[0], head[1]]
     output = jnp.asarray(output)
     if output.shape != now.shape:
         raise ValueError(f"output has shape {output.shape}, must be {now.shape}")
-    masks = jnp.zeros((3, model.n_layers, model.n_heads), now.dtype)
-    if reader is not None:
-        masks = masks.at[READS.index(reads), reader[0], reader[1]].set(1)
-    mlps = None if model.blocks.mlp is None else jnp.zeros(model.n_layers, now.dtype)
-    to_logits = jnp.asarray(float(reader is None), now.dtype)
-    query, key, value = masks
-    return patch_paths(run, output - now, Edges(query, key, value, to_logits, mlps))
+    edit = _written(trace, head, output, between)
+    seen = forward(model, run.tokens, edit, outputs=True)[1]
+    if reader is None:
+        return patch_stream(run, model.n_layers, seen.streams[-1])
+    value = _tap(seen, reads)[reader[0], reader[1]]
+    return patch_activation(run, TAPS[reads], reader, value)
+
+
+def path_effects(
+    run: Run,
+    donor: Run,
+    metric: Metric | None = None,
+    *,
+    reads: str = "value",
+    between: str = "held",
+    data: Any = None,
+    position: int | None = None,
+    writers: Sequence[int] | None = None,
+    readers: Sequence[int] | None = None,
+) -> Float[Array, "*batch_writer_reader_metric"]:
+    """The change of a metric when one head alone sees what another wrote in the donor's run.
+
+    Entry ``[l, h, m, g]`` is that under `patch_path` from head h of layer l to head g of layer m;
+    0 where m is not a later layer. All pairs of two layers are one program.
+
+    Args:
+        run: A run on one text, or on a batch, which gives the effects an axis of texts in front;
+            made with ``outputs=True``.
+        donor: Run of texts of the same length, of the same model; likewise.
+        metric: As in `ablation_effects`, like ``data`` and ``position``.
+        reads: ``"query"``, ``"key"`` or ``"value"``: with what the second head reads.
+        between: As in `patch_path`.
+        data: What the metric reads beside logits.
+        position: Where the metric reads.
+        writers: Layers whose heads write, in this order; None for all.
+        readers: Layers whose heads read, in this order; None for all.
+
+    Raises:
+        ValueError: As `patch_effects` and `patch_path`.
+
+    Source: path patching; Wang et al. (2022), "Interpretability in the wild".
+    """
+    reading, texts = asked_of(run, metric, data, position)
+    check_donor(donor, run)
+    _check_names(reads, between)
+    model, n_heads = run.model, run.model.n_heads
+    first = chosen_of("writers", writers, model.n_layers)
+    then = chosen_of("readers", readers, model.n_layers)
+    outputs = in_front(run, (run.tokens, run.trace._replace(gates=None), donor.head_outputs))
+    before = read_logits(run, reading, texts)
+    n_texts, metric_axes = before.shape[0], before.shape[1:]
+    nothing = jnp.zeros((n_heads, n_heads, *metric_axes), before.dtype)
+    rows = run.tokens.shape[-1] * (model.d_model + (position is None) * model.d_vocab)
+    blocks = text_blocks(n_texts, n_heads**2 * (rows + model.d_model))
+    work = list(itertools.product(range(len(blocks)), first))
+    lines: list[list[Array]] = [[] for _ in blocks]
+    for block, layer in shown(work, f"paths into {reads}"):
+        at = blocks[block]
+        some, given = jax.tree.map(lambda leaf, at=at: leaf[at], (texts, outputs))
+        seen = _seen(model, given, jnp.asarray(layer), reads, between)
+        found = [
+            _read_by(model, some, seen, jnp.asarray(m), TAPS[reads], reading)
+            - before[at].reshape(len(at), 1, 1, *metric_axes)
+            if m > layer
+            else jnp.broadcast_to(nothing, (len(at), *nothing.shape))
+            for m in then
+        ]
+        lines[block].append(jnp.stack(found, 2))  # text, writer, layer of readers, reader
+    values = jnp.concatenate([jnp.stack(line, 1) for line in lines])[:n_texts]
+    return values if run.is_batch else values[0]
+
+
+TAPS = {"query": "q", "key": "k", "value": "v"}
+BETWEEN = ("held", "mlps", "free")
+
+
+def _check_names(reads: str, between: str) -> None:
+    for name, given, allowed in (("reads", reads, READS), ("between", between, BETWEEN)):
+        if given not in allowed:
+            raise ValueError(f"{name}={shortened(given)} must be one of {allowed}")
+
+
+def _written(
+    trace: Trace, head: tuple[Index, Index], output: Float[Array, "n_ctx d_model"], between: str
+) -> Interventions:
+    """The edit by which a head writes as told, and heads and MLPs behind it as ``between`` says."""
+    now = trace.head_outputs
+    if now is None:
+        raise ValueError("run.trace.head_outputs is None, must be kept: run(..., outputs=True)")
+    one = jnp.zeros((*now.shape[:2], 1), now.dtype).at[head].set(1)
+    if between == "free":
+        return Interventions(head_keep=1 - one, head_add=one[..., None] * output[None, None])
+    edit = Interventions(head_keep=0 * one, head_add=now.at[head].set(output))
+    if between == "mlps" or trace.mlp_outputs is None:
+        return edit
+    still = jnp.zeros((now.shape[0], 1), now.dtype)
+    return edit._replace(mlp_keep=still, mlp_add=trace.mlp_outputs)
+
+
+def _tap(trace: Trace, reads: str) -> Float[Array, "n_layers n_heads n_ctx width"]:
+    value: Array = getattr(trace.inside, TAPS[reads])
+    return value
+
+
+@compiled("reads", "between")
+def _seen(
+    model: Model,
+    texts: tuple[Int[Array, "n_texts n_ctx"], Trace, Float[Array, "n_texts n_layers n_heads n d"]],
+    layer: Int[Array, ""],
+    reads: str,
+    between: str,
+) -> Float[Array, "n_texts writer n_layers n_heads n_ctx width"]:
+    """Queries, keys or values of all heads once each head of a layer has written the donor's."""
+
+    def one(text: tuple[Array, Trace, Array], head: Array) -> Array:
+        tokens, trace, donor = text
+        edit = _written(trace, (layer, head), donor[layer, head], between)
+        return _tap(forward(model, tokens, edit, outputs=True)[1], reads)
+
+    over_heads = jax.vmap(one, (None, 0))
+    return jax.vmap(over_heads, (0, None))(texts, jnp.arange(model.n_heads))
+
+
+@compiled("tap", "reading")
+def _read_by(
+    model: Model,
+    texts: Texts,
+    seen: Float[Array, "n_texts writer n_layers n_heads n_ctx width"],
+    layer: Int[Array, ""],
+    tap: str,
+    reading: Reading,
+) -> Float[Array, "*text_writer_reader_metric"]:
+    def one(text: Texts, value: Array, head: Array) -> Array:
+        here = jnp.zeros(value.shape[1:-1], bool).at[head].set(True)
+        change = partial(replaced, tap, value[layer][None], here[None])
+        stream = stream_from(model, text.streams[layer], layer, change=change, mask=text.mask)
+        return read_stream(model, reading, stream, Interventions(), text)
+
+    over_readers = jax.vmap(one, (None, None, 0))
+    over_writers = jax.vmap(over_readers, (None, 0, None))
+    return jax.vmap(over_writers, (0, 0, None))(texts, seen, jnp.arange(model.n_heads))
 
 
 def patch_paths(

@@ -33,7 +33,7 @@ from circuitax.kernel.attention import (
 from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.norm import Norm, norm_scale
-from circuitax.kernel.run import Run
+from circuitax.kernel.run import Run, unedited
 from circuitax.kernel.spec import TransformerSpec
 
 
@@ -194,6 +194,7 @@ def _queries_and_keys(
     head: int | Int[Array, ""],
 ) -> tuple[Float[Array, "n_sources n_ctx d_head"], Float[Array, "n_sources n_ctx d_head"]]:
     """Queries and keys of each source; smearing and rotation are linear and apply to each."""
+    unedited(run, ("all_patterns", "patterns", "pattern_frozen", "scales", "gates", "gate_share"))
     spec = run.model.spec
     heads = spread_groups(run.model.blocks.attention, spec.n_heads)
     q = _read(sources, heads.W_Q, heads.b_Q, run, layer, head)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -65,9 +65,10 @@ def effects_at(
     each = (np.repeat(heads, len(cells)), np.tile(cells, (len(heads), 1)))
     rows = model.d_vocab * (n_ctx if reading.position is None else 1)
     edit = 0 if site == "streams" else math.prod(_value_shape(model, site, n_ctx))
-    room = max(1, BLOCK_ENTRIES // (edit + rows + n_ctx * (4 * model.d_model + 2 * n_ctx)))
+    held = edit + rows + n_ctx * (4 * model.d_model + 2 * n_ctx)
+    room = max(1, BLOCK_ENTRIES // held)
     n_texts, n_cells = texts.streams.shape[0], len(each[0])
-    some_texts, some_cells = _blocks(n_texts, room // n_cells), _blocks(n_cells, room)
+    some_texts, some_cells = text_blocks(n_texts, n_cells * held), _blocks(n_cells, room)
     traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((run, texts)))
 
     def measured(block: tuple[np.ndarray, np.ndarray], layer: Any) -> Array:
@@ -85,14 +86,7 @@ def effects_at(
         if traced:
             found = [jax.lax.map(partial(measured, block), at) for block in blocks]
         else:
-            work = tqdm(
-                list(itertools.product(blocks, at)),
-                f"patching {site}",
-                unit=" blocks",
-                delay=2,
-                leave=False,
-                disable=None,
-            )
+            work = shown(list(itertools.product(blocks, at)), f"patching {site}")
             done = [measured(block, layer) for block, layer in work]
             found = [jnp.stack(done[i : i + len(at)]) for i in range(0, len(done), len(at))]
         width = len(some_cells)
@@ -101,6 +95,17 @@ def effects_at(
     values = values - before.reshape(n_texts, 1, 1, *before.shape[1:])
     values = values.reshape(n_texts, len(layers), *shape, *values.shape[3:])
     return values if run.is_batch else values[0]
+
+
+def shown(work: list[Any], name: str) -> Iterable[Any]:
+    """The work, with a bar on a terminal once it has taken two seconds."""
+    bar: Iterable[Any] = tqdm(work, name, unit=" blocks", delay=2, leave=False, disable=None)
+    return bar
+
+
+def text_blocks(n_texts: int, held: int) -> list[np.ndarray]:
+    """Texts in blocks, of which each text holds so many numbers at once."""
+    return _blocks(n_texts, BLOCK_ENTRIES // held)
 
 
 def _blocks(size: int, room: int) -> list[np.ndarray]:

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
 from circuitax.documented import documented
+from circuitax.kernel.checks import check_index
 
 
 def multiply(factors: tuple[Array, ...]) -> Array:
@@ -88,6 +89,24 @@ class Chain(NamedTuple):
 
     def __rmatmul__(self, first: ArrayLike) -> "Chain":
         return chain_of(first, *self.factors)
+
+    # A tuple's own would give a factor without a word.
+    def __getitem__(self, index: Any) -> "Chain":  # type: ignore[override]
+        """The map at integers of the leading axes, such as ``token_qk(model)[0, 1]``."""
+        at, batch = index if isinstance(index, tuple) else (index,), self.shape[:-2]
+        if len(at) > len(batch):
+            raise IndexError(
+                f"index {index} must be of the leading axes {batch}; chain.factors are the factors"
+            )
+        for axis, i in enumerate(at):
+            check_index(f"index[{axis}]", i, batch[axis])
+
+        def one(factor: Array) -> Array:
+            first = len(batch) - (factor.ndim - 2)  # the axes that this factor does not have
+            own = zip(at[first:], factor.shape, strict=False)
+            return factor[tuple(i if size > 1 else 0 for i, size in own)]
+
+        return Chain(tuple(map(one, self.factors)))
 
     def __repr__(self) -> str:
         batch = f"{list(self.shape[:-2])} maps, " if len(self.shape) > 2 else ""

@@ -14,6 +14,7 @@ from circuitax.kernel.checks import choice, choose_fields, whole
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.names import nearest
 
 _ENUMS: dict[str, type[StrEnum]] = {
     "activation": Activation,
@@ -134,6 +135,12 @@ class TransformerSpec:
         }
         plain = {k: str(v) if isinstance(v, StrEnum) else v for k, v in changed.items()}
         return f"TransformerSpec({', '.join(f'{name}={value!r}' for name, value in plain.items())})"
+
+    def __new__(cls, *args: Any, **given: Any) -> "TransformerSpec":
+        allowed = {field.name for field in fields(cls)}
+        for name in given.keys() - allowed:
+            raise TypeError(f"TransformerSpec has no {name!r}{nearest(name, allowed)}")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         choose_fields(self)

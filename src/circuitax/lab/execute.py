@@ -338,8 +338,8 @@ def _announcement(planned: PlannedRun, resumes: bool) -> str:
 def _unlike(planned: PlannedRun) -> str:
     """How it differs from the newest run for which the same was typed, where one is there."""
     for folder in reversed(finished_runs(planned.entry.name)):
-        if folder.name != planned.id and typed(folder) == list(planned.overrides):
-            with suppress(OSError, ValueError):  # of a damaged run nothing is said here
+        with suppress(OSError, ValueError):  # of a damaged run nothing is said here
+            if folder.name != planned.id and typed(folder) == list(planned.overrides):
                 fields = differing(flat(canonical(planned.spec)), spec_fields(folder))
                 return f"; differs from {folder.name} in {', '.join(fields) or 'what it reads'}"
     return ""

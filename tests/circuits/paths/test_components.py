@@ -29,6 +29,11 @@ def test_components_close_to_the_logits(activation, n_extra, make_run, x64):
     np.testing.assert_allclose(components.stacked(parts).sum(0), run.trace.streams[-1], atol=1e-12)
     found = jax.jit(components.component_logits)(run)
     np.testing.assert_allclose(found.remainder, 0, atol=1e-12)
+    begun = np.asarray(found.parts.tokens + found.parts.positions) + np.asarray(found.bias)
+    last = run.trace.streams[-1] - run.trace.streams[2]  # what layer 2 added
+    added = components.logits_of(last, read_out_of(run))
+    np.testing.assert_allclose(found.by_layer[2], added, atol=1e-12)
+    np.testing.assert_allclose(begun + found.by_layer.sum(axis=0), run.logits, atol=1e-12)
     names = components.component_names(parts)
     assert names[:3] == ("tokens", "positions", "head 0.0")
     assert names[-4:] == ("mlp 2", "b_O 0", "b_O 1", "b_O 2")

@@ -72,6 +72,12 @@ def test_scores_are_dense_norms(v, block_entries, rng, x64):
     np.testing.assert_allclose(only, found.score, rtol=1e-10)
 
 
+def test_kinds_by_name(rng):
+    found = composition.composition(_model(rng))
+    for k, kind in enumerate("QKV"):
+        np.testing.assert_array_equal(getattr(found, kind).score, found.score[k])
+
+
 def test_E15_cycling_inside_the_norm_gives_another_number(rng, x64):
     """``‖W_QK W_OV‖`` and the cyclic shift measured by the first diagram differ."""
     model = _model(rng)

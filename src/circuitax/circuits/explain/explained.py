@@ -267,7 +267,7 @@ def _path_lines(explained: Explanation, paths: Ledger) -> list[str]:
             f"all other paths, none beyond {paths.omitted_bound:.3g}; sum not proven",
             paths.remainder,
         ),
-        ("bias, which belongs to no path", paths.bias),
+        ("b_U and the final offset (b_O: direct)", paths.bias),
         ("logit", paths.found + paths.remainder + paths.bias),
     ]
     width = max(len(name) for name, _ in rows)

@@ -133,7 +133,7 @@ class Ledger(NamedTuple):
         sums = {
             f"sum of these {len(names)} paths ({which})": self.found,
             others: self.remainder,
-            "bias, which belongs to no path": self.bias,
+            "b_U and the final offset (b_O: direct)": self.bias,
             self.read: self.found + self.remainder + self.bias,
         }
         rows = list(zip(names, self.values, strict=True))

@@ -127,6 +127,13 @@ class ComponentLogits(NamedTuple):
     bias: Float[Array, " d_vocab"]
     remainder: Float[Array, "n_ctx d_vocab"]
 
+    @property
+    def by_layer(self) -> Float[Array, "n_layers n_ctx d_vocab"]:
+        """What each layer adds: its heads, ``b_O`` and its MLP."""
+        parts = self.parts
+        rest = [part for part in (parts.mlps, parts.b_O) if part is not None]
+        return sum(rest, start=parts.heads.sum(axis=1))
+
     def __repr__(self) -> str:
         return shapes(self)
 

@@ -59,6 +59,21 @@ class Composition(NamedTuple):
     null_std: Float[Array, "kind n_layers n_heads n_layers n_heads"]
     maximum: Float[Array, "kind n_layers n_heads n_layers n_heads"]
 
+    @property
+    def Q(self) -> "Composition":
+        """Through queries alone, without the axis of kinds."""
+        return Composition(*(part[0] for part in self))
+
+    @property
+    def K(self) -> "Composition":
+        """Through keys alone."""
+        return Composition(*(part[1] for part in self))
+
+    @property
+    def V(self) -> "Composition":
+        """Through values alone."""
+        return Composition(*(part[2] for part in self))
+
     def _table(self) -> NumberTable | None:
         if np.ndim(self.score) != 5 or not known(*self):
             return None
