@@ -61,7 +61,14 @@ def doses(data: xr.Dataset) -> Figure:
     for shade, dose in zip(shades, data.dose.values, strict=True):
         curve = _cell(data, "K", dose).in_context.transpose("step", "member")
         colour = BLACK if dose == 0 else COLOURS["K"]
-        mean_curve(axes[0, 0], data.step, curve, colour, label=f"dose {dose:g}", alpha=shade)
+        mean_curve(
+            axes[0, 0],
+            data.step,
+            curve,
+            colour,
+            label=f"dose {dose:g}".replace("-", "−"),
+            alpha=shade,
+        )
     axes[0, 0].set(xlabel="step", ylabel="in-context score, nats", title="price on K-composition")
     axes[0, 0].legend()
     others = [float(dose) for dose in data.dose.values if dose]
@@ -71,7 +78,7 @@ def doses(data: xr.Dataset) -> Figure:
             estimates = [read(data, kind, dose).estimate() for dose in others]
             interval_bars(ax, x, estimates, colour=colour, fmt="o", label=NAMES[kind])
     for ax, words in ((axes[0, 1], "delay, steps"), (axes[0, 2], "in-context score lost, nats")):
-        ax.set_xticks(range(len(others)), [f"{dose:g}" for dose in others])
+        ax.set_xticks(range(len(others)), [f"{dose:g}".replace("-", "−") for dose in others])
         ax.set(xlabel="dose, nats", ylabel=words)
         zero_line(ax)
     legend_above(figure, axes[0, 1], columns=4)
