@@ -38,6 +38,7 @@ ELSEWHERE = {
     "from_pretrained": "cx.load_pretrained",
     "head_ablation": "cx.ablation_effects",
     "hidden_states": "run.streams",
+    "jl_epsilon": "circuitax.projection.laws.jl_epsilon",
     "johnson_lindenstrauss": "cx.jl_dimension",
     "johnson_lindenstrauss_min_dim": "cx.jl_dimension",
     "lm_cross_entropy_loss": "cx.token_losses",

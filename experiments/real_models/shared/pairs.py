@@ -17,6 +17,7 @@ from circuitax.models.pretrained import load_tokenizer
 
 AGREEMENT, PRONOUN, OBJECT = "agreement", "pronoun", "indirect object"
 CAPITAL, SUCCESSOR, INDUCTION = "capital", "successor", "induction"
+TASKS = (CAPITAL, OBJECT, AGREEMENT, PRONOUN, SUCCESSOR, INDUCTION)
 # Singular and plural.
 NOUNS = (
     *(("key", "keys"), ("book", "books"), ("teacher", "teachers"), ("picture", "pictures")),
@@ -148,7 +149,7 @@ def _capitals(half: int) -> Iterator[tuple[Sentence, ...]]:
     for pair in combinations(CAPITALS[half::2], 2):
         yield tuple(
             (
-                ["The", " capital", " of", f" {country}", " is", " the", " city", " of"],
+                ["The", " capital", " of", f" {country}", " is"],
                 f" {capital}",
                 f" {other}",
             )
@@ -161,7 +162,7 @@ def _successors(half: int) -> Iterator[tuple[Sentence, ...]]:
     for order in ORDERS:
         for pair in combinations(list(pairwise(order))[half::2], 2):
             yield tuple(
-                (["It", " was", f" {now}", " and", " then", " came"], f" {then}", f" {other}")
+                (["First", f" {now}", " and", " then", " came"], f" {then}", f" {other}")
                 for (now, then), (_, other) in (pair, pair[::-1])
             )
 

@@ -7,8 +7,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, new_figure
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY
+from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.crossfit import crossfit_best
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
 from circuitax.superposition.polytopes import gaps
@@ -174,19 +174,38 @@ def _require(data: xr.Dataset, decays: int = 1) -> None:
 
 
 def descent(data: xr.Dataset) -> Figure:
-    """Test loss of each training set over its size, and the mean, at every decay."""
-    figure, axes = new_figure(1, 1, width=PAGE, height=2.7)
-    ax, x = axes[0, 0], data.points.values
-    for i, decay in enumerate(data.decay.values):
+    """Losses over the number of training points, and dimensions of features and of samples."""
+    figure, axes = new_figure(2, 1, height=4.0, sharex=True, height_ratios=(1.2, 1))
+    (losses,), (shares,) = axes
+    x, decays = data.points.values, data.decay.values
+    for i, (decay, colour) in enumerate(zip(decays, (BLACK, GREY), strict=False)):
         rows = data.test_loss.isel(decay=i).transpose("points", "dataset").values
-        how: dict[str, Any] = {"label": f"weight decay {decay:g}", "each": True, "marker": "."}
-        mean_curve(ax, x, rows, (BLUE, ORANGE)[i % 2], least=LEAST, **how)
+        how: dict[str, Any] = {"label": f"test loss, weight decay {decay:g}", "marker": "."}
+        mean_curve(losses, x, rows, colour, each=not i, least=LEAST, **how)
     train = data.train_loss.isel(decay=0).min("restart").transpose("points", "dataset").values
-    mean_curve(ax, x, train, GREY, label="training loss", linestyle="--", least=LEAST)
-    reference_line(ax, y=1)
-    ax.set(xscale="log", yscale="log", ylim=(LEAST, None), ylabel="loss")
-    ax.set_xlabel(f"training points $T$; means of {data.sizes['dataset']} sets, t 95 %")
-    ax.legend(fontsize=6)
+    how = {"label": f"training loss, weight decay {decays[0]:g}", "linestyle": "--"}
+    mean_curve(losses, x, train, BLACK, least=LEAST, **how)
+    reference_line(losses, y=1)
+    losses.set(yscale="log", ylim=(LEAST, None), ylabel="loss")
+    losses.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    losses.legend(loc="upper left")
+    one = data.isel(dataset=0)
+    for size in x:
+        samples = one.shown_vectors.sel(points=size).dropna("shown").values
+        dots: dict[str, Any] = {"linestyle": "", "marker": ".", "alpha": 0.5}
+        features = one.feature_dimension.sel(points=size).values
+        shares.plot(np.full(features.size, size), features, color=BLUE, **dots)
+        shares.plot(np.full(samples.shape[1], size), dimensionalities(samples), color=GREEN, **dots)
+    shares.plot([], [], ".", color=BLUE, label="features")
+    shares.plot([], [], ".", color=GREEN, label="samples")
+    shares.plot(x, 2 / x, color=GREEN, linewidth=0.7, label="$2/T$: every sample alike")
+    reference_line(shares, y=2 / CORNERS, colour=BLUE, label="2/5: a pentagon of features")
+    shares.set(xscale="log", xlabel="training points $T$", ylabel="dimensionality", ylim=(0, 1.02))
+    shares.set_xticks(x, [str(size) for size in x], rotation=90, fontsize=6)
+    shares.minorticks_off()
+    shares.legend(loc="upper right", ncols=2)
+    letter_panels([losses, shares])
+    sample_note(figure, f"a: mean and 95 % interval of {data.sizes['dataset']} sets; b: the first")
     return figure
 
 

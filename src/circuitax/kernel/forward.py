@@ -6,6 +6,7 @@ with a `Cache`. No other forward pass exists.
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 
 import jax
@@ -304,7 +305,7 @@ def unembed(
     spec = model.spec
     norm = spec.norm if spec.final_norm else Norm.none
     read, scale = apply_norm(stream, norm, spec.norm_eps, model.final_norm, scale, scale_add, rule)
-    logits = read @ model.W_U
+    logits = rule(operator.matmul)(read, model.W_U)
     logits = logits if model.b_U is None else logits + model.b_U[None, :]
     return rule(cap)(logits, spec.logit_cap), scale
 

@@ -100,7 +100,7 @@ def apply_layer(
         mixed = divided.astype(mixed.dtype)
     if edit.head_keep is not None:
         mixed = edit.head_keep[..., None] * mixed
-    stream = entering + attention.write_heads(mixed, W_O, b_O)
+    stream = entering + rule(attention.write_heads)(mixed, W_O, b_O)
     heads = attention.head_outputs(mixed, W_O) if outputs else None
     if edit.head_add is not None:
         stream = stream + edit.head_add.sum(axis=0)
@@ -117,7 +117,7 @@ def apply_layer(
         units = hidden_units(
             blocks.mlp, read, spec.activation, edit.gates, edit.gate_share, rule, tap
         )
-        mlp = write_units(blocks.mlp, units.post)
+        mlp = write_units(blocks.mlp, units.post, rule)
         if outputs:
             gates = edit.gates or gates_of(blocks.mlp, read, spec.activation)
         if blocks.mlp_post_norm is not None:
@@ -158,7 +158,7 @@ def _attend(
 ]:
     """Mixed values, the pattern that mixed them, and the cache with this layer's keys."""
     edit = at.edit
-    v = tap("v", _read(read, weights.W_V, weights.b_V, edit.value_add, spec.n_heads))
+    v = tap("v", _read(read, weights.W_V, weights.b_V, edit.value_add, spec.n_heads, rule))
     if edit.all_patterns is not None:
         mixed = attention.mix_values(edit.all_patterns, v)
         return tap("z", mixed), edit.all_patterns, None
@@ -166,8 +166,8 @@ def _attend(
     matched = read
     if spec.positions.in_queries_and_keys and place.vectors is not None:
         matched = read + place.vectors
-    q = tap("q", _read(matched, weights.W_Q, weights.b_Q, edit.query_add, spec.n_heads))
-    k = tap("k", _read(matched, weights.W_K, weights.b_K, edit.key_add, spec.n_heads))
+    q = tap("q", _read(matched, weights.W_Q, weights.b_Q, edit.query_add, spec.n_heads, rule))
+    k = tap("k", _read(matched, weights.W_K, weights.b_K, edit.key_add, spec.n_heads, rule))
     cache = None
     if at.cache is not None:
         cache = append(at.cache, place.start, k, v)
@@ -202,8 +202,9 @@ def _read(
     b: Float[Array, "n_groups d_out"] | None,
     add: Float[Array, "n_heads #n_ctx d_model"] | None,
     n_heads: int,
+    rule: Rule,
 ) -> Float[Array, "n_heads n_ctx d_out"]:
-    y = repeat_heads(attention.project(x, W, b), n_heads, axis=0)
+    y = repeat_heads(rule(attention.project)(x, W, b), n_heads, axis=0)
     # The map is linear, so the part that heads share is projected once.
     if add is None:
         return y

@@ -141,10 +141,10 @@ def apply_mlp(
 
 
 def write_units(
-    weights: MLPWeights, post: Float[Array, "n_ctx d_mlp"]
+    weights: MLPWeights, post: Float[Array, "n_ctx d_mlp"], rule: Rule = plain
 ) -> Float[Array, "n_ctx d_model"]:
     """``post W_out + b_out``, the last step of `apply_mlp`."""
-    return _affine(post, weights.W_out, weights.b_out)
+    return _affine(post, weights.W_out, weights.b_out, rule)
 
 
 def hidden_units(
@@ -160,11 +160,11 @@ def hidden_units(
 
     Source: S0 Definition 5, "one could stack additional linear layers and nonlinearities".
     """
-    linear, opened = _affine(x, weights.W_in, weights.b_in), None
+    linear, opened = _affine(x, weights.W_in, weights.b_in, rule), None
     if weights.W_gate is None:
         linear = tap("pre", linear)
     else:
-        opened = tap("pre", _affine(x, weights.W_gate, weights.b_gate))
+        opened = tap("pre", _affine(x, weights.W_gate, weights.b_gate, rule))
         linear = tap("pre_linear", linear)
     if held is None:
         post = _last_layer(weights, linear, opened, activation, rule)
@@ -191,7 +191,7 @@ def _last_layer(
 
     def deeper(hidden: Array, layer: tuple[Array, Array | None]) -> tuple[Array, None]:
         W, b = layer
-        return rule(activate)(_affine(hidden, W, b), activation), None
+        return rule(activate)(_affine(hidden, W, b, rule), activation), None
 
     return jax.lax.scan(deeper, hidden, (weights.W_hidden, weights.b_hidden))[0]
 
@@ -238,6 +238,7 @@ def _affine(
     x: Float[Array, "n_ctx d_in"],
     W: Float[Array, "d_in d_out"],
     b: Float[Array, " d_out"] | None,
+    rule: Rule = plain,
 ) -> Float[Array, "n_ctx d_out"]:
-    y = x @ W
+    y = rule(operator.matmul)(x, W)
     return y if b is None else y + b[None, :]

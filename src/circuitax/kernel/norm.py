@@ -62,7 +62,7 @@ def apply_norm(
         return x, scale
     y = rule(operator.truediv)(centred(at_least_single(x), norm), scale[..., None])
     if weights is not None:
-        y = y * jnp.broadcast_to(weights.gain, y.shape)
+        y = rule(jnp.multiply)(y, jnp.broadcast_to(weights.gain, y.shape))
         if weights.offset is not None:
             y = y + jnp.broadcast_to(weights.offset, y.shape)
     return y.astype(x.dtype), scale

@@ -35,9 +35,14 @@ _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def secant(step: F) -> F:
-    """A nonlinear step of the forward pass, with its secant for a derivative."""
-    replaced: F = _SECANTS[step]
+    """A step of the forward pass, with its secant for a derivative; linear ones have it."""
+    replaced: F = _SECANTS.get(step, step)
     return replaced
+
+
+def weight_secant(step: F) -> Callable[..., Any]:
+    """The same between two models, where a linear map is a product of its input and weights."""
+    return _bilinear(step) if step in _LINEAR else secant(step)
 
 
 def _other(x: Array) -> Array:
@@ -166,6 +171,20 @@ def logarithmic_mean(
     return jnp.exp(jnp.maximum(log_p, log_q)) * _decay(jnp.abs(log_p - log_q))
 
 
+@jax.custom_jvp
+def log_total(scores: Float[Array, "*shape"]) -> Float[Array, "*batch"]:
+    """``ln Σ_k exp(s_k)`` of the last axis, whose difference is ``Σ_k L_k Δs_k / Σ_k L_k``."""
+    return jax.nn.logsumexp(scores, axis=-1)
+
+
+@log_total.defjvp
+def _log_total_difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (scores,), (ds,) = primals, tangents
+    logs = jax.nn.log_softmax(scores, axis=-1)
+    L = logarithmic_mean(logs, _other(logs))
+    return jax.nn.logsumexp(scores, axis=-1), jnp.sum(L * ds, axis=-1) / jnp.sum(L, axis=-1)
+
+
 def divided_difference(
     a: Float[Array, "*shape"], b: Float[Array, "*shape"], activation: Activation | str
 ) -> Float[Array, "*shape"]:
@@ -235,3 +254,5 @@ _SECANTS: dict[Any, Any] = {
     attention.attend: _attend,
     activate: _activate,
 }
+# Products with weights: linear between two texts, and not between two models.
+_LINEAR = (attention.project, attention.write_heads, operator.matmul, jnp.multiply)

@@ -1,0 +1,142 @@
+"""Differences of two texts: what is read from the record, and its figures."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from circuitax.figures.marks import interval_lengths, mean_curve, reference_line
+from circuitax.figures.palette import BLUE, COLOURS, GREY
+from circuitax.figures.style import letter_panels, new_figure
+from circuitax.records.estimate import geometric_estimate
+from circuitax.records.sample import Sample, exactly, geometric_mean_of, mean_of
+from experiments.real_models.shared.model_facts import of_smollm2
+
+TRUTHS = {"position": "positions", "part": "parts of a layer", "head": "heads", "neuron": "neurons"}
+SHOWN = ("secant", "mean of both gradients", "EAP-IG, 5 steps", "RelP", "random")
+
+
+def error(data: xr.Dataset, truth: str, method: str) -> Sample:
+    """Relative error of the flows of a pair, ``|flow - truth| / |truth|``."""
+    return mean_of(errors(data, truth, method))
+
+
+def nearer(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
+    """That error less the one of another method."""
+    return mean_of(errors(data, truth, method) - errors(data, truth, than))
+
+
+def ratio(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
+    """Geometric mean of the ratio of both errors."""
+    return geometric_mean_of(np.log(errors(data, truth, method) / errors(data, truth, than)))
+
+
+def more_alike(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
+    """Correlation of the flows of a pair with what interchange does, less another method's."""
+    first, other = (
+        np.array([np.corrcoef(*each)[0, 1] for each in of_pairs(data, truth, name)])
+        for name in (method, than)
+    )
+    return mean_of(first - other)
+
+
+def closing(data: xr.Dataset) -> Sample:
+    """Largest difference between the flow through a cut and that of the lead, over the latter."""
+    delta = of_smollm2(data).lead.isel(side=0) - data.lead.isel(side=1)
+    return exactly(np.abs(data.crossing.sum("place") / delta - 1).max(), delta.size)
+
+
+def at_place(data: xr.Dataset, task: str, first: int, last: int, more: int, less: int) -> Sample:
+    """Share of the difference at one place less that at another, mean over cuts of a range."""
+    shares = shares_of(of_smollm2(data), task).isel(stage=slice(first, last + 1)).mean("stage")
+    return mean_of((shares.sel(place=more) - shares.sel(place=less)).values)
+
+
+def area(data: xr.Dataset, method: str, than: str) -> Sample:
+    """Area below the faithfulness of circuits of one choice, less that of another."""
+    both = [faithfulness(of_smollm2(data), name) for name in (method, than)]
+    share = data["size"].values / data["size"].values[-1]
+    return mean_of(np.trapezoid(both[0] - both[1], share, axis=-1))
+
+
+def errors(data: xr.Dataset, truth: str, method: str) -> np.ndarray:
+    """Relative error of each pair."""
+    each = of_pairs(data, truth, method)
+    return np.array([np.linalg.norm(flow - value) / np.linalg.norm(value) for flow, value in each])
+
+
+def of_pairs(data: xr.Dataset, truth: str, method: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Flows of a method and what interchange does, of the pairs of which both texts are right."""
+    flow = of_smollm2(data)[f"{truth}_flow"].sel({"method": method}).values
+    if f"{truth}_value" in data:
+        value = data[f"{truth}_value"].values
+    else:  # single interchange, in both texts
+        taken = data.whole.values[:, : flow.shape[1], :, None] - data[f"{truth}_lead"].values
+        value = (taken[:, :, 0] - taken[:, :, 1]) / 2
+    right = data.right.values[:, : flow.shape[1]].astype(bool)
+    return [(f.ravel(), v.ravel()) for f, v in zip(flow[right], value[right], strict=True)]
+
+
+def shares_of(data: xr.Dataset, task: str) -> xr.DataArray:
+    """Flow over difference of all right pairs of a task, by cut and place."""
+    of = data.sel(task=task).stack(each=("half", "pair"))
+    right = (of.lead.isel(side=0) > 0) & (of.lead.isel(side=1) < 0)
+    shares = of.crossing / (of.lead.isel(side=0) - of.lead.isel(side=1))
+    return shares.isel(each=np.flatnonzero(right.values))
+
+
+def faithfulness(data: xr.Dataset, method: str) -> np.ndarray:
+    """``(F(C) - F(∅)) / (F(M) - F(∅))`` of each right pair, F(M) - F(∅) the mean of its task."""
+    sign = xr.DataArray([0.5, -0.5], dims="side")
+    kept, whole = ((x * sign).sum("side") for x in (data.kept.sel(ranked_by=method), data.whole))
+    kept = kept - kept.isel(size=0)
+    whole = whole - (data.kept.sel(ranked_by=method) * sign).sum("side").isel(size=0)
+    return (kept / whole.mean("unit")).values[data.right.values.astype(bool)]
+
+
+def sums(data: xr.Dataset) -> Figure:
+    """Relative errors of all methods, for each truth."""
+    figure, axes = new_figure(1, len(TRUTHS), height=3.3, sharey=True, sharex=True)
+    methods = [str(name) for name in data.method.values][::-1]
+    for panel, (truth, title) in zip(axes[0], TRUTHS.items(), strict=True):
+        for row, name in enumerate(methods):
+            found = errors(data, truth, name)
+            if np.isfinite(found).all():
+                colour = BLUE if name.startswith("secant") else GREY
+                e = geometric_estimate(np.log(found))
+                panel.errorbar(e.value, row, xerr=interval_lengths([e]), fmt="o", color=colour)
+        reference_line(panel, x=1)
+        panel.set(xscale="log", title=f"{title}\nn = {found.size}", xlabel="relative error")
+    axes[0][0].set_yticks(range(len(methods)), methods, fontsize=6)
+    letter_panels(axes[0])
+    return figure
+
+
+def crossing(data: xr.Dataset) -> Figure:
+    """Share of the difference by position, over layers, for each task."""
+    tasks = [str(task) for task in data.task.values]
+    figure, axes = new_figure(2, len(tasks) // 2, height=3.6, sharex=True)
+    for panel, task in zip(axes.flat, tasks, strict=True):
+        shares = shares_of(of_smollm2(data), task)
+        for colour, place in zip(COLOURS, data.place.values, strict=False):
+            rows = shares.sel(place=place).transpose("stage", "each").values
+            mean_curve(panel, np.arange(len(rows)), rows, colour, label=f"{place}")
+        panel.set(title=f"{task}, n = {shares.sizes['each']}")
+    axes[0][0].legend(title="position from the end", fontsize=6, title_fontsize=6)
+    axes[0][0].set(ylabel="share of the difference")
+    axes[1][0].set(xlabel="entry of layer", ylabel="share of the difference")
+    letter_panels(axes.flat)
+    return figure
+
+
+def circuits(data: xr.Dataset) -> Figure:
+    """Faithfulness of circuits of the nodes with the largest flows, by their number."""
+    figure, axes = new_figure(1, 1, height=3.0)
+    panel = axes[0][0]
+    for colour, name in zip((*COLOURS[: len(SHOWN) - 1], GREY), SHOWN, strict=True):
+        rows = faithfulness(of_smollm2(data), name).T
+        mean_curve(panel, data["size"].values, rows, colour, label=name, marker=".", opacity=0.15)
+    reference_line(panel, y=1)
+    panel.set(xscale="symlog", xlabel="heads and MLPs kept", ylabel="faithfulness")
+    panel.set(xlim=(0, None))
+    panel.legend(fontsize=6)
+    return figure

@@ -1,0 +1,240 @@
+"""Attribution by derivatives: differences between two texts, times derivatives of a lead.
+
+Baselines beside `circuits.contrast`, which takes secants: attribution patching, EAP-IG, and rules
+of propagation such as RelP's. `circuits.interchange` has what they approximate.
+"""
+
+import operator
+from typing import NamedTuple, SupportsIndex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from circuitax.circuits.neurons import neuron_activations
+from circuitax.kernel import attention
+from circuitax.kernel.checks import check_index, check_range
+from circuitax.kernel.compiled import compiled
+from circuitax.kernel.forward import final_stream, unembed
+from circuitax.kernel.interventions import Activations, Interventions
+from circuitax.kernel.mlp import activate, gate
+from circuitax.kernel.model import Model
+from circuitax.kernel.norm import norm_scale
+from circuitax.kernel.rules import Rule, Step, plain
+from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.run import run as forward_run
+from circuitax.kernel.secants import PAIR, logarithmic_mean, secant
+
+POINTS = 8  # at which derivatives are taken together: the weights are read once for all of them
+
+
+class Outputs(NamedTuple):
+    """Streams of one text, and what heads, MLPs and neurons give; None without MLPs."""
+
+    streams: Float[Array, "n_layers+1 n_ctx d_model"]
+    heads: Float[Array, "n_layers n_heads n_ctx d_model"]
+    mlps: Float[Array, "n_layers n_ctx d_model"] | None
+    units: Float[Array, "n_layers n_ctx d_mlp"] | None
+
+
+class Flows(NamedTuple):
+    """Flows by position at each cut, past the heads of each layer, and through nodes."""
+
+    cuts: Float[Array, "n_layers+1 n_ctx"]
+    past: Float[Array, " n_layers"]
+    heads: Float[Array, "n_layers n_heads"]
+    mlps: Float[Array, " n_layers"] | None
+    units: Float[Array, "n_layers d_mlp"] | None
+
+
+def gradient_flows(
+    run: Run, other: Run, *, token: SupportsIndex, minus: SupportsIndex, steps: int = 0
+) -> Flows:
+    """Attribution patching, or EAP-IG: ``⟨Δy, ∂lead/∂y⟩`` of every output y, run less other.
+
+    Args:
+        run: A run on one text, at which the derivative is taken.
+        other: A run of the same model on another text of as many tokens.
+        token: Id whose logit leads, at the end.
+        minus: Id whose logit is subtracted.
+        steps: 0 for attribution patching; else the derivative is a mean over the middles of so many
+            steps between the embeddings of both texts.
+
+    Raises:
+        ValueError: If a run is of a batch or an ensemble, the lengths of the texts differ, or an
+            argument is out of range.
+
+    Source: Nanda 2023, attribution patching; Hanna et al. 2024, EAP-IG, whose code takes one end of
+        each step.
+    """
+    model = one_text(run).model
+    if one_text(other, "other").tokens.shape != run.tokens.shape:
+        raise ValueError(
+            f"other has a text of {other.tokens.shape[0]} tokens, must have the "
+            f"{run.tokens.shape[0]} of run"
+        )
+    check_range("steps", steps, "[0, inf)")
+    for name, index in (("token", token), ("minus", minus)):
+        check_index(name, index, model.spec.vocab_out)
+    parts = jnp.asarray((np.arange(steps) + 0.5) / steps if steps else [1.0], model.W_E.dtype)
+    texts, asked = jnp.stack([run.tokens, other.tokens]), jnp.asarray([int(token), int(minus)])
+    each = flows_at(model, texts, asked, jnp.zeros(parts.size, int), parts)
+    return jax.tree.map(lambda x: x.mean(axis=0), each)
+
+
+@compiled()
+def flows_at(
+    model: Model,
+    texts: Int[Array, "2 n_ctx"],
+    asked: Int[Array, "2"],
+    cuts: Int[Array, " point"],
+    parts: Float[Array, " point"],
+) -> Flows:
+    """Flows by derivatives on the way from the second text to the first, a point in front.
+
+    At each point the stream at one cut stands at a part of the way, and all behind it follows.
+    """
+    less = jax.tree.map(jnp.subtract, *(outputs(model, text) for text in texts))
+
+    def at(point: tuple[Array, Array]) -> Flows:
+        cut, part = point
+        shift = jnp.zeros_like(less.streams).at[cut].set(part * less.streams[cut])
+        return flows(less, multipliers(model, texts[1:], asked, shift))
+
+    return jax.lax.map(at, (cuts, parts), batch_size=POINTS)
+
+
+@compiled()
+def outputs(model: Model, text: Int[Array, " n_ctx"]) -> Outputs:
+    """All outputs of one plain pass."""
+    seen = forward_run(model, text, outputs=True)
+    units = None if model.blocks.mlp is None else neuron_activations(seen)
+    return Outputs(seen.streams, jnp.asarray(seen.head_outputs), seen.mlp_outputs, units)
+
+
+def lead(
+    model: Model,
+    text: Int[Array, " n_ctx"],
+    asked: Int[Array, "2"],
+    edit: Interventions | None = None,
+    rule: Rule = plain,
+) -> Float[Array, ""]:
+    """The logit of the first asked token less that of the second, at the end."""
+    stream, _ = final_stream(model, text, edit, rule=rule)
+    edit = edit or Interventions()
+    last = jax.tree.map(lambda x: x[-1:], (edit.scales.final, edit.scale_add.final))
+    logits, _ = unembed(model, stream[-1][None], *last, rule=rule)
+    return logits[0, asked[0]] - logits[0, asked[1]]
+
+
+def multipliers(
+    model: Model,
+    texts: Int[Array, "n n_ctx"],
+    asked: Int[Array, "2"],
+    shift: Float[Array, "places n_ctx d_model"],
+    rule: Rule = plain,
+) -> Interventions:
+    """Mean over texts, with shifted streams, of the derivative of the lead by every output."""
+    spec, n_ctx = model.spec, texts.shape[1]
+    layers, wide = (spec.n_layers, n_ctx), (spec.n_layers, spec.n_heads, n_ctx, spec.d_model)
+    taps = Interventions(stream_add=shift, head_add=jnp.zeros(wide, shift.dtype))
+    if spec.d_mlp is not None:
+        mlps, units = (jnp.zeros((*layers, n), shift.dtype) for n in (spec.d_model, spec.d_mlp))
+        taps = taps._replace(mlp_add=mlps, add=Activations(post=units))
+
+    def mean(taps: Interventions) -> Float[Array, ""]:
+        each = jax.vmap(lambda text: lead(model, text, asked, taps, rule), axis_name=PAIR)
+        return each(texts).mean()
+
+    return jax.grad(mean)(taps)
+
+
+def flows(less: Outputs, by: Interventions) -> Flows:
+    """Differences times multipliers; the heads of a layer have one, and so has what passes them."""
+    past = jnp.einsum("ltd,ltd->l", less.streams[:-1], by.head_add[:, 0])
+    return Flows(
+        jnp.einsum("ltd,ltd->lt", less.streams, by.stream_add),
+        past,
+        jnp.einsum("lhtd,lhtd->lh", less.heads, by.head_add),
+        None if less.mlps is None else jnp.einsum("ltd,ltd->l", less.mlps, by.mlp_add),
+        None if less.units is None else jnp.einsum("ltm,ltm->lm", less.units, by.add.post),
+    )
+
+
+def holding(share: float | int) -> Rule:
+    """Patterns, divisors and gates held; a share of each gated product goes by its gate.
+
+    Source: RelP, with a share of one half; `kernel.interventions.freeze`.
+    """
+    hold = jax.lax.stop_gradient
+    held = {
+        attention.attend: lambda s, mask, v: attention.attend(hold(s), mask, v),
+        norm_scale: lambda x, norm, eps: hold(norm_scale(x, norm, eps)),
+        activate: lambda z, name: z * hold(gate(z, name)),
+        operator.mul: lambda a, b: share * a * hold(b) + (1 - share) * hold(a) * b,
+    }
+    return lambda step: held.get(step, step)
+
+
+def stepwise(step: Step) -> Step:
+    """The secant, with the softmax taken through its exponentials and their sum.
+
+    ``ΔP_j = L_j (Δs_j - Σ_k E_k Δs_k / Z̄)``, E and Z̄ logarithmic means of both exponentials and of
+    both sums. Source: tangermeme 1.6.
+    """
+    if step is not attention.attend:
+        return secant(step)
+
+    @jax.custom_jvp
+    def softmax(scores: Array, mask: Array) -> Array:
+        return attention.masked_softmax(scores, mask)
+
+    @softmax.defjvp
+    def difference(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple:
+        scores, mask = primals
+        allowed = jnp.broadcast_to(mask, scores.shape)
+        z = jnp.where(allowed, scores, -jnp.inf)
+        total = jax.nn.logsumexp(z, axis=-1, keepdims=True)
+        common = jnp.maximum(total, _other(total))
+
+        def mean(logs: Array) -> Array:
+            logs = jnp.where(allowed, logs, 0)
+            return jnp.where(allowed, logarithmic_mean(logs, _other(logs)), 0)
+
+        falls = jnp.sum(mean(z - common) * tangents[0], axis=-1, keepdims=True)
+        falls = falls / logarithmic_mean(total - common, _other(total - common))
+        return attention.masked_softmax(scores, mask), mean(z - total) * (tangents[0] - falls)
+
+    def attend(scores: Array, mask: Bool[Array, "dest src"], v: Array) -> tuple[Array, Array]:
+        pattern = softmax(scores, mask)
+        product = secant(attention.attention_scores)
+        return product(pattern, jnp.swapaxes(v, -1, -2), 1.0), pattern
+
+    return attend
+
+
+def softmax_secant(step: Step) -> Step:
+    """Derivatives, but the secant of the softmax, which AtP* takes between two texts.
+
+    Source: Kramár et al. 2024, who take it for single queries and keys.
+    """
+    return secant(step) if step is attention.attend else step
+
+
+def direct_multipliers(
+    model: Model, last: Float[Array, "n_ctx d_model"], like: Interventions
+) -> Interventions:
+    """The multiplier behind the last layer for all that is written to the stream."""
+    streams, heads, mlps = (
+        jnp.broadcast_to(last, x.shape) for x in (like.stream_add, like.head_add, like.mlp_add)
+    )
+    through = jnp.einsum("td,lmd->ltm", last, model.W_out)
+    return Interventions(
+        stream_add=streams, head_add=heads, mlp_add=mlps, add=Activations(post=through)
+    )
+
+
+def _other(x: Array) -> Array:
+    """The same number in the other text."""
+    return jax.lax.ppermute(x, PAIR, [(0, 1), (1, 0)])

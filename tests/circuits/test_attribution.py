@@ -1,0 +1,149 @@
+"""Attribution by derivatives, and interchange: against small changes, permutations and patches."""
+
+from itertools import permutations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import circuitax as cx
+from circuitax.circuits.attribution import (
+    flows,
+    gradient_flows,
+    holding,
+    lead,
+    multipliers,
+    outputs,
+    softmax_secant,
+    stepwise,
+)
+from circuitax.circuits.interchange import (
+    part_coalitions,
+    position_coalitions,
+    shapley,
+    with_neurons,
+    with_replaced,
+)
+from circuitax.circuits.patching import each_head
+from circuitax.kernel.interventions import Activations, Interventions, freeze
+from circuitax.kit.real_model import SMALL
+
+TEXTS = jnp.asarray([[1, 2, 3, 4, 5], [1, 7, 3, 9, 5]])
+ASKED = jnp.asarray([3, 6])
+LITTLE = 1e-5
+
+
+@pytest.fixture
+def seen(x64):
+    """A model, what stands in both texts, the difference, and no shift."""
+    model = cx.init(jax.random.key(1), SMALL.replace(init_scale=3.0), float)
+    both = [outputs(model, text) for text in TEXTS]
+    less = jax.tree.map(np.subtract, *both)
+    return model, both, less, jnp.zeros_like(less.streams)
+
+
+def slope(model, text, edit, held=None):
+    """Derivative of the lead by a small multiple of an edit, on top of what is held."""
+
+    def value(part):
+        scaled = jax.tree.map(lambda x: part * x, edit)._asdict().items()
+        given = {name: x for name, x in scaled if jax.tree.leaves(x)}
+        return lead(model, text, ASKED, (held or Interventions())._replace(**given))
+
+    return (value(LITTLE) - value(-LITTLE)) / (2 * LITTLE)
+
+
+def edits(less):
+    """The difference of one position of a stream, of a head, of an MLP and of a neuron."""
+    zero = jax.tree.map(np.zeros_like, less)
+    for name, field, at in (
+        ("cuts", "stream_add", (1, 3)),
+        ("heads", "head_add", (0, 2)),
+        ("mlps", "mlp_add", (1,)),
+        ("units", "post", (1, slice(None), 5)),
+    ):
+        source = "streams" if name == "cuts" else name
+        add = np.array(getattr(zero, source))
+        add[at] = getattr(less, source)[at]
+        place = tuple(i for i in at if not isinstance(i, slice))
+        added = {field: jnp.asarray(add)}
+        inside = {"add": Activations(**added)} if field == "post" else added
+        yield name, place, Interventions(**inside)
+
+
+def test_attribution_patching_is_what_a_small_interchange_does(seen):
+    model, _, less, _ = seen
+    runs = [cx.run(model, text) for text in TEXTS]
+    found = gradient_flows(*runs, token=3, minus=6)
+    for name, place, edit in edits(less):
+        expected = slope(model, TEXTS[0], edit)
+        np.testing.assert_allclose(getattr(found, name)[place], expected, rtol=1e-6)
+    # Of many steps the flows from the embeddings sum to the difference.
+    delta = lead(model, TEXTS[0], ASKED) - lead(model, TEXTS[1], ASKED)
+    fine = gradient_flows(*runs, token=3, minus=6, steps=600)
+    np.testing.assert_allclose(fine.cuts[0].sum(), delta, rtol=1e-4)
+    assert abs(found.cuts[0].sum() - delta) > 0.05 * abs(delta)
+    with pytest.raises(ValueError, match="steps=-1"):
+        gradient_flows(*runs, token=3, minus=6, steps=-1)
+    with pytest.raises(ValueError, match="must have the 5 of run"):
+        gradient_flows(runs[0], cx.run(model, [1, 2]), token=3, minus=6)
+
+
+@pytest.mark.parametrize(("share", "gates"), [(0, "frozen"), (0.5, "shared")])
+def test_held_parts_are_those_of_an_affine_model(seen, share, gates):
+    model, _, less, still = seen
+    found = flows(less, multipliers(model, TEXTS[:1], ASKED, still, holding(share)))
+    held = freeze(cx.run(model, TEXTS[0], outputs=True).trace, gates)
+    for name, place, edit in edits(less):
+        expected = slope(model, TEXTS[0], edit, held)
+        np.testing.assert_allclose(getattr(found, name)[place], expected, rtol=1e-6)
+
+
+def test_rules_of_the_softmax(seen):
+    model, _, less, still = seen
+    delta = lead(model, TEXTS[0], ASKED) - lead(model, TEXTS[1], ASKED)
+    steps = flows(less, multipliers(model, TEXTS, ASKED, still, stepwise))
+    np.testing.assert_allclose(steps.cuts.sum(axis=1), delta, rtol=1e-9)
+    secants = cx.contrast(*(cx.run(model, text) for text in TEXTS), token=3, minus=6)
+    assert np.abs(steps.cuts - secants.flow).max() > 1e-4
+    # At one text twice every rule is the derivative.
+    same = jnp.stack([TEXTS[0]] * 2)
+    plain = flows(less, multipliers(model, TEXTS[:1], ASKED, still))
+    for rule in (stepwise, softmax_secant):
+        found = flows(less, multipliers(model, same, ASKED, still, rule))
+        np.testing.assert_allclose(found.cuts, plain.cuts, rtol=1e-9, atol=1e-12)
+
+
+def test_shapley_values_are_means_over_orders(rng):
+    values = rng.normal(size=16)
+    expected = np.zeros(4)
+    for order in permutations(range(4)):
+        inside = 0
+        for player in order:
+            expected[player] += (values[inside | 1 << player] - values[inside]) / 24
+            inside |= 1 << player
+    np.testing.assert_allclose(shapley(values), expected, atol=1e-12)
+
+
+def test_coalitions_are_runs_with_patches(seen):
+    model, both, less, _ = seen
+    runs = [cx.run(model, text, outputs=True) for text in TEXTS]
+    ends = [lead(model, text, ASKED) for text in TEXTS]
+
+    def patched(edit, text=TEXTS[1]):
+        return lead(model, text, ASKED, edit)
+
+    values = position_coalitions(model, both[0].streams[1], both[1].streams[1], ASKED, 1, 4)
+    np.testing.assert_allclose(values[jnp.asarray([0, 15])], ends[::-1], rtol=1e-9)
+    one = cx.patch_stream(runs[1], 1, both[0].streams[1], positions=[3])
+    np.testing.assert_allclose(values[1 << 2], patched(one), rtol=1e-9)
+    parts = part_coalitions(model, *both, ASKED, 1)
+    np.testing.assert_allclose(parts[jnp.asarray([0, 31])], ends[::-1], rtol=1e-9)
+    head = cx.patch_head(runs[1], (1, 2), both[0].heads[1, 2])
+    np.testing.assert_allclose(parts[1 << 2], patched(head), rtol=1e-9)
+    heads = with_replaced(model, TEXTS, both, ASKED, each_head(model))
+    np.testing.assert_allclose(heads[1, 4 + 2], patched(head), rtol=1e-9)
+    units = with_neurons(model, TEXTS, both, ASKED, jnp.asarray([[1, 5]]))
+    (*_, (_, _, neuron)) = edits(jax.tree.map(np.negative, less))
+    np.testing.assert_allclose(units[0, 0], patched(neuron, TEXTS[0]), rtol=1e-9)
