@@ -18,7 +18,7 @@ import pytest
 from jax import export
 
 import circuitax as cx
-from circuitax.data.synthetic import RepeatedSource, VectorSource
+from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel import linalg
 from circuitax.kernel.streaming import top_k
 from circuitax.models.autoencoder import Autoencoder, Sparsity
@@ -34,7 +34,6 @@ from circuitax.training.language import NextToken, StreamedNextToken
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import SideBySide
 from circuitax.training.toy import Features, ToyHyper, ToyProblem
-from experiments.directions.text_superposition.features import VectorDictionary
 from experiments.directions.toy_scaling.problem import ScalingHyper, ScalingToy
 from experiments.one_layer.bigram.experiment import FullBatchBigrams, Joint
 from experiments.superposition.kgons.experiment import OneHotHyper, OneHotToy
@@ -131,7 +130,6 @@ HYPER = ToyHyper(0.1 * ONES, ONES)
 OF_EIGHT = np.ones(8, np.float32)
 MODULE = Transformer(SPEC)
 TEXTS = RepeatedSource(batch=4, length=6, d_vocab=11, min_period=2, max_period=3)
-VECTORS = VectorSource(4, jnp.ones((9, 3)))
 
 
 def dictionary(kind: Sparsity) -> tuple[Any, Any]:
@@ -176,7 +174,6 @@ PROBLEMS: dict[str, tuple[Any, Any]] = {
         Joint(np.ones((8, 5, 5), np.float32)),
     ),
     "ScalingToy": (ScalingToy(6, 2, 16), ScalingHyper(0.1 * ONES, OF_EIGHT)),
-    "VectorDictionary": (VectorDictionary(Autoencoder(Sparsity.topk, 8, 3), VECTORS), OF_EIGHT),
 }
 
 
