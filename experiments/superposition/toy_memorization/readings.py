@@ -1,7 +1,5 @@
 """Small training sets become polygons of samples, large ones a pentagon of features."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -67,15 +65,14 @@ def bump(data: xr.Dataset) -> dict[str, Sample]:
     first, sides = data.isel(decay=0), _regimes(data)
     between, outside = first.drop_sel(points=sides), first.sel(points=sides)
     top = crossfit_best(between.test_loss, "points", "dataset")
+    height = crossfit_best(first.test_loss[INNER], "points", "dataset")
     rises = [
         crossfit_best(between[norm], "points", "dataset") / outside[norm].max("points")
         for norm in ("W_norm", "b_norm")
     ]
     return {
         "memorization-bump": mean_of(top - outside.test_loss.max("points")),
-        "memorization-bump-height": mean_of(
-            crossfit_best(first.test_loss[INNER], "points", "dataset")
-        ),
+        "memorization-bump-height": mean_of(height),
         "memorization-norm-peak": mean_of(xr.concat(rises, "norm").min("norm")),
     }
 
@@ -176,28 +173,23 @@ def _require(data: xr.Dataset, decays: int = 1) -> None:
 def descent(data: xr.Dataset) -> Figure:
     """Losses over the number of training points, and dimensions of features and of samples."""
     figure, axes = new_figure(2, 1, height=4.0, sharex=True, height_ratios=(1.2, 1))
-    (losses,), (shares,) = axes
+    losses, shares = axes[:, 0]
     x, decays = data.points.values, data.decay.values
     for i, (decay, colour) in enumerate(zip(decays, (BLACK, GREY), strict=False)):
         rows = data.test_loss.isel(decay=i).transpose("points", "dataset").values
-        how: dict[str, Any] = {"label": f"test loss, weight decay {decay:g}", "marker": "."}
-        mean_curve(losses, x, rows, colour, each=not i, least=LEAST, **how)
+        label = f"test loss, weight decay {decay:g}"
+        mean_curve(losses, x, rows, colour, label=label, each=not i, least=LEAST, marker=".")
     train = data.train_loss.isel(decay=0).min("restart").transpose("points", "dataset").values
-    how = {"label": f"training loss, weight decay {decays[0]:g}", "linestyle": "--"}
-    mean_curve(losses, x, train, BLACK, least=LEAST, **how)
+    mean_curve(losses, x, train, BLACK, label="training loss, weaker decay", least=LEAST, ls="--")
     reference_line(losses, y=1)
     losses.set(yscale="log", ylim=(LEAST, None), ylabel="loss")
     losses.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
     losses.legend(loc="upper left")
-    one = data.isel(dataset=0)
-    for size in x:
-        samples = one.shown_vectors.sel(points=size).dropna("shown").values
-        dots: dict[str, Any] = {"linestyle": "", "marker": ".", "alpha": 0.5}
-        features = one.feature_dimension.sel(points=size).values
-        shares.plot(np.full(features.size, size), features, color=BLUE, **dots)
-        shares.plot(np.full(samples.shape[1], size), dimensionalities(samples), color=GREEN, **dots)
-    shares.plot([], [], ".", color=BLUE, label="features")
-    shares.plot([], [], ".", color=GREEN, label="samples")
+    both = (data.W[0], BLUE, "features"), (data.shown_vectors, GREEN, "samples")
+    for vectors, colour, label in both:
+        found = dimensionalities(np.nan_to_num(vectors.values))
+        at = x[np.nonzero(found)[0]]  # a sample that is not in the set has 0
+        shares.plot(at, found[found > 0], ".", color=colour, alpha=0.5, label=label)
     shares.plot(x, 2 / x, color=GREEN, linewidth=0.7, label="$2/T$: every sample alike")
     reference_line(shares, y=2 / CORNERS, colour=BLUE, label="2/5: a pentagon of features")
     shares.set(xscale="log", xlabel="training points $T$", ylabel="dimensionality", ylim=(0, 1.02))
