@@ -6,7 +6,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SKY
+from circuitax.figures.palette import BLACK, GREY, PHASE_COLOURS, SKY
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun, Sample, exactly, sample
@@ -22,7 +22,7 @@ from experiments.superposition.shared.phase_axes import (
 PHASE_OF = {"ignored": "ignored", "dedicated": "dedicated", "antipodal": "superposed"}
 SLACK = 1e-12  # rounding of an exact loss
 RARE = 0.3  # greatest density of boundaries that a row is about
-COLOURS = {"ignored": "white", "dedicated": BLUE, "superposed": ORANGE, "": "#D9D9D9"}
+COLOURS = {**PHASE_COLOURS, "": "#D9D9D9"}
 LEAST_BAR = 0.03  # shorter ranges of a norm are drawn as a square
 
 
@@ -143,7 +143,7 @@ def proof(data: xr.Dataset) -> Figure:
     ax = axes[0, 1]
     for side, colour, label in (
         ("below", SKY, "importance just below the boundary"),
-        ("above", ORANGE, "just above it"),
+        ("above", PHASE_COLOURS["superposed"], "just above it"),
     ):
         low, high = (
             np.sqrt(data.boundary_second.sel(side=side, end=end).values) for end in ("low", "high")

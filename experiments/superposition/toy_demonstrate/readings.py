@@ -12,7 +12,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREY, OPTIMUM, ORANGE, SEQUENTIAL
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, resampled, share_of
 from circuitax.records.worlds import shuffle
@@ -203,7 +203,7 @@ def counts(data: xr.Dataset) -> Figure:
     label = f"mean of {len(kept)} seeds (95 % interval)"
     mean_curve(left, p, kept.T, BLUE, label=label, each=True)
     optimum = (np.linalg.norm(data.optimum_W.values, axis=1) > REPRESENTED).sum(axis=-1)
-    square = {"color": GREEN, "markersize": 4, "fillstyle": "none"}
+    square = {"color": OPTIMUM, "markersize": 4, "fillstyle": "none"}
     left.plot(p, optimum, "s", label="lowest exact loss", **square)
     ratio = data.sizes["scaled_hidden"] / data.sizes["hidden"]
     larger = (data.scaled_norm.values > REPRESENTED).sum(axis=-1) / ratio

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
+from circuitax.figures.palette import BLUE, GREY, ORANGE, POLYTOPE_COLOURS
 from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import share_estimate
 from circuitax.records.sample import (
@@ -43,15 +43,6 @@ MOST = 0.8  # of represented features, at which a network counts as the mixture
 LEAST_KIND = 0.2  # of them, of each kind in it
 LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
 AT_HALF, NEAR_HALF = 0.01, 0.03  # to each side of a line
-COLOURS = {
-    "dedicated": BLACK,
-    "tetrahedron": PINK,
-    "triangle": YELLOW,
-    "digon": BLUE,
-    "pentagon": GREEN,
-    "square antiprism": ORANGE,
-    "hexagon": SKY,
-}
 LINES = {"3/4": 3 / 4, "2/3": 2 / 3, "1/2": 1 / 2, "2/5": 2 / 5, "3/8": 3 / 8}
 # Vertices of the polytopes of these lines, on the unit sphere, and how three dimensions are shown.
 _WIDE, _HIGH = 0.8595, 0.5111  # of the square antiprism of equal edges: radius and half its height
@@ -253,17 +244,17 @@ def features(data: xr.Dataset) -> Figure:
     label = data.polytope.values
     x = np.broadcast_to(1 / data.inverse_density.values[None, :, None], label.shape)
     random = np.random.default_rng(0).normal(0, 0.012, label.shape)
-    groups = {name: [names.index(name)] for name in COLOURS if name in names}
+    groups = {name: [names.index(name)] for name in POLYTOPE_COLOURS if name in names}
     groups = {name: numbers for name, numbers in groups.items() if np.isin(label, numbers).any()}
-    groups["other component"] = [i for i in range(len(names)) if names[i] not in COLOURS]
+    groups["other component"] = [i for i in range(len(names)) if names[i] not in POLYTOPE_COLOURS]
     for name, numbers in list(groups.items())[::-1]:
         chosen = np.isin(label, numbers)
-        colour = COLOURS.get(name, GREY)
+        colour = POLYTOPE_COLOURS.get(name, GREY)
         left.plot(
             (x * np.exp(random))[chosen],
             data.dimensionality.values[chosen],
             ".",
-            markersize=1.5 if name not in COLOURS else 2.5,
+            markersize=1.5 if name not in POLYTOPE_COLOURS else 2.5,
             color=colour,
             alpha=0.5,
             rasterized=True,
@@ -278,7 +269,9 @@ def features(data: xr.Dataset) -> Figure:
     places = np.arange(len(total))
     for name, numbers in groups.items():
         share = np.isin(label, numbers).sum(axis=(0, 2)) / np.maximum(total, 1)
-        right.bar(places, share, bottom=bottom, color=COLOURS.get(name, "#CCCCCC"), label=name)
+        right.bar(
+            places, share, bottom=bottom, color=POLYTOPE_COLOURS.get(name, "#CCCCCC"), label=name
+        )
         bottom += share
     for place in places[total == 0]:
         right.text(place, 0.02, "none represented", rotation=90, ha="center", fontsize=6)
@@ -320,7 +313,7 @@ def _polytopes(ax: Axes) -> None:
         nearest = apart[apart > 0].min()
         flat = vertices @ TILT[vertices.shape[1]]
         for i, j in np.argwhere(np.triu((apart > 0) & (apart < 1.1 * nearest))):
-            picture.plot(*flat[[i, j]].T, color=COLOURS[name], linewidth=0.8)
-        picture.plot(*flat.T, "o", color=COLOURS[name], markersize=2)
+            picture.plot(*flat[[i, j]].T, color=POLYTOPE_COLOURS[name], linewidth=0.8)
+        picture.plot(*flat.T, "o", color=POLYTOPE_COLOURS[name], markersize=2)
         picture.set(aspect="equal", xlim=(-1.15, 1.15), ylim=(-1.15, 1.15))
         picture.set_axis_off()

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.palette import BLUE, DIVERGING, GREY, ORANGE
+from circuitax.figures.palette import BLACK, DIVERGING, GREY, PINK
 from circuitax.figures.style import COLUMN, PAGE, new_figure
 from circuitax.records.sample import (
     Absent,
@@ -35,7 +35,7 @@ PUBLISHED = 20 ** -np.linspace(0, 1, 10)
 REPRESENTED, DROPPED = 0.5, 0.05
 # Greatest distance of a pentagon's gaps from 72 degrees.
 GAP_MISS = 4.0
-COLOURS = (BLUE, ORANGE)
+COLOURS = (BLACK, PINK)  # falling importance, uniform
 
 
 def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.palette import BLACK, GREY, ORANGE, POLYTOPE_COLOURS
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, exactly, mean_of, share_of
 from circuitax.superposition.polytopes import align, angles, gaps
@@ -27,7 +27,7 @@ ANTIPODAL, UPRIGHT = -0.99, float(np.sin(np.radians(15)))
 DIGONS, PENTAGON = 0, 1
 PRINTED = 2.5
 TICKS = [0.1, 0.2, 0.5, 1, 2, 4]
-COLOURS = (ORANGE, BLUE)  # two digons, pentagon
+COLOURS = (POLYTOPE_COLOURS["digon"], POLYTOPE_COLOURS["pentagon"])
 
 
 def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -212,7 +212,7 @@ def solutions(data: xr.Dataset) -> Figure:
                 [0, turned[0, feature]],
                 [0, turned[1, feature]],
                 linewidth=1.3,
-                color=ORANGE if feature == W.shape[1] - 1 else BLUE,
+                color=ORANGE if feature == W.shape[1] - 1 else GREY,
                 marker="o",
                 markevery=[1],
                 markersize=2,
@@ -224,7 +224,7 @@ def solutions(data: xr.Dataset) -> Figure:
         f"density of one feature / density of the others (best of {data.sizes['seed']} seeds)",
         fontsize=7,
     )
-    names = (("the others", BLUE), ("the perturbed feature", ORANGE))
+    names = (("the others", GREY), ("the perturbed feature", ORANGE))
     lines = [Line2D([], [], color=colour, label=name) for name, colour in names]
     figure.legend(handles=lines, loc="outside lower center", ncols=2)
     return figure
