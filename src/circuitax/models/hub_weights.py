@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -82,10 +83,15 @@ def llama_layout(
     *,
     halves: bool = True,
     unit_gain: bool = False,
-    mlp: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
     scales: Mapping[str, float] | None = None,
+    renamed: Mapping[str, str] = MappingProxyType({}),
+    first_position: int = 0,
 ) -> Layout:
-    """Llama's files, and those of the families that are named after it."""
+    """Llama's files, and those of the families that are named after it, or have other names.
+
+    ``renamed`` has the family's word for pieces of Llama's names, ``""`` for those that it lacks;
+    ``first_position`` is the row of the first token in the table of positions.
+    """
     d, d_head, n_heads, n_kv = spec.d_model, spec.head_width, spec.n_heads, spec.kv_heads
     d_mlp = spec.d_mlp or 0
     at = prefix + "layers.{}."
@@ -128,24 +134,40 @@ def llama_layout(
             parts[place + ".offset"] = bare(key, d)
     if spec.norm == Norm.layernorm_pre:
         parts = {name: part for name, part in parts.items() if not name.endswith(".gain")}
-    shapes = {"gate": (d_mlp, d), "in": (d_mlp, d), "out": (d, d_mlp)}
-    for (name, shape), theirs in zip(shapes.items(), mlp, strict=True):
-        if theirs:
+    if not spec.pre_norm:
+        del parts["blocks.attention_norm.gain"], parts["blocks.mlp_norm.gain"]
+    if spec.positions.needs_table:
+        rows = (spec.n_ctx or 0) + first_position
+        key = prefix + "embed_positions.weight"
+        parts["W_pos"] = Part(key, (rows, d), lambda W: W[first_position:])
+    for name, theirs, shape in (
+        ("gate", "gate_proj", (d_mlp, d)),
+        ("in", "up_proj", (d_mlp, d)),
+        ("out", "down_proj", (d, d_mlp)),
+    ):
+        if spec.gated or name != "gate":
             key = at + f"mlp.{theirs}."
             parts[f"blocks.mlp.W_{name}"] = Part(key + "weight", shape, _turned_over)
             parts[f"blocks.mlp.b_{name}"] = bare(key + "bias", shape[0], optional=True)
-    if spec.qk_norm:
-        for name in ("q", "k"):
-            parts[f"blocks.attention.{name}_gain"] = bare(
-                at + f"self_attn.{name}_norm.weight", d_head, lambda g: turned(gain(g))
-            )
+    for name, n in (("q", n_heads), ("k", n_kv)) if spec.qk_norm else ():
+        # Of one head, or of all in a row.
+        rows = (n, d_head) if spec.joint_qk_norm else (d_head,)
+        parts[f"blocks.attention.{name}_gain"] = bare(
+            at + f"self_attn.{name}_norm.weight",
+            math.prod(rows),
+            lambda g, rows=rows: turned(gain(g).reshape(rows)),  # type: ignore[misc]
+        )
     if spec.post_norm:
         for ours, theirs in (("attention", "attention"), ("mlp", "feedforward")):
             parts[f"blocks.{ours}_post_norm.gain"] = bare(
                 at + f"post_{theirs}_layernorm.weight", d, gain
             )
+    for ours, part in parts.items():
+        pieces = [renamed.get(piece, piece) for piece in part.key.split(".")]
+        parts[ours] = part._replace(key=".".join(filter(None, pieces)))
     usual = {"W_E": d**0.5} if unit_gain else {}
-    return Layout(parts, ("rotary_emb.inv_freq",), scales=scales or usual)
+    buffers = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
+    return Layout(parts, buffers, scales=scales or usual)
 
 
 def phi3_layout(spec: TransformerSpec, prefix: str) -> Layout:
@@ -273,7 +295,10 @@ def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike) -> Model:
     """A model of a Hub family."""
     # A model with a head for its task has one more name in front of all that is inside.
     prefix = ""
-    for known in ("model.", "transformer.", "gpt_neox.", "language_model.model."):
+    for known in (
+        *("model.", "decoder.", "model.decoder.", "transformer.", "gpt_neox."),
+        "language_model.model.",
+    ):
         if any(name.startswith(known) for name in tensors.names):
             prefix = known
     layout, n_layers = hub.layout(prefix), hub.spec.n_layers

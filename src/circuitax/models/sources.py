@@ -141,6 +141,7 @@ SIZES = (
     *("n_layer", "n_layers", "num_hidden_layers", "n_head", "n_heads", "num_attention_heads"),
     *("n_key_value_heads", "num_key_value_heads", "n_embd", "d_model", "hidden_size", "d_head"),
     *("head_dim", "n_inner", "d_mlp", "intermediate_size", "d_vocab", "vocab_size"),
+    *("ffn_dim", "num_heads", "num_layers"),
 )
 
 
