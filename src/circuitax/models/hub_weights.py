@@ -151,11 +151,11 @@ def llama_layout(
             parts[f"blocks.mlp.b_{name}"] = bare(key + "bias", shape[0], optional=True)
     for name, n in (("q", n_heads), ("k", n_kv)) if spec.qk_norm else ():
         # Of one head, or of all in a row.
-        rows = (n, d_head) if spec.joint_qk_norm else (d_head,)
+        form = (n, d_head) if spec.joint_qk_norm else (d_head,)
         parts[f"blocks.attention.{name}_gain"] = bare(
             at + f"self_attn.{name}_norm.weight",
-            math.prod(rows),
-            lambda g, rows=rows: turned(gain(g).reshape(rows)),  # type: ignore[misc]
+            math.prod(form),
+            lambda g, form=form: turned(gain(g).reshape(form)),  # type: ignore[misc]
         )
     if spec.post_norm:
         for ours, theirs in (("attention", "attention"), ("mlp", "feedforward")):
