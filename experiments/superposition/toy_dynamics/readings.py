@@ -2,10 +2,10 @@
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, ORANGE, SKY
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SKY
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
 
@@ -26,6 +26,8 @@ APART = 15  # degrees by which two sets may miss a right angle
 PHASE = 0.05  # share of training that is a phase
 SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
 ROWS = 16  # seeds of the panel with a row for each: the first ones
+# Columns: right and up on the page, from a corner of the octahedron and a little above it.
+VIEW = np.array([[0.94, -0.1], [-0.34, -0.28], [0, 0.95]])
 MARKS = (("s", GREEN), ("v", SKY), ("o", BLUE), ("^", ORANGE))  # of regimes, and of the opening
 
 
@@ -264,10 +266,12 @@ def _errors(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def octahedron(data: xr.Dataset) -> Figure:
-    """Cosines inside and between the sets of all networks, and when each changes regime."""
+    """One network that opens, the cosines of all networks, and when each changes regime."""
     steps, W, seeds = data.set_step.values, data.set_W.values, data.sizes["seed"]
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.6, width_ratios=[1, 1.3])
-    left, right = axes[0]
+    figure = Figure(figsize=(PAGE, 4.0))
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.7)).flat
+    _snapshots(above, data)
+    left, right = panels = below.subplots(1, 2, width_ratios=[1, 1.3])
     mean_curve(left, steps, inside(W), ORANGE, label="inside a set, mean", each=True)
     farthest = across(W).min(axis=-1).mean(axis=-1)
     mean_curve(left, steps, farthest, BLUE, label="farthest of the other set", each=True)
@@ -284,20 +288,51 @@ def octahedron(data: xr.Dataset) -> Figure:
     for line in right.lines:
         line.set(markersize=3, markeredgewidth=0.6)
     right.set(ylabel="seed", ylim=(-1, 1.45 * len(rows)), xlim=(0, steps[-1] * 1.02))
-    for ax in axes[0]:
+    for ax in panels:
         ax.set_xlabel("step")
         ax.legend(fontsize=6, loc="upper center", ncols=1 + (ax is right))
-    letter_panels(axes[0])
+    letter_panels([above.axes[0], *panels])
     return figure
+
+
+def _snapshots(figure: SubFigure, data: xr.Dataset) -> None:
+    """Six features in three dimensions when its regime changes; a triangle is a set."""
+    turned = regimes(data)["octahedron"]
+    seed = int(np.isfinite(turned).argmax())
+    times = [each[seed] for each in (*regimes(data).values(), onset(data))]
+    times.append((times[1] + times[2]) / 2)
+    steps = data.set_step.values
+    shown = sorted({0, *np.searchsorted(steps, [t for t in times if np.isfinite(t)])})
+    W = data.set_W.values[:, seed]
+    # The axes of the last network are those of the picture: the nearest rotation to them.
+    left, _, right = np.linalg.svd(W[-1, :, :SIZE])
+    for ax, at in zip(figure.subplots(1, len(shown)), shown, strict=True):
+        flat = (left @ right @ VIEW).T @ W[at]
+        for own, colour in ((slice(SIZE), BLUE), (slice(SIZE, None), GREEN)):
+            own_flat = flat[:, own]
+            ax.fill(*own_flat, color=colour, alpha=0.25, linewidth=0)
+            ax.plot(*np.stack([0 * own_flat, own_flat], axis=1), color=colour, linewidth=0.6)
+            ax.plot(*own_flat, "o", color=colour, markersize=3)
+        for i, j in np.ndindex(SIZE, SIZE) if at == shown[-1] else ():
+            if feature_cosines(W[at])[i, SIZE + j] > ANTIPODE:
+                ax.plot(*flat[:, [i, SIZE + j]], color=GREY, linewidth=0.6)
+        ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", title=f"step {steps[at]}")
+        ax.set_axis_off()
 
 
 def levels(data: xr.Dataset) -> Figure:
     """Dimensionality of each feature of one network over training."""
     figure, axes = new_figure(1, 1, width=PAGE, height=2.3)
     ax = axes[0, 0]
-    ax.plot(data.step.values, data.dimensionality.values[:, SHOWN], linewidth=0.8)
+    curves = data.dimensionality.values[:, SHOWN].T
+    kept = curves[:, -1] > np.mean(LEVELS)
+    for chosen, colour, name in ((kept, BLUE, "in digons"), (~kept, GREY, "dropped")):
+        lines = ax.plot(data.step.values, curves[chosen].T, color=colour, linewidth=0.8)
+        lines[0].set_label(f"{chosen.sum()} features end {name}")
     for level in LEVELS:
         reference_line(ax, y=level)
+    ax.set_yticks([0, 0.25, 0.5])
+    ax.legend(loc="upper right")
     ax.set(xlabel="step", ylabel="dimensionality $D_i$", ylim=(-0.03, 0.75))
     size = f"{data.sizes['feature']} equal features in {data.attrs['n_hidden']}"
     ax.set_title(f"seed {SHOWN}: {size}, $p$ = {data.attrs['density']:.2g}", fontsize=7)

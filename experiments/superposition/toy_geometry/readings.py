@@ -19,6 +19,7 @@ from circuitax.records.sample import (
     sample,
     share_of,
 )
+from experiments.superposition.shared.phase_axes import DENSITY, density_axis
 from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
 from experiments.superposition.shared.transitions import Transition, transitions
 from experiments.superposition.toy_geometry.labels import labels
@@ -52,7 +53,21 @@ COLOURS = {
     "hexagon": SKY,
 }
 LINES = {"3/4": 3 / 4, "2/3": 2 / 3, "1/2": 1 / 2, "2/5": 2 / 5, "3/8": 3 / 8}
-TICKS = [1, 2, 3, 5, 10, 20]
+# Vertices of the polytopes of these lines, on the unit sphere, and how three dimensions are shown.
+_WIDE, _HIGH = 0.8595, 0.5111  # of the square antiprism of equal edges: radius and half its height
+DRAWN = {
+    "tetrahedron": np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]) / np.sqrt(3),
+    "triangle": [[np.sin(a), np.cos(a)] for a in 2 * np.pi * np.arange(3) / 3],
+    "digon": [[-1, 0], [1, 0]],
+    "pentagon": [[np.sin(a), np.cos(a)] for a in 2 * np.pi * np.arange(5) / 5],
+    "square antiprism": [
+        [_WIDE * np.cos(a), _WIDE * np.sin(a), _HIGH * (-1) ** k]
+        for k in range(8)
+        for a in [np.pi * k / 4]
+    ],
+}
+TILT = {2: np.eye(2), 3: np.array([[0.94, 0.1], [0.34, -0.28], [0, 0.95]])}
+TICKS = [1, 0.5, 0.3, 0.2, 0.1, 0.05]
 
 
 def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -194,18 +209,18 @@ def dimensions(data: xr.Dataset) -> Figure:
     """D* over 1/p: seeds, the notebook's run, and the exact best filling."""
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.6)
     ax = axes[0, 0]
-    x, star = data.inverse_density.values, data.dimensions_per_feature.values
+    x, star = 1 / data.inverse_density.values, data.dimensions_per_feature.values
     n, m = data.sizes["feature"], data.attrs["n_hidden"]
     label = f"{len(star)} seeds, {n} features in {m}: mean, 95 %"
     mean_curve(ax, x, star.T, BLUE, label=label, each=True, marker=".")
     ax.plot(
-        list(NOTEBOOK_STAR),
+        1 / np.array(list(NOTEBOOK_STAR)),
         list(NOTEBOOK_STAR.values()),
         "kx",
         markersize=4,
         label="notebook, one run, 200 in 20",
     )
-    theory = data.theory_inverse_density.values
+    theory = 1 / data.theory_inverse_density.values
     gain = data.theory_gain.values
     best = gain.argmax(axis=0)
     sizes = (data.factor_features / data.factor_dimensions).values
@@ -222,21 +237,21 @@ def dimensions(data: xr.Dataset) -> Figure:
     )
     for i, change in enumerate(best_factors(data)):
         named = "exact change of polytope" if i == 0 else None
-        reference_line(ax, x=change.at, colour=GREY, label=named)
+        reference_line(ax, x=1 / change.at, colour=GREY, label=named)
     reference_line(ax, y=0.5)
-    ax.set(xscale="log", xlabel="1/p = 1/(1 - S)", ylabel="$D^* = m / |W|_F^2$", ylim=(0, 1.1))
-    _log_ticks(ax)
+    ax.set(ylabel="$D^* = m / |W|_F^2$", ylim=(0, 1.1))
+    density_axis(ax, TICKS)
     ax.legend(loc="upper right", fontsize=6, frameon=True, framealpha=1, edgecolor="none")
     return figure
 
 
 def features(data: xr.Dataset) -> Figure:
     """D_i of every represented feature with its polytope, and how often each polytope occurs."""
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.9, width_ratios=[1.4, 1])
+    figure, axes = new_figure(1, 2, width=PAGE, height=3.3, width_ratios=[1.4, 1])
     left, right = axes[0]
     names = [str(name) for name in data.name.values]
     label = data.polytope.values
-    x = np.broadcast_to(data.inverse_density.values[None, :, None], label.shape)
+    x = np.broadcast_to(1 / data.inverse_density.values[None, :, None], label.shape)
     random = np.random.default_rng(0).normal(0, 0.012, label.shape)
     groups = {name: [names.index(name)] for name in COLOURS if name in names}
     groups = {name: numbers for name, numbers in groups.items() if np.isin(label, numbers).any()}
@@ -253,16 +268,11 @@ def features(data: xr.Dataset) -> Figure:
             alpha=0.5,
             rasterized=True,
         )
-    for text, height in LINES.items():
+    for height in LINES.values():
         reference_line(left, y=height, colour=GREY)
-        left.annotate(
-            text,
-            (1.01, height),
-            xycoords=("axes fraction", "data"),
-            fontsize=6,
-            va="top" if text == "3/8" else "bottom" if text == "2/5" else "center",
-        )
-    left.set(xscale="log", xlabel="1/p = 1/(1 - S)", ylabel="dimensionality $D_i$", ylim=(0, 1.05))
+    _polytopes(left)
+    left.set(ylabel="dimensionality $D_i$", ylim=(0, 1.05))
+    density_axis(left, TICKS)
     total = (label >= 0).sum(axis=(0, 2))
     bottom = np.zeros(len(total))
     places = np.arange(len(total))
@@ -272,11 +282,10 @@ def features(data: xr.Dataset) -> Figure:
         bottom += share
     for place in places[total == 0]:
         right.text(place, 0.02, "none represented", rotation=90, ha="center", fontsize=6)
-    right.set(ylabel="share of represented features", xlabel="1/p", ylim=(0, 1))
+    right.set(ylabel="share of represented features", xlabel=DENSITY, ylim=(0, 1))
     right.set_xticks(
-        places, [f"{v:g}" for v in data.inverse_density.values], rotation=90, fontsize=6
+        places, [f"{1 / v:.2g}" for v in data.inverse_density.values], rotation=90, fontsize=6
     )
-    _log_ticks(left)
     letter_panels(axes[0])
     rows = 2 if len(groups) > 5 else 1
     legend_above(figure, right, -(-len(groups) // rows))
@@ -284,6 +293,34 @@ def features(data: xr.Dataset) -> Figure:
     return figure
 
 
-def _log_ticks(ax: Axes) -> None:
-    ax.set_xticks(TICKS, [str(t) for t in TICKS])
-    ax.minorticks_off()
+def _polytopes(ax: Axes) -> None:
+    """The polytope of each line at its right, with an edge between each two nearest vertices."""
+    pairs = zip(DRAWN.items(), LINES.items(), strict=True)
+    for place, ((name, shape), (text, height)) in enumerate(pairs):
+        at = 0.9 - 0.2 * place  # of the axes: the lines are too near each other for pictures
+        ax.annotate(
+            text,
+            (1.0, height),
+            (1.11, at),
+            xycoords=("axes fraction", "data"),
+            textcoords="axes fraction",
+            fontsize=7,
+            va="center",
+            arrowprops={
+                "arrowstyle": "-",
+                "color": GREY,
+                "linewidth": 0.5,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
+        )
+        picture = ax.inset_axes((1.17, at - 0.1, 0.19, 0.2))
+        vertices = np.array(shape, float)
+        apart = np.linalg.norm(vertices[:, None] - vertices, axis=-1)
+        nearest = apart[apart > 0].min()
+        flat = vertices @ TILT[vertices.shape[1]]
+        for i, j in np.argwhere(np.triu((apart > 0) & (apart < 1.1 * nearest))):
+            picture.plot(*flat[[i, j]].T, color=COLOURS[name], linewidth=0.8)
+        picture.plot(*flat.T, "o", color=COLOURS[name], markersize=2)
+        picture.set(aspect="equal", xlim=(-1.15, 1.15), ylim=(-1.15, 1.15))
+        picture.set_axis_off()

@@ -24,6 +24,7 @@ from circuitax.records.sample import (
 )
 from circuitax.superposition.polytopes import align, gaps
 from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.phase_axes import density_axis
 from experiments.superposition.shared.random_weights import normal_weights
 
 # A network has found the optimum when its loss is at most 5 % above it.
@@ -212,11 +213,9 @@ def loss(data: xr.Dataset) -> Figure:
         ax.plot(p, np.nanmin(above, axis=0), color=colour, label=f"best seed, {_label(base)}")
     ax.axhspan(0.01, 100 * TOLERANCE, color=GREY, alpha=0.15, label="counted as reached")
     ax.plot([], [], ".", color=GREY, label=f"each of {data.sizes['seed']} seeds")
-    ax.set(xscale="log", yscale="log", xlabel="density $p$", ylim=(0.01, None))
+    ax.set(yscale="log", ylim=(0.01, None))
     ax.set(ylabel="loss above the exact optimum (%)")
-    ax.invert_xaxis()
-    ax.set_xticks([1, 0.5, 0.2, 0.1, 0.05], ["1", "0.5", "0.2", "0.1", "0.05"])
-    ax.minorticks_off()
+    density_axis(ax, [1, 0.5, 0.2, 0.1, 0.05])
     legend_above(figure, ax, 4)
     return figure
 
@@ -230,8 +229,8 @@ def crossover(data: xr.Dataset) -> Figure:
         cell = data.sel(importance_base=base)
         ratio = cell.pentagon_loss.values / cell.digon_loss.values
         ax.plot(p, np.where(np.isfinite(ratio), ratio, np.nan), color=colour, label=_label(base))
-    ax.set(xlabel="density $p$", ylabel="pentagon loss / two-digon loss")
-    ax.invert_xaxis()
+    ax.set_ylabel("pentagon loss / two-digon loss")
+    density_axis(ax, [0.25, 0.2, 0.15])
     ax.legend(loc="lower left")
     return figure
 

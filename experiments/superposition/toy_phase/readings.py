@@ -125,8 +125,8 @@ def phase(data: xr.Dataset) -> Figure:
             phase_axes(ax)
             if row == 0:
                 ax.set_title(title + (f" {data.sizes['seed']}" if source == "trained" else ""))
-            if row == 1:
-                ax.set_xlabel(r"density $p = 1 - S$")
+            if row == 0:
+                ax.set_xlabel("")
             if column == 0:
                 ax.set_ylabel(f"{model}\nimportance of the last feature")
     _colour_map(axes[0, 3])
@@ -145,7 +145,7 @@ def difference(data: xr.Dataset) -> Figure:
         image = ax.pcolormesh(density, importance, gain.values, cmap=SEQUENTIAL, vmin=0, **CELLS)
         formula_borders(ax, "white", paired=model == PAIRED)
         phase_axes(ax)
-        ax.set(title=str(model), xlabel=r"density $p = 1 - S$")
+        ax.set_title(str(model))
         figure.colorbar(image, ax=ax, label="gain over the best closed form (%)")
     axes[0, 0].set_ylabel("importance of the last feature")
     letter_panels(axes[0])
