@@ -14,7 +14,7 @@ def density_axis(ax: Axes, ticks: Iterable[float]) -> None:
     """The one axis of sparsity: the logarithm of the density, sparse to the right."""
     places = list(ticks)
     ax.set(xscale="log", xlabel=DENSITY)
-    ax.set_xlim(sorted(ax.get_xlim(), reverse=True))
+    ax.set_xlim(max(ax.get_xlim()), min(ax.get_xlim()))
     ax.set_xticks(places, [f"{p:.2g}" for p in places])
     ax.minorticks_off()
 
