@@ -210,7 +210,6 @@ def curves(data: xr.Dataset) -> Figure:
     for ax, (title, layers) in zip(axes[0], kinds, strict=True):
         for part in _parts(data, layers, None):
             label, curve = str(part.arm.values), part.in_context.transpose("step", "member")
-            # Widths differ in two layers alone.
             line = "--" if "MLP" in label else WIDTHS[0 if len(layers) > 1 else len(ax.lines) % 3]
             colour = DEPTH_COLOURS[int(part.n_layers)]
             mean_curve(ax, curve.step, curve, colour, label=label, linestyle=line)

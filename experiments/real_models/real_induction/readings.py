@@ -14,10 +14,11 @@ from experiments.real_models.shared.model_facts import of_smollm2
 CELLS = ("layer", "head")
 READINGS = ("Q", "K", "V")
 INDUCTION_SCORE = 0.5  # from which a head counts as one that matches prefixes
+PREVIOUS, INDUCTION = LAYER_COLOURS[:2]
 CURVES = {
     "intact": (BLACK, "intact"),
-    "induction": (LAYER_COLOURS[1], "without {} induction"),
-    "previous": (LAYER_COLOURS[0], "without {} previous-token"),
+    "induction": (INDUCTION, "without {} induction"),
+    "previous": (PREVIOUS, "without {} previous-token"),
     "random": (GREY, "without {} random"),
 }
 BLOCK = 4  # places that a point of the loss curves is the mean of; one block ends at the turn
@@ -166,8 +167,7 @@ def heads(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 3, height=2.75)
     mean = data.scores.sel(twin="plain").mean("text")
     left, middle, right = axes[0]
-    previous, induction = LAYER_COLOURS[:2]
-    kinds = (("prefix", induction, "o", "prefix"), ("previous", previous, "s", "previous token"))
+    kinds = (("prefix", INDUCTION, "o", "prefix"), ("previous", PREVIOUS, "s", "previous token"))
     for kind, colour, mark, label in kinds:
         scores = mean.sel(kind=kind).values
         layers = np.repeat(np.arange(len(scores)), scores.shape[1])
@@ -176,7 +176,7 @@ def heads(data: xr.Dataset) -> Figure:
     left.set_title("Heads of both kinds")
     left.legend(loc="upper center", ncols=2, fontsize=6)
     prefix, direct = mean.sel(kind="prefix").values, data.direct.mean("text").values
-    middle.scatter(prefix, direct, s=6, color=induction, alpha=0.7, linewidths=0)
+    middle.scatter(prefix, direct, s=6, color=INDUCTION, alpha=0.7, linewidths=0)
     zero_line(middle)
     reference_line(middle, x=INDUCTION_SCORE)
     middle.set(xlabel="prefix score", ylabel="effect on the right logit", title="What they write")

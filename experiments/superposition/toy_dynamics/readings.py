@@ -2,12 +2,14 @@
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SKY
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
+from experiments.superposition.shared.figure_polytopes import turning_sets
+from experiments.superposition.shared.kinks import kinks
 
 STEPS = (6000, 6000)  # of both trainings at the scale that rows are about
 DENSITY = 1 / 3  # of equal features, for which the next losses are
@@ -20,14 +22,11 @@ FIRST = 0.1  # share of training that is left out, in which everything moves
 SIZE = 3  # features of a set
 ANTIPODE, UPRIGHT = -0.9, 0.3  # cosines of an octahedron
 SEPARATED, OPENED = 0.8, 0.5  # mean cosine inside a set
-FINE = 0.005  # allowed error of the straight pieces over the range of log loss
 PLANE = 0.25  # a singular value over the first, below which W lacks its direction
 APART = 15  # degrees by which two sets may miss a right angle
 PHASE = 0.05  # share of training that is a phase
 SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
 ROWS = 16  # seeds of the panel with a row for each: the first ones
-# Columns: right and up on the page, from a corner of the octahedron and a little above it.
-VIEW = np.array([[0.94, -0.1], [-0.34, -0.28], [0, 0.95]])
 MARKS = (("s", GREEN), ("v", SKY), ("o", BLUE), ("^", ORANGE))  # of regimes, and of the opening
 
 
@@ -230,47 +229,16 @@ def loss_kinks(data: xr.Dataset) -> list[np.ndarray]:
     return [kinks(data.set_step.values, row) for row in np.log(data.set_loss.values.T)]
 
 
-def kinks(x: np.ndarray, y: np.ndarray, *, tolerance: float = FINE, most: int = 12) -> np.ndarray:
-    """Kinks of a curve: the inner ends of its best fit by pieces of straight lines.
-
-    The smallest number of pieces, at most ``most``, whose root mean square error is at most
-    ``tolerance * (max y - min y)``, by dynamic programming. The paper marks kinks by eye.
-    """
-    error = _errors(x.astype(np.float64), y.astype(np.float64))
-    last = x.size - 1
-    allowed = x.size * (tolerance * np.ptp(y)) ** 2
-    came_from: list[np.ndarray] = []
-    lowest = error[0]
-    while lowest[last] > allowed and len(came_from) < most - 1:
-        through = lowest[:, None] + error
-        came_from.append(through.argmin(axis=0))
-        lowest = through.min(axis=0)
-    at, found = last, []
-    for before in came_from[::-1]:
-        at = before[at]
-        found.append(at)
-    return x[sorted({int(i) for i in found} - {0, last})].astype(float)
-
-
-def _errors(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Squared error of the line through points i to j, ``[i, j]``; infinite below two points."""
-    x, y = (x - x.mean()) / max(np.ptp(x), 1e-300), y - y.mean()
-    powers = (np.ones(x.size), x, y, x * x, x * y, y * y)
-    sums = [np.concatenate([[0.0], np.cumsum(v)]) for v in powers]
-    count, sx, sy, sxx, sxy, syy = (s[None, 1:] - s[:-1, None] for s in sums)
-    usable = count >= 2
-    count = np.where(usable, count, 2)
-    spread = np.where(usable, sxx - sx**2 / count, 1)
-    error = syy - sy**2 / count - (sxy - sx * sy / count) ** 2 / spread
-    return np.where(usable, np.maximum(error, 0), np.inf)
-
-
 def octahedron(data: xr.Dataset) -> Figure:
     """One network that opens, the cosines of all networks, and when each changes regime."""
     steps, W, seeds = data.set_step.values, data.set_W.values, data.sizes["seed"]
     figure = Figure(figsize=(PAGE, 4.0))
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.7)).flat
-    _snapshots(above, data)
+    first, times = int(np.isfinite(regimes(data)["octahedron"]).argmax()), [0.0]
+    times += [each[first] for each in (*regimes(data).values(), onset(data))]
+    times.append((times[2] + times[3]) / 2)
+    shown = sorted(set(np.searchsorted(steps, [t for t in times if np.isfinite(t)])))
+    turning_sets(above, W[shown, first], [f"step {steps[at]}" for at in shown])
     left, right = panels = below.subplots(1, 2, width_ratios=[1, 1.3])
     mean_curve(left, steps, inside(W), ORANGE, label="inside a set, mean", each=True)
     farthest = across(W).min(axis=-1).mean(axis=-1)
@@ -293,31 +261,6 @@ def octahedron(data: xr.Dataset) -> Figure:
         ax.legend(fontsize=6, loc="upper center", ncols=1 + (ax is right))
     letter_panels([above.axes[0], *panels])
     return figure
-
-
-def _snapshots(figure: SubFigure, data: xr.Dataset) -> None:
-    """Six features in three dimensions when its regime changes; a triangle is a set."""
-    turned = regimes(data)["octahedron"]
-    seed = int(np.isfinite(turned).argmax())
-    times = [each[seed] for each in (*regimes(data).values(), onset(data))]
-    times.append((times[1] + times[2]) / 2)
-    steps = data.set_step.values
-    shown = sorted({0, *np.searchsorted(steps, [t for t in times if np.isfinite(t)])})
-    W = data.set_W.values[:, seed]
-    # The axes of the last network are those of the picture: the nearest rotation to them.
-    left, _, right = np.linalg.svd(W[-1, :, :SIZE])
-    for ax, at in zip(figure.subplots(1, len(shown)), shown, strict=True):
-        flat = (left @ right @ VIEW).T @ W[at]
-        for own, colour in ((slice(SIZE), BLUE), (slice(SIZE, None), GREEN)):
-            own_flat = flat[:, own]
-            ax.fill(*own_flat, color=colour, alpha=0.25, linewidth=0)
-            ax.plot(*np.stack([0 * own_flat, own_flat], axis=1), color=colour, linewidth=0.6)
-            ax.plot(*own_flat, "o", color=colour, markersize=3)
-        for i, j in np.ndindex(SIZE, SIZE) if at == shown[-1] else ():
-            if feature_cosines(W[at])[i, SIZE + j] > ANTIPODE:
-                ax.plot(*flat[:, [i, SIZE + j]], color=GREY, linewidth=0.6)
-        ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", title=f"step {steps[at]}")
-        ax.set_axis_off()
 
 
 def levels(data: xr.Dataset) -> Figure:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line
@@ -19,6 +18,7 @@ from circuitax.records.sample import (
     sample,
     share_of,
 )
+from experiments.superposition.shared.figure_polytopes import polytopes_beside
 from experiments.superposition.shared.phase_axes import DENSITY, density_axis
 from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
 from experiments.superposition.shared.transitions import Transition, transitions
@@ -43,21 +43,13 @@ MOST = 0.8  # of represented features, at which a network counts as the mixture
 LEAST_KIND = 0.2  # of them, of each kind in it
 LEAST_DIMENSIONALITY = 0.02  # the notebook's threshold for a feature that has any dimension
 AT_HALF, NEAR_HALF = 0.01, 0.03  # to each side of a line
-LINES = {"3/4": 3 / 4, "2/3": 2 / 3, "1/2": 1 / 2, "2/5": 2 / 5, "3/8": 3 / 8}
-# Vertices of the polytopes of these lines, on the unit sphere, and how three dimensions are shown.
-_WIDE, _HIGH = 0.8595, 0.5111  # of the square antiprism of equal edges: radius and half its height
-DRAWN = {
-    "tetrahedron": np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]) / np.sqrt(3),
-    "triangle": [[np.sin(a), np.cos(a)] for a in 2 * np.pi * np.arange(3) / 3],
-    "digon": [[-1, 0], [1, 0]],
-    "pentagon": [[np.sin(a), np.cos(a)] for a in 2 * np.pi * np.arange(5) / 5],
-    "square antiprism": [
-        [_WIDE * np.cos(a), _WIDE * np.sin(a), _HIGH * (-1) ** k]
-        for k in range(8)
-        for a in [np.pi * k / 4]
-    ],
+LINES = {
+    "tetrahedron": ("3/4", 3 / 4),
+    "triangle": ("2/3", 2 / 3),
+    "digon": ("1/2", 1 / 2),
+    "pentagon": ("2/5", 2 / 5),
+    "square antiprism": ("3/8", 3 / 8),
 }
-TILT = {2: np.eye(2), 3: np.array([[0.94, 0.1], [0.34, -0.28], [0, 0.95]])}
 TICKS = [1, 0.5, 0.3, 0.2, 0.1, 0.05]
 
 
@@ -259,9 +251,9 @@ def features(data: xr.Dataset) -> Figure:
             alpha=0.5,
             rasterized=True,
         )
-    for height in LINES.values():
+    for _, height in LINES.values():
         reference_line(left, y=height, colour=GREY)
-    _polytopes(left)
+    polytopes_beside(left, LINES)
     left.set(ylabel="dimensionality $D_i$", ylim=(0, 1.05))
     density_axis(left, TICKS)
     total = (label >= 0).sum(axis=(0, 2))
@@ -284,36 +276,3 @@ def features(data: xr.Dataset) -> Figure:
     legend_above(figure, right, -(-len(groups) // rows))
     sample_note(figure, f"every represented feature of {len(label)} seeds")
     return figure
-
-
-def _polytopes(ax: Axes) -> None:
-    """The polytope of each line at its right, with an edge between each two nearest vertices."""
-    pairs = zip(DRAWN.items(), LINES.items(), strict=True)
-    for place, ((name, shape), (text, height)) in enumerate(pairs):
-        at = 0.9 - 0.2 * place  # of the axes: the lines are too near each other for pictures
-        ax.annotate(
-            text,
-            (1.0, height),
-            (1.11, at),
-            xycoords=("axes fraction", "data"),
-            textcoords="axes fraction",
-            fontsize=7,
-            va="center",
-            arrowprops={
-                "arrowstyle": "-",
-                "color": GREY,
-                "linewidth": 0.5,
-                "shrinkA": 0,
-                "shrinkB": 0,
-            },
-        )
-        picture = ax.inset_axes((1.17, at - 0.1, 0.19, 0.2))
-        vertices = np.array(shape, float)
-        apart = np.linalg.norm(vertices[:, None] - vertices, axis=-1)
-        nearest = apart[apart > 0].min()
-        flat = vertices @ TILT[vertices.shape[1]]
-        for i, j in np.argwhere(np.triu((apart > 0) & (apart < 1.1 * nearest))):
-            picture.plot(*flat[[i, j]].T, color=POLYTOPE_COLOURS[name], linewidth=0.8)
-        picture.plot(*flat.T, "o", color=POLYTOPE_COLOURS[name], markersize=2)
-        picture.set(aspect="equal", xlim=(-1.15, 1.15), ylim=(-1.15, 1.15))
-        picture.set_axis_off()

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import matplotlib
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -24,6 +23,7 @@ from circuitax.records.sample import (
 )
 from circuitax.superposition.polytopes import align, gaps
 from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.figure_polytopes import arrows
 from experiments.superposition.shared.phase_axes import density_axis
 from experiments.superposition.shared.random_weights import normal_weights
 
@@ -178,7 +178,7 @@ def weights(data: xr.Dataset) -> Figure:
         for ax, W in zip(panels, row, strict=True):
             ax.set(xticks=[], yticks=[])
             if plane:
-                _arrows(ax, W, colours)
+                arrows(ax, W, colours)
                 ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
             else:
                 image = ax.imshow(W.T @ W, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)
@@ -191,14 +191,6 @@ def weights(data: xr.Dataset) -> Figure:
     else:  # all panels share one scale; the last image carries it
         figure.colorbar(image, ax=axes, label=r"$W^\top W$", shrink=0.8)
     return figure
-
-
-def _arrows(ax: Axes, W: np.ndarray, colours: np.ndarray) -> None:
-    """Columns of W from the origin, the most important feature on top."""
-    ax.spines[:].set_visible(False)
-    for (x, y), colour in list(zip(W.T, colours, strict=True))[::-1]:
-        line = {"color": colour, "linewidth": 1.3}
-        ax.plot([0, x], [0, y], marker="o", markevery=[1], markersize=2, **line)
 
 
 def loss(data: xr.Dataset) -> Figure:

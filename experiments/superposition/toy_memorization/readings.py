@@ -12,6 +12,7 @@ from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.crossfit import crossfit_best
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
 from circuitax.superposition.polytopes import gaps
+from experiments.superposition.shared.figure_polytopes import arrows, dimensions_over_points
 from experiments.superposition.shared.random_weights import dimensionalities
 
 FEW = (5, 8)
@@ -189,17 +190,7 @@ def descent(data: xr.Dataset) -> Figure:
     losses.set(yscale="log", ylim=(LEAST, None), ylabel="loss")
     losses.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
     losses.legend(loc="upper left")
-    one = data.isel(dataset=0)
-    for size in x:
-        samples = one.shown_vectors.sel(points=size).dropna("shown").values
-        dots: dict[str, Any] = {"linestyle": "", "marker": ".", "alpha": 0.5}
-        features = one.feature_dimension.sel(points=size).values
-        shares.plot(np.full(features.size, size), features, color=BLUE, **dots)
-        shares.plot(np.full(samples.shape[1], size), dimensionalities(samples), color=GREEN, **dots)
-    shares.plot([], [], ".", color=BLUE, label="features")
-    shares.plot([], [], ".", color=GREEN, label="samples")
-    shares.plot(x, 2 / x, color=GREEN, linewidth=0.7, label="$2/T$: every sample alike")
-    reference_line(shares, y=2 / CORNERS, colour=BLUE, label="2/5: a pentagon of features")
+    dimensions_over_points(shares, x, data.isel(dataset=0))
     shares.set(xscale="log", xlabel="training points $T$", ylabel="dimensionality", ylim=(0, 1.02))
     shares.set_xticks(x, [str(size) for size in x], rotation=90, fontsize=6)
     shares.minorticks_off()
@@ -218,9 +209,7 @@ def rays(data: xr.Dataset) -> Figure:
         one = data.isel(dataset=0).sel(points=size)
         both = one.W.values, one.hidden_vectors.values[:, :size]
         for ax, vectors, colour in zip(panels, both, (BLUE, GREEN), strict=True):
-            ax.plot(*np.stack([0 * vectors, vectors], axis=1), color=colour, linewidth=0.6)
-            ax.set(aspect="equal", adjustable="datalim", xticks=[], yticks=[])
-            ax.spines[:].set_visible(False)
+            arrows(ax, vectors, [colour] * vectors.shape[1], linewidth=0.6, marker="")
         panels[0].set_title(f"$T$ = {size}", fontsize=7)
         panels[1].set_visible(size <= kept)
     axes[0, 0].set_ylabel("features")
