@@ -8,6 +8,7 @@ from scipy.stats import ortho_group
 
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init
+from circuitax.records.sample import NotRun
 from experiments.induction.composition_dose.experiment import KINDS, excess
 from experiments.induction.composition_dose.readings import delay, score_lost, share_formed
 
@@ -52,3 +53,5 @@ def test_delays_compare_a_seed_with_itself() -> None:
     assert late.value == pytest.approx(5)  # 10 and, as it never comes, 0 to the last step
     assert score_lost(data, "K", 1.0).value == pytest.approx(2)
     assert share_formed(data, "K", 1.0).value == pytest.approx(0.5)
+    with pytest.raises(NotRun, match="other doses"):
+        delay(data, "K", 0.1)

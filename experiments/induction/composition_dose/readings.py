@@ -8,7 +8,7 @@ from circuitax.figures.marks import interval_bars, legend_above, mean_curve, zer
 from circuitax.figures.palette import BLACK, GREY, KIND_COLOURS
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
-from circuitax.records.sample import Sample, mean_of, share_of
+from circuitax.records.sample import NotRun, Sample, mean_of, share_of
 
 COLOURS = dict(zip(("Q", "K", "V", "turned"), (*KIND_COLOURS, GREY), strict=True))
 NAMES = {"Q": "Q-composition", "K": "K-composition", "V": "V-composition", "turned": "K, turned"}
@@ -50,6 +50,8 @@ def dates(data: xr.Dataset, kind: str, dose: float) -> xr.DataArray:
 
 def _cell(data: xr.Dataset, kind: str, dose: float) -> xr.Dataset:
     """One kind and dose, of the members that live at every dose, so that pairs stay pairs."""
+    if dose not in data.dose:
+        raise NotRun("this run has other doses")
     alive = data.alive.all(("kind", "dose"))
     return members_where(data.sel(kind=kind, dose=dose, drop=True), alive)
 

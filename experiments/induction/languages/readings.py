@@ -17,14 +17,17 @@ from circuitax.figures.marks import (
     word_table,
     zero_line,
 )
-from circuitax.figures.palette import BLACK, BLUE, ORANGE
+from circuitax.figures.palette import BLACK, TEXT_COLOURS
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 from experiments.induction.shared.measures_term_worth import term_worth
 
-LANGUAGES = {"python": ("Python source", ORANGE), "english": ("English prose", BLUE)}
+LANGUAGES = {
+    "python": ("Python source", TEXT_COLOURS["python"]),
+    "english": ("English prose", TEXT_COLOURS["english"]),
+}
 COPIES = 0.25  # copying score that one random head in twenty has between trained embeddings
 
 

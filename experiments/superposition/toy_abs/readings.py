@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above
-from circuitax.figures.palette import BLUE, GREY, ORANGE, PINK
+from circuitax.figures.palette import BLACK, BLUE, GREY, PHASE_COLOURS, PINK
 from circuitax.figures.style import COLUMN, new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
@@ -167,6 +167,7 @@ def neurons(data: xr.Dataset) -> Figure:
     """Input weights of the best network at each density, and the main feature's share of them."""
     n_density = data.sizes["sweep_density"]
     figure, axes = new_figure(2, n_density, height=2.9, height_ratios=(1.6, 1), sharex=True)
+    main, others = PHASE_COLOURS["dedicated"], PHASE_COLOURS["superposed"]
     for i, (above, below) in enumerate(axes.T):
         W = np.abs(data.sweep_W_in.values[i]).T
         live = data.sweep_live.values[i, int(data.sweep_best[i])]
@@ -175,9 +176,9 @@ def neurons(data: xr.Dataset) -> Figure:
         order = np.lexsort((W.argmax(axis=1), -share.round(1)))
         image = above.imshow(W[order].T, vmin=0, vmax=1, cmap="Greys", aspect="auto")
         places = np.arange(len(W))
-        below.bar(places, share[order], 1.0, color=BLUE, label="its main feature")
+        below.bar(places, share[order], 1.0, color=main, label="its main feature")
         rest = 1 - share[order]
-        below.bar(places, rest, 1.0, bottom=share[order], color=ORANGE, label="all others")
+        below.bar(places, rest, 1.0, bottom=share[order], color=others, label="all others")
         above.set_title(f"$p$ = {float(data.sweep_density[i]):g}")
         above.set_xlim(-0.5, live.size - 0.5)
         below.set(ylim=(0, 1), xticks=[], xlabel=f"{len(W)} of {live.size}\nneurons used")
@@ -202,7 +203,7 @@ def motif(data: xr.Dataset) -> Figure:
         label = f"$p$ = {p:g}: in {count} of {data.sizes['motif_seed']} networks"
         dots = {"markersize": 3, "alpha": 0.6, "markeredgewidth": 0}
         ax.plot(x[here], y[here], "o", color=colour, label=label, **dots)
-    ax.plot([4], [4], "D", color=ORANGE, markersize=5, label="published example")
+    ax.plot([4], [4], "D", color=BLACK, markersize=5, label="published example")
     ends = np.array([1, max([20, *x, *y])])
     ax.plot(ends, ends, ":", color=GREY, linewidth=0.7, label="equal service of both")
     ax.set(xscale="log", yscale="log", xlabel="input weights: strong / weak feature")

@@ -1,5 +1,7 @@
 """Small training sets become polygons of samples, large ones a pentagon of features."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -10,6 +12,7 @@ from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.crossfit import crossfit_best
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
 from circuitax.superposition.polytopes import gaps
+from experiments.superposition.shared.figure_polytopes import arrows, dimensions_over_points
 from experiments.superposition.shared.random_weights import dimensionalities
 
 FEW = (5, 8)
@@ -65,14 +68,15 @@ def bump(data: xr.Dataset) -> dict[str, Sample]:
     first, sides = data.isel(decay=0), _regimes(data)
     between, outside = first.drop_sel(points=sides), first.sel(points=sides)
     top = crossfit_best(between.test_loss, "points", "dataset")
-    height = crossfit_best(first.test_loss[INNER], "points", "dataset")
     rises = [
         crossfit_best(between[norm], "points", "dataset") / outside[norm].max("points")
         for norm in ("W_norm", "b_norm")
     ]
     return {
         "memorization-bump": mean_of(top - outside.test_loss.max("points")),
-        "memorization-bump-height": mean_of(height),
+        "memorization-bump-height": mean_of(
+            crossfit_best(first.test_loss[INNER], "points", "dataset")
+        ),
         "memorization-norm-peak": mean_of(xr.concat(rises, "norm").min("norm")),
     }
 
@@ -173,25 +177,20 @@ def _require(data: xr.Dataset, decays: int = 1) -> None:
 def descent(data: xr.Dataset) -> Figure:
     """Losses over the number of training points, and dimensions of features and of samples."""
     figure, axes = new_figure(2, 1, height=4.0, sharex=True, height_ratios=(1.2, 1))
-    losses, shares = axes[:, 0]
+    (losses,), (shares,) = axes
     x, decays = data.points.values, data.decay.values
     for i, (decay, colour) in enumerate(zip(decays, (BLACK, GREY), strict=False)):
         rows = data.test_loss.isel(decay=i).transpose("points", "dataset").values
-        label = f"test loss, weight decay {decay:g}"
-        mean_curve(losses, x, rows, colour, label=label, each=not i, least=LEAST, marker=".")
+        how: dict[str, Any] = {"label": f"test loss, weight decay {decay:g}", "marker": "."}
+        mean_curve(losses, x, rows, colour, each=not i, least=LEAST, **how)
     train = data.train_loss.isel(decay=0).min("restart").transpose("points", "dataset").values
-    mean_curve(losses, x, train, BLACK, label="training loss, weaker decay", least=LEAST, ls="--")
+    how = {"label": f"training loss, weight decay {decays[0]:g}", "linestyle": "--"}
+    mean_curve(losses, x, train, BLACK, least=LEAST, **how)
     reference_line(losses, y=1)
     losses.set(yscale="log", ylim=(LEAST, None), ylabel="loss")
     losses.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
     losses.legend(loc="upper left")
-    both = (data.W[0], BLUE, "features"), (data.shown_vectors, GREEN, "samples")
-    for vectors, colour, label in both:
-        found = dimensionalities(np.nan_to_num(vectors.values))
-        at = x[np.nonzero(found)[0]]  # a sample that is not in the set has 0
-        shares.plot(at, found[found > 0], ".", color=colour, alpha=0.5, label=label)
-    shares.plot(x, 2 / x, color=GREEN, linewidth=0.7, label="$2/T$: every sample alike")
-    reference_line(shares, y=2 / CORNERS, colour=BLUE, label="2/5: a pentagon of features")
+    dimensions_over_points(shares, x, data.isel(dataset=0))
     shares.set(xscale="log", xlabel="training points $T$", ylabel="dimensionality", ylim=(0, 1.02))
     shares.set_xticks(x, [str(size) for size in x], rotation=90, fontsize=6)
     shares.minorticks_off()
@@ -210,9 +209,7 @@ def rays(data: xr.Dataset) -> Figure:
         one = data.isel(dataset=0).sel(points=size)
         both = one.W.values, one.hidden_vectors.values[:, :size]
         for ax, vectors, colour in zip(panels, both, (BLUE, GREEN), strict=True):
-            ax.plot(*np.stack([0 * vectors, vectors], axis=1), color=colour, linewidth=0.6)
-            ax.set(aspect="equal", adjustable="datalim", xticks=[], yticks=[])
-            ax.spines[:].set_visible(False)
+            arrows(ax, vectors, [colour] * vectors.shape[1], linewidth=0.6, marker="")
         panels[0].set_title(f"$T$ = {size}", fontsize=7)
         panels[1].set_visible(size <= kept)
     axes[0, 0].set_ylabel("features")

@@ -182,7 +182,7 @@ def seed_column(
         interval_bars(ax, [float(x)], [found], capsize=3)
         top = max(top, found.high)
     ax.annotate(
-        f"{found.value:{form}}",
+        f"{found.value:{form}}".replace("-", "\N{MINUS SIGN}"),
         (float(x), top),
         xytext=(0, 4),
         ha="center",

@@ -151,11 +151,11 @@ def llama_layout(
             parts[f"blocks.mlp.b_{name}"] = bare(key + "bias", shape[0], optional=True)
     for name, n in (("q", n_heads), ("k", n_kv)) if spec.qk_norm else ():
         # Of one head, or of all in a row.
-        rows = (n, d_head) if spec.joint_qk_norm else (d_head,)
+        form = (n, d_head) if spec.joint_qk_norm else (d_head,)
         parts[f"blocks.attention.{name}_gain"] = bare(
             at + f"self_attn.{name}_norm.weight",
-            math.prod(rows),
-            lambda g, rows=rows: turned(gain(g).reshape(rows)),  # type: ignore[misc]
+            math.prod(form),
+            lambda g, form=form: turned(gain(g).reshape(form)),  # type: ignore[misc]
         )
     if spec.post_norm:
         for ours, theirs in (("attention", "attention"), ("mlp", "feedforward")):
@@ -291,7 +291,7 @@ def _heads_out(W: np.ndarray, n: int) -> np.ndarray:
 _ALIGNMENT = 64  # bytes
 
 
-def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike) -> Model:
+def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike | None) -> Model:
     """A model of a Hub family."""
     # A model with a head for its task has one more name in front of all that is inside.
     prefix = ""
@@ -316,21 +316,27 @@ def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike) -> Model:
 
 
 def model_from_layout(
-    tensors: Tensors, layout: Layout, spec: TransformerSpec, dtype: DTypeLike, *, tied: bool
+    tensors: Tensors, layout: Layout, spec: TransformerSpec, dtype: DTypeLike | None, *, tied: bool
 ) -> Model:
-    """A model whose weights a `Layout` places; arguments and errors as of `model_from_hub`."""
+    """A model whose weights a `Layout` places; arguments and errors as of `model_from_hub`.
+
+    Without a ``dtype`` all have that of the embedding in the file.
+    """
     tensors.require_layers(spec.n_layers)
+    table = layout.parts["W_E"].key
+    if dtype is None and table in tensors.names:
+        dtype = tensors.kind(table)
+    dtype = jax.dtypes.canonicalize_dtype(jnp.float32 if dtype is None else dtype)
     parts = dict(layout.parts)
     known: set[str] = set()
     untied = parts["W_U"]
     if tied:
         if untied.key in tensors.names:
             known.add(untied.key)  # some files keep the shared array under both names
-            table = parts["W_E"]
-            first, second = (tensors.take(part.key, part.shape) for part in (table, untied))
+            first, second = (tensors.take(p.key, p.shape) for p in (parts["W_E"], untied))
             if not np.array_equal(first, second):
                 raise ValueError(
-                    f"config key 'tie_word_embeddings' is True, but weights {table.key!r} and "
+                    f"config key 'tie_word_embeddings' is True, but weights {table!r} and "
                     f"{untied.key!r} differ: false opens them both"
                 )
         del parts["W_U"]
@@ -375,25 +381,18 @@ def _whole_shape(part: Part, n_layers: int) -> tuple[int, ...]:
 
 
 def _stacked(tensors: Tensors, part: Part, keys: list[str], dtype: DTypeLike) -> Array:
-    """One weight of all layers, written into place layer by layer."""
+    """One weight of all layers, written into place layer by layer, there in its final type."""
     working = np.promote_types(np.dtype(dtype), np.float32)
-    layered = "{}" in part.key
     whole: np.ndarray | None = None
     for layer, key in enumerate(keys):
         one = part.convert(tensors.take(key, part.shape).astype(working, copy=False))
-        if not layered:
-            whole = one
-            break
         if whole is None:
-            whole = _aligned((len(keys), *one.shape), working)
-        whole[layer] = one
+            whole = _aligned(_whole_shape(part, len(keys)), np.dtype(dtype))
+        (whole[layer] if "{}" in part.key else whole)[...] = one
     if whole is None:
         return jnp.zeros(_whole_shape(part, 0), dtype)
     # JAX takes aligned memory as it is; what it copies it lets go of much later.
-    if not layered:
-        whole, given = _aligned(whole.shape, working), whole
-        whole[...] = given
-    return jax.block_until_ready(jnp.asarray(whole, dtype))
+    return jax.block_until_ready(jnp.asarray(whole))
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
