@@ -76,9 +76,9 @@ class Spec:
     """
 
     weights: str = REAL
-    pairs: Positive = 20
-    exact: Positive = 5
-    few: Positive = 2
+    pairs: Positive = 50
+    exact: Positive = 10
+    few: Positive = 4
     cuts: Annotated[tuple[int, ...], "[1, inf)", "increasing"] = (3, 8, 13, 18, 22, 27)
     layers: Annotated[tuple[int, ...], "[0, inf)", "increasing"] = (16, 20, 23)
     neurons: Positive = 100
