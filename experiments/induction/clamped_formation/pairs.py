@@ -101,24 +101,20 @@ def given(model: Model, text: Int[Array, " 5"], parts: Bool[Array, " 3"]) -> Int
     What is given is differentiable in what is not.
     """
     n, heads = text.size, model.spec.n_heads
-    before = jnp.eye(n, k=-1).at[0, 0].set(1.0)
-    first = forward(model, text)[1].patterns[0]
-    first = jnp.where(parts[0], before, first)
+    before = jnp.tile(jnp.eye(n, k=-1).at[0, 0].set(1.0), (heads, 1, 1))
+    first = jnp.where(parts[0], before, forward(model, text)[1].patterns[0])
     looked = first.mean(axis=0) @ (text == text[-1]).astype(first.dtype)
     is_label = text < model.spec.vocab_out
     found = jax.nn.softmax(jnp.where(is_label, _SHARPNESS * looked, -jnp.inf))
-    patterns = jnp.broadcast_to(
-        jnp.stack([before, jnp.tile(found, (n, 1))])[:, None], (2, heads, n, n)
-    )
     clamped = Interventions(
-        patterns=patterns, pattern_frozen=jnp.repeat(parts[:2, None], heads, axis=1)
+        patterns=jnp.stack([before, jnp.tile(found, (heads, n, 1))]),
+        pattern_frozen=jnp.repeat(parts[:2, None], heads, axis=1),
     )
     attended = forward(model, text, clamped)[1].patterns[1][:, -1].mean(axis=0)
-    labels = jax.nn.one_hot(text, model.spec.vocab_out)
-    logits = jnp.log(_REST + attended @ labels)
+    logits = jnp.log(_REST + attended @ jax.nn.one_hot(text, model.spec.vocab_out))
     written = logits @ jax.lax.stop_gradient(jnp.linalg.pinv(model.W_U))
-    last = jnp.arange(3) == 2
+    # The stream behind layer 2 alone is replaced.
+    replaced = parts[2] * jnp.zeros((3, n)).at[2].set(1.0)
     return clamped._replace(
-        stream_keep=jnp.where(last & parts[2], 0.0, 1.0)[:, None] * jnp.ones(n),
-        stream_add=jnp.where(last & parts[2], 1.0, 0.0)[:, None, None] * jnp.tile(written, (n, 1)),
+        stream_keep=1 - replaced, stream_add=replaced[..., None] * jnp.tile(written, (3, n, 1))
     )
