@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import interval_bars, legend_above, mean_curve
+from circuitax.figures.marks import interval_bars, mean_curve
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
@@ -15,12 +15,9 @@ from circuitax.records.sample import Absent, Sample, difference_of, mean_of, res
 PARTS = ("previous", "matching", "copying")
 COLOURS = {"previous": BLUE, "matching": ORANGE, "copying": GREEN}
 # Given all but one part: what is left to learn.
-LEFT = {
-    "previous": "matching, copying",
-    "matching": "previous, copying",
-    "copying": "previous, matching",
-}
+LEFT = {left: ", ".join(part for part in PARTS if part != left) for left in PARTS}
 ALL = ", ".join(PARTS)
+ARMS = (("more classes: ", 0.25, ORANGE), ("more labels: ", -0.25, GREEN))
 # Loss of a guess between the two labels of a text, nats; it is a plateau to within 15 %.
 GUESS, BAND = np.log(2), 0.15
 # A head does induction from so much attention to the right label above the wrong one; a pair of
@@ -33,14 +30,9 @@ def solved(data: xr.Dataset, cell: str) -> Sample:
     return mean_of(_solved(data, cell))
 
 
-def saved(data: xr.Dataset, cell: str) -> Sample:
-    """Tokens until that, where nothing is given less with parts given."""
-    return difference_of(_solved(data, "nothing"), _solved(data, cell))
-
-
-def later(data: xr.Dataset, arm: str, cell: str) -> Sample:
-    """Tokens until that, with more classes or labels less without."""
-    return difference_of(_solved(data, f"more {arm}: {cell}"), _solved(data, cell))
+def sooner(data: xr.Dataset, than: str, cell: str) -> Sample:
+    """Tokens until that of other models, less those of these."""
+    return difference_of(_solved(data, than), _solved(data, cell))
 
 
 def plateau_left(data: xr.Dataset, cell: str) -> Sample:
@@ -55,14 +47,10 @@ def plateau_left(data: xr.Dataset, cell: str) -> Sample:
     return resampled(ratio, len(with_parts), len(alone))
 
 
-def present(data: xr.Dataset, part: str) -> Sample:
-    """Tokens until a part is half there, in models to which nothing is given."""
-    return mean_of(_date(data, _skill(data, part)))
-
-
-def first_before(data: xr.Dataset, first: str, second: str) -> Sample:
-    """Tokens until one part is half there less those until another is, in the same models."""
-    return mean_of(_date(data, _skill(data, first)) - _date(data, _skill(data, second)))
+def there(data: xr.Dataset, part: str, before: str = "") -> Sample:
+    """Tokens until a part is half there in models given nothing, less those of another part."""
+    other = _date(data, _skill(data, before)) if before else 0
+    return mean_of(_date(data, _skill(data, part)) - other)
 
 
 def product_late(data: xr.Dataset, of: str) -> Sample:
@@ -103,10 +91,8 @@ def without_strongest(data: xr.Dataset, when: str = "end") -> Sample:
 def many_to_many(data: xr.Dataset, when: str = "end") -> Sample:
     """Share of models in which one head of layer 1 works alone with two of layer 2, and back."""
     works = _heads(data, when).pair > WORKS
-    forth, back = (
-        (works.sum(dim) >= 2).any(rest) for dim, rest in (("first", "head"), ("head", "first"))
-    )
-    return share_of(forth & back)
+    forth = (works.sum("head") >= 2).any("first")
+    return share_of(forth & (works.sum("first") >= 2).any("head"))
 
 
 def _cell(data: xr.Dataset, cell: str) -> xr.Dataset:
@@ -135,20 +121,18 @@ def _plateau(data: xr.Dataset, cell: str) -> np.ndarray:
 
 def _skill(data: xr.Dataset, part: str) -> np.ndarray:
     """Progress ``[step, member]`` of a part in models to which nothing is given."""
-    members = _cell(data, "nothing").part_loss.sel(left=part)
-    return _progress(data, members.transpose("step", "member").values)
-
-
-def _progress(data: xr.Dataset, loss: np.ndarray) -> np.ndarray:
-    """Share of the way from the mean loss at the start to that with all parts given."""
-    start, floor = loss[0].mean(), _loss(data, ALL).mean()
-    return np.clip((start - loss) / (start - floor), 0, 1)
+    loss = _cell(data, "nothing").part_loss.sel(left=part)
+    return _progress(data, loss.transpose("step", "member").values)
 
 
 def _joint(data: xr.Dataset) -> np.ndarray:
-    """Share of the way from a guess between the two labels to all parts."""
-    floor = _loss(data, ALL).mean()
-    return np.clip((GUESS - _loss(data, "nothing")) / (GUESS - floor), 0, 1)
+    return _progress(data, _loss(data, "nothing"), GUESS)
+
+
+def _progress(data: xr.Dataset, loss: np.ndarray, start: float | None = None) -> np.ndarray:
+    """Share of the way from a loss, by default the mean first one, to that with all parts given."""
+    floor, start = _loss(data, ALL).mean(), loss[0].mean() if start is None else start
+    return np.clip((start - loss) / (start - floor), 0, 1)
 
 
 def _date(data: xr.Dataset, done: np.ndarray) -> np.ndarray:
@@ -160,48 +144,29 @@ def _date(data: xr.Dataset, done: np.ndarray) -> np.ndarray:
 
 def formation(data: xr.Dataset) -> Figure:
     """Losses with parts given; parts inside models that are given none; tokens until solved."""
-    figure, axes = new_figure(1, 3, height=2.9, width_ratios=(1.1, 1, 1.1))
-    thousands = data.tokens / 1000
-    draw = partial(mean_curve, x=thousands)
-    losses = {
-        "nothing": (BLACK, "-"),
-        "previous": (BLUE, "-"),
-        "matching": (ORANGE, "-"),
-        "copying": (GREEN, "-"),
-        "previous, copying": (GREY, "--"),
-    }
-    for cell, (colour, line) in losses.items():
-        draw(axes[0, 0], rows=_loss(data, cell), colour=colour, label=cell, linestyle=line)
+    figure, axes = new_figure(1, 3, height=2.8, width_ratios=(1, 1, 1.1))
+    draw = partial(mean_curve, x=data.tokens / 1000)
+    for cell, colour in {"nothing": BLACK, **COLOURS, "previous, copying": GREY}.items():
+        draw(axes[0, 0], rows=_loss(data, cell), colour=colour, label=cell)
     axes[0, 0].axhline(GUESS, color=GREY, linewidth=0.6, linestyle=":")
-    axes[0, 0].set(title="given in training", ylabel="loss of the answer, nats", ylim=(0, None))
+    axes[0, 0].set(title="given in training", ylabel="loss, nats", ylim=(0, None))
     for part, colour in COLOURS.items():
         draw(axes[0, 1], rows=_skill(data, part), colour=colour, label=part)
     draw(axes[0, 1], rows=_joint(data), colour=BLACK, label="all together")
-    axes[0, 1].set(title="present, nothing given", ylabel="progress", ylim=(0, 1.05))
+    axes[0, 1].set(title="there, nothing given", ylabel="progress", ylim=(0, 1.05))
     for ax in axes[0, :2]:
         ax.set_xlabel("thousand tokens")
         ax.legend(fontsize=6)
-    cells = ("nothing", *PARTS, *LEFT.values())
-    rows = [solved(data, cell).estimate() for cell in cells]
-    arms = {"classes": "s", "labels": "^"}
-    heights = -np.arange(len(cells), dtype=float)
-    interval_bars(axes[0, 2], heights, rows, horizontal=True, fmt="o", markersize=4, label="plain")
-    for shift, (arm, marker) in zip((0.2, -0.2), arms.items(), strict=True):
-        there = [i for i, cell in enumerate(cells) if f"more {arm}: {cell}" in data.cell.values]
-        found = [solved(data, f"more {arm}: {cells[i]}").estimate() for i in there]
-        interval_bars(
-            axes[0, 2],
-            heights[there] + shift,
-            found,
-            horizontal=True,
-            fmt=marker,
-            markersize=4,
-            colour=COLOURS["matching" if arm == "classes" else "copying"],
-            label=f"more {arm}",
-        )
-    axes[0, 2].set_yticks(heights, [c.replace(", ", ",\n") for c in cells], fontsize=6)
-    axes[0, 2].set(title="until half of the guess's loss", xlabel="tokens", ylabel="given")
-    legend_above(figure, axes[0, 2], columns=3)
+    places = {cell: -i for i, cell in enumerate(("nothing", *PARTS, *LEFT.values()))}
+    for arm, shift, colour in (("", 0, BLACK), *ARMS):
+        there = {c: y for c, y in places.items() if arm + c in data.cell.values}
+        found = [solved(data, arm + cell).estimate() for cell in there]
+        heights = np.array(list(there.values())) + shift
+        how = {"horizontal": True, "fmt": "o", "markersize": 3, "colour": colour}
+        interval_bars(axes[0, 2], heights, found, label=arm.strip(": ") or "plain", **how)
+    axes[0, 2].set_yticks(list(places.values()), [c.replace(", ", ",\n") for c in places])
+    axes[0, 2].set(title="until half of a guess's loss", xlabel="tokens", ylabel="given")
+    axes[0, 2].legend(fontsize=6)
     letter_panels(axes.flat)
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
