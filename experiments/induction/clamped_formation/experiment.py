@@ -72,12 +72,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         replace(spec.task, batch=8 * spec.texts), derive(key, "heads"), spec.seeds
     )
     looks = [each_with_own(measure_heads, texts)(models) for models in ends[0]]
-    axes = {
-        "strength": ("head",),
-        "kept": ("count",),
-        "without": (),
-        "pair": ("first", "head"),
-    }
+    axes = {"strength": ("head",), "kept": ("count",), "without": (), "pair": ("first", "head")}
     heads = xr.Dataset(
         {
             name: (("when", "member", *rest), np.stack([look[name] for look in looks]))

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
 from circuitax.kernel.keys import derive
+from circuitax.kernel.linalg import gram, symmetric_eigen
 from circuitax.kernel.model import Model
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
@@ -112,7 +113,9 @@ def given(model: Model, text: Int[Array, " 5"], parts: Bool[Array, " 3"]) -> Int
     )
     attended = forward(model, text, clamped)[1].patterns[1][:, -1].mean(axis=0)
     logits = jnp.log(_REST + attended @ jax.nn.one_hot(text, model.spec.vocab_out))
-    written = logits @ jax.lax.stop_gradient(jnp.linalg.pinv(model.W_U))
+    unembed = jax.lax.stop_gradient(model.W_U)
+    values, vectors = symmetric_eigen(gram(unembed))
+    written = logits @ (vectors / values[None]) @ vectors.T @ unembed.T
     # The stream behind layer 2 alone is replaced.
     replaced = parts[2] * jnp.zeros((3, n)).at[2].set(1.0)
     return clamped._replace(

@@ -10,7 +10,7 @@ from circuitax.figures.marks import interval_bars, mean_curve
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, Sample, difference_of, mean_of, resampled, share_of
+from circuitax.records.sample import Sample, difference_of, mean_of, resampled, share_of
 
 PARTS = ("previous", "matching", "copying")
 COLOURS = {"previous": BLUE, "matching": ORANGE, "copying": GREEN}
@@ -35,16 +35,9 @@ def sooner(data: xr.Dataset, than: str, cell: str) -> Sample:
     return difference_of(_solved(data, than), _solved(data, cell))
 
 
-def plateau_left(data: xr.Dataset, cell: str) -> Sample:
-    """Length of the plateau of guesses with parts given, over that with nothing given."""
-    with_parts, alone = _plateau(data, cell), _plateau(data, "nothing")
-    if not alone.any():
-        raise Absent("no model waits at a guess")
-
-    def ratio(i: np.ndarray, j: np.ndarray) -> float:
-        return float(with_parts[i].mean() / alone[j].mean())
-
-    return resampled(ratio, len(with_parts), len(alone))
+def over_half(data: xr.Dataset, cell: str) -> Sample:
+    """Length of the plateau of guesses, less half of that with nothing given, tokens."""
+    return difference_of(_plateau(data, cell), _plateau(data, "nothing") / 2)
 
 
 def there(data: xr.Dataset, part: str, before: str = "") -> Sample:
@@ -72,25 +65,19 @@ def product_late(data: xr.Dataset, of: str) -> Sample:
     return resampled(late, len(joint), *(curve.shape[1] for curve in apart))
 
 
-def induction_heads(data: xr.Dataset, when: str = "end") -> Sample:
-    """Number of heads of layer 2 that attend more to the right label."""
-    return mean_of((_heads(data, when).strength > INDUCTION).sum("head"))
-
-
-def second_adds(data: xr.Dataset, when: str = "end") -> Sample:
-    """Right answers with the two strongest heads of layer 2, less those with the strongest."""
-    kept = _heads(data, when).kept
-    return mean_of(kept.sel(count=2) - kept.sel(count=1))
-
-
-def without_strongest(data: xr.Dataset, when: str = "end") -> Sample:
-    """Right answers without the strongest head of layer 2."""
-    return mean_of(_heads(data, when).without)
+def heads(data: xr.Dataset, of: str, when: str = "end") -> Sample:
+    """Of heads of layer 2: how many do induction; right answers that a second adds; those without
+    the strongest head.
+    """
+    here = _cell(data, "nothing").sel(when=when)
+    second = here.kept.sel(count=2) - here.kept.sel(count=1)
+    number = (here.strength > INDUCTION).sum("head")
+    return mean_of({"number": number, "second": second, "without": here.without}[of])
 
 
 def many_to_many(data: xr.Dataset, when: str = "end") -> Sample:
     """Share of models in which one head of layer 1 works alone with two of layer 2, and back."""
-    works = _heads(data, when).pair > WORKS
+    works = _cell(data, "nothing").sel(when=when).pair > WORKS
     forth = (works.sum("head") >= 2).any("first")
     return share_of(forth & (works.sum("first") >= 2).any("head"))
 
@@ -102,10 +89,6 @@ def _cell(data: xr.Dataset, cell: str) -> xr.Dataset:
 
 def _loss(data: xr.Dataset, cell: str) -> np.ndarray:
     return _cell(data, cell).loss.transpose("step", "member").values
-
-
-def _heads(data: xr.Dataset, when: str) -> xr.Dataset:
-    return _cell(data, "nothing").sel(when=when)
 
 
 def _solved(data: xr.Dataset, cell: str) -> np.ndarray:
@@ -159,11 +142,11 @@ def formation(data: xr.Dataset) -> Figure:
         ax.legend(fontsize=6)
     places = {cell: -i for i, cell in enumerate(("nothing", *PARTS, *LEFT.values()))}
     for arm, shift, colour in (("", 0, BLACK), *ARMS):
-        there = {c: y for c, y in places.items() if arm + c in data.cell.values}
-        found = [solved(data, arm + cell).estimate() for cell in there]
-        heights = np.array(list(there.values())) + shift
-        how = {"horizontal": True, "fmt": "o", "markersize": 3, "colour": colour}
-        interval_bars(axes[0, 2], heights, found, label=arm.strip(": ") or "plain", **how)
+        cells = [cell for cell in places if arm + cell in data.cell.values]
+        found = [solved(data, arm + cell).estimate() for cell in cells]
+        heights = np.array([places[cell] for cell in cells]) + shift
+        bars = partial(interval_bars, horizontal=True, fmt="o", markersize=3, colour=colour)
+        bars(axes[0, 2], heights, found, label=arm.strip(": ") or "plain")
     axes[0, 2].set_yticks(list(places.values()), [c.replace(", ", ",\n") for c in places])
     axes[0, 2].set(title="until half of a guess's loss", xlabel="tokens", ylabel="given")
     axes[0, 2].legend(fontsize=6)
