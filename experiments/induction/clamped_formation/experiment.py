@@ -38,9 +38,8 @@ from experiments.induction.clamped_formation.pairs import (
 SUBSETS = tuple(product((False, True), repeat=len(PARTS)))
 # All but one part are given: what is left to learn is the part of that number.
 ALL_BUT = tuple(tuple(i != left for i in range(len(PARTS))) for left in range(len(PARTS)))
-# With more classes or labels: nothing is given, all but matching, all but copying.
 FEW = (SUBSETS[0], *ALL_BUT[1:])
-# What is given, and how many times more classes and labels there are.
+# What is given (nothing, all but matching, all but copying), times the classes and the labels.
 ARMS = {"plain": (SUBSETS, 1, 1), "more classes": (FEW, 4, 1), "more labels": (FEW, 1, 2)}
 
 
@@ -159,8 +158,8 @@ def measure_heads(model: Model, texts: Int[Array, "text 6"]) -> dict[str, Array]
     """What heads of one member do alone and together; shares of right answers.
 
     strength: attention of heads of layer 2 from the query to the right label, less to the wrong
-        one; it orders them, on the first half of the texts. The others are of the second half.
-    kept: with the strongest head or the two strongest of layer 2; without: with all others.
+        one, on the first half of the texts; it orders them. The others are of the second half.
+    kept: with the strongest or two strongest heads of layer 2; without: with all others.
     pair: with one head of layer 1 and one of layer 2.
     """
     half, n = texts.shape[0] // 2, model.spec.n_heads

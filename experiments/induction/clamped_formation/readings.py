@@ -14,25 +14,20 @@ from circuitax.records.sample import Sample, difference_of, mean_of, resampled, 
 
 PARTS = ("previous", "matching", "copying")
 COLOURS = {"previous": BLUE, "matching": ORANGE, "copying": GREEN}
-# Given all but one part: what is left to learn.
+# By what is left to learn, what is given.
 LEFT = {left: ", ".join(part for part in PARTS if part != left) for left in PARTS}
 ALL = ", ".join(PARTS)
 ARMS = (("more classes: ", 0.25, ORANGE), ("more labels: ", -0.25, GREEN))
 # Loss of a guess between the two labels of a text, nats; it is a plateau to within 15 %.
 GUESS, BAND = np.log(2), 0.15
-# A head does induction from so much attention to the right label above the wrong one; a pair of
-# heads works from so many right answers, where a guess between the two labels has half.
-INDUCTION, WORKS = 0.25, 0.6
+INDUCTION = 0.25  # from so much more attention to the right label a head does induction
+WORKS = 0.6  # from so many right answers a pair of heads works; a guess has half
 
 
-def solved(data: xr.Dataset, cell: str) -> Sample:
-    """Tokens until the loss is half of that of a guess between the two labels."""
-    return mean_of(_solved(data, cell))
-
-
-def sooner(data: xr.Dataset, than: str, cell: str) -> Sample:
-    """Tokens until that of other models, less those of these."""
-    return difference_of(_solved(data, than), _solved(data, cell))
+def solved(data: xr.Dataset, cell: str, than: str = "") -> Sample:
+    """Tokens until the loss is half of that of a guess between two labels; how many less than."""
+    here = _solved(data, cell)
+    return difference_of(_solved(data, than), here) if than else mean_of(here)
 
 
 def over_half(data: xr.Dataset, cell: str) -> Sample:
@@ -52,7 +47,7 @@ def product_late(data: xr.Dataset, of: str) -> Sample:
     ``of="parts"``: of the parts of the models themselves, each with the two others given when it
     is measured. ``of="trainings"``: of mean curves of models that were given the two others.
     """
-    joint = _date(data, _joint(data))
+    joint = _date(data, _progress(data, _loss(data, "nothing"), GUESS))
     if of == "parts":
         product = np.prod([_skill(data, part) for part in PARTS], axis=0)
         return mean_of(_date(data, product) - joint)
@@ -66,9 +61,7 @@ def product_late(data: xr.Dataset, of: str) -> Sample:
 
 
 def heads(data: xr.Dataset, of: str, when: str = "end") -> Sample:
-    """Of heads of layer 2: how many do induction; right answers that a second adds; those without
-    the strongest head.
-    """
+    """Of heads of layer 2: how many do induction, right answers a second adds, and without one."""
     here = _cell(data, "nothing").sel(when=when)
     second = here.kept.sel(count=2) - here.kept.sel(count=1)
     number = (here.strength > INDUCTION).sum("head")
@@ -108,10 +101,6 @@ def _skill(data: xr.Dataset, part: str) -> np.ndarray:
     return _progress(data, loss.transpose("step", "member").values)
 
 
-def _joint(data: xr.Dataset) -> np.ndarray:
-    return _progress(data, _loss(data, "nothing"), GUESS)
-
-
 def _progress(data: xr.Dataset, loss: np.ndarray, start: float | None = None) -> np.ndarray:
     """Share of the way from a loss, by default the mean first one, to that with all parts given."""
     floor, start = _loss(data, ALL).mean(), loss[0].mean() if start is None else start
@@ -128,28 +117,27 @@ def _date(data: xr.Dataset, done: np.ndarray) -> np.ndarray:
 def formation(data: xr.Dataset) -> Figure:
     """Losses with parts given; parts inside models that are given none; tokens until solved."""
     figure, axes = new_figure(1, 3, height=2.8, width_ratios=(1, 1, 1.1))
-    draw = partial(mean_curve, x=data.tokens / 1000)
+    draw, x = partial(mean_curve, x=data.tokens / 1000), "thousand tokens"
     for cell, colour in {"nothing": BLACK, **COLOURS, "previous, copying": GREY}.items():
         draw(axes[0, 0], rows=_loss(data, cell), colour=colour, label=cell)
     axes[0, 0].axhline(GUESS, color=GREY, linewidth=0.6, linestyle=":")
-    axes[0, 0].set(title="given in training", ylabel="loss, nats", ylim=(0, None))
-    for part, colour in COLOURS.items():
-        draw(axes[0, 1], rows=_skill(data, part), colour=colour, label=part)
-    draw(axes[0, 1], rows=_joint(data), colour=BLACK, label="all together")
-    axes[0, 1].set(title="there, nothing given", ylabel="progress", ylim=(0, 1.05))
-    for ax in axes[0, :2]:
-        ax.set_xlabel("thousand tokens")
-        ax.legend(fontsize=6)
+    axes[0, 0].set(title="given in training", ylabel="loss, nats", ylim=(0, None), xlabel=x)
+    parts = {part: _skill(data, part) for part in PARTS}
+    parts["all together"] = _progress(data, _loss(data, "nothing"), GUESS)
+    for part, rows in parts.items():
+        draw(axes[0, 1], rows=rows, colour=COLOURS.get(part, BLACK), label=part)
+    axes[0, 1].set(title="there, nothing given", ylabel="progress", ylim=(0, 1.05), xlabel=x)
     places = {cell: -i for i, cell in enumerate(("nothing", *PARTS, *LEFT.values()))}
     for arm, shift, colour in (("", 0, BLACK), *ARMS):
         cells = [cell for cell in places if arm + cell in data.cell.values]
         found = [solved(data, arm + cell).estimate() for cell in cells]
-        heights = np.array([places[cell] for cell in cells]) + shift
         bars = partial(interval_bars, horizontal=True, fmt="o", markersize=3, colour=colour)
+        heights = [places[cell] + shift for cell in cells]
         bars(axes[0, 2], heights, found, label=arm.strip(": ") or "plain")
     axes[0, 2].set_yticks(list(places.values()), [c.replace(", ", ",\n") for c in places])
     axes[0, 2].set(title="until half of a guess's loss", xlabel="tokens", ylabel="given")
-    axes[0, 2].legend(fontsize=6)
+    for ax in axes.flat:
+        ax.legend(fontsize=6)
     letter_panels(axes.flat)
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
