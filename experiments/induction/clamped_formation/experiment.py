@@ -105,6 +105,8 @@ def _arm(spec: Spec, key: jax.Array, lab: Lab, name: str) -> tuple[xr.Dataset, l
     members = new_members(derive(key, "members"), spec.optim.learning_rate, parts)
     state = init(plan, members)
     as_models = partial(model_from_params, spec=sizes)
+    plain = partial(jax.tree.map, lambda leaf: leaf[: spec.seeds])
+    start = plain(as_models(state.params))
     exams = drawn_by_each(replace(source, batch=spec.texts), derive(key, "exam"), len(parts))
     trained = measured_training(
         lab,
@@ -131,8 +133,7 @@ def _arm(spec: Spec, key: jax.Array, lab: Lab, name: str) -> tuple[xr.Dataset, l
         },
         coords={"step": trained.steps, "cell": [_cell(name, parts) for parts in subsets]},
     )
-    ends = [as_models(state.params), trained.models]
-    return curves, [jax.tree.map(lambda leaf: leaf[: spec.seeds], models) for models in ends]
+    return curves, [start, plain(trained.models)]
 
 
 def _cell(arm: str, parts: tuple[bool, ...]) -> str:
