@@ -14,7 +14,6 @@ from circuitax.records.sample import Sample, difference_of, mean_of, resampled, 
 
 PARTS = ("previous", "matching", "copying")
 COLOURS = {"previous": BLUE, "matching": ORANGE, "copying": GREEN}
-# By what is left to learn, what is given.
 LEFT = {left: ", ".join(part for part in PARTS if part != left) for left in PARTS}
 ALL = ", ".join(PARTS)
 ARMS = (("more classes: ", 0.25, ORANGE), ("more labels: ", -0.25, GREEN))
