@@ -19,7 +19,7 @@ Models
         fresh weights
     stack(models)
         an ensemble of models: ``len(models)``, ``models[0]``, ``jax.vmap(f)(models)``
-    load_pretrained(source, *, config=None, dtype=float32)
+    load_pretrained(source, *, config=None, dtype=None)
         a model of the Hub, a GGUF file, ``"smollm2"``, or TransformerLens's format
     save_pretrained(model, folder)
         a model written in TransformerLens's format

@@ -272,6 +272,8 @@ def test_texts_that_nearly_meet_give_the_gradient(exponent: float) -> None:
 def exact(activation: str, z: flint.arb) -> flint.arb:
     if activation == "relu":
         return z if z > 0 else flint.arb(0)
+    if activation == "relu_squared":
+        return z * z if z > 0 else flint.arb(0)
     if activation == "gelu":
         return z * (1 + (z / flint.arb(2).sqrt()).erf()) / 2
     if activation == "gelu_tanh":
@@ -280,7 +282,7 @@ def exact(activation: str, z: flint.arb) -> flint.arb:
     return z / (1 + (-z).exp())
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu"])
+@pytest.mark.parametrize("activation", ["relu", "relu_squared", "gelu", "gelu_tanh", "silu"])
 @given(a=st.floats(-8, 8), exponent=st.floats(-12, 1), up=st.booleans())
 def test_divided_differences(activation: str, a: float, exponent: float, up: bool) -> None:
     b = a + (10.0**exponent if up else -(10.0**exponent))

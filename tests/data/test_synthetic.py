@@ -18,7 +18,6 @@ from circuitax.data.synthetic import (
     ChainedMapSource,
     SparseTask,
     UnlessSource,
-    VectorSource,
     paired_features,
     repeated_tokens,
     sample_repeated,
@@ -157,25 +156,3 @@ def test_frequencies_are_those_of_the_law(together: float) -> None:
 def test_an_odd_number_of_features_leaves_one_alone() -> None:
     x = paired_features(jnp.array([[0.05, 0.05]]), jnp.array([[0.3, 0.4, 0.5]]), 0.2, 0.0)
     np.testing.assert_allclose(x, [[0.3, 0, 0.5]], rtol=1e-6)
-
-
-def test_a_batch_is_rows_that_follow_from_the_key(rng: np.random.Generator) -> None:
-    rows = jnp.asarray(rng.normal(size=(7, 3)), jnp.float32)
-    source = VectorSource(400, rows)
-    batch = np.asarray(jax.jit(source)(jax.random.key(2)))
-    which = (batch[:, None] == np.asarray(rows)[None]).all(axis=2)
-    assert (which.sum(axis=1) == 1).all() and which.any(axis=0).all()
-    np.testing.assert_array_equal(batch, source(jax.random.key(2)))
-    assert (batch != np.asarray(source(jax.random.key(3)))).any()
-
-
-def test_sources_are_equal_by_their_rows(rng: np.random.Generator) -> None:
-    rows = jnp.asarray(rng.normal(size=(4, 3)), jnp.float32)
-    same = VectorSource(2, rows + 0)
-    assert VectorSource(2, rows) == same and hash(VectorSource(2, rows)) == hash(same)
-    assert VectorSource(2, rows.at[3, 2].add(1)) != same != VectorSource(3, rows)
-    assert VectorSource(2, rows.reshape(3, 4)) != same
-    with pytest.raises(ValueError, match="batch=0 must be at least 1"):
-        VectorSource(0, rows)
-    with pytest.raises(ValueError, match=r"rows has shape \(0, 3\)"):
-        VectorSource(2, rows[:0])

@@ -17,10 +17,10 @@ from circuitax.training.toy import ToyHyper
 from experiments.superposition.kgons.experiment import OneHotBatch, OneHotHyper, OneHotToy
 from experiments.superposition.kgons.readings import kgon_losses, nearest_kgon, plateaus
 from experiments.superposition.phase_proof.experiment import located
+from experiments.superposition.shared.kinks import kinks
 from experiments.superposition.toy_abs.experiment import AbsoluteToy
 from experiments.superposition.toy_adversarial.experiment import AdversarialToy, AttackedHyper
 from experiments.superposition.toy_decomposition.problem import Decomposition, TargetHyper
-from experiments.superposition.toy_dynamics.readings import kinks
 
 # --- Stochastic parameter decomposition: each term, one subcomponent and sample after the other.
 

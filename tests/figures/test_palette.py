@@ -13,6 +13,9 @@ from circuitax.figures.palette import (
     KIND_COLOURS,
     LAYER_COLOURS,
     ORDER_COLOURS,
+    PHASE_COLOURS,
+    POLYTOPE_COLOURS,
+    TEXT_COLOURS,
 )
 
 
@@ -25,3 +28,5 @@ def test_layers_orders_and_kinds_side_by_side_share_no_colour() -> None:
     shown = [*LAYER_COLOURS[:2], *ORDER_COLOURS[:3], *KIND_COLOURS]
     assert len(set(shown)) == len(shown)
     assert len(set(DEPTH_COLOURS)) == len(DEPTH_COLOURS)
+    for table in (TEXT_COLOURS, PHASE_COLOURS, POLYTOPE_COLOURS):
+        assert len(set(table.values())) == len(table)

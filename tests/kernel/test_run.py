@@ -26,7 +26,7 @@ def test_a_batch_is_its_texts(make_transformer) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
         want = forward(model, text, outputs=True)[1].head_outputs
         np.testing.assert_allclose(batch[i].trace.head_outputs, want, rtol=1e-4, atol=1e-5)
-    with pytest.raises(ValueError, match=r"run has 2 texts, .* vmap over the batch, or take run"):
+    with pytest.raises(ValueError, match=r"run has 2 texts, must have one: take run"):
         one_text(batch)
     with pytest.raises(ValueError, match="run has one text already"):
         alone[0]

@@ -1,6 +1,7 @@
 """Pretrained models against what TransformerLens computes, and saved and read again."""
 
 import json
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.flax import save_file as save_flax
 from safetensors.numpy import load_file
 
 from circuitax.kernel.forward import forward
@@ -129,25 +131,70 @@ def test_buffers_are_dropped_and_absent_biases_are_zero() -> None:
     np.testing.assert_array_equal(model.W_E, given["embed.W_E"])
 
 
+FAMILY, NAME = FIXTURES.parent / "families" / "gpt2", "model.safetensors"
+
+
+def test_weights_keep_the_half_precision_of_their_file(tmp_path: Path) -> None:
+    whole = load_pretrained(FAMILY)
+    given = jax.tree.map(lambda x: jnp.asarray(x, "bfloat16"), dict(load_file(FAMILY / NAME)))
+    shutil.copy(FAMILY / "config.json", tmp_path)
+    save_flax(given, tmp_path / NAME)
+    half, wide = load_pretrained(tmp_path), load_pretrained(tmp_path, dtype="float32")
+    for kept, cast, single in zip(*map(jax.tree.leaves, (half, wide, whole)), strict=True):
+        assert (kept.dtype, cast.dtype, single.dtype) == ("bfloat16", "float32", "float32")
+        np.testing.assert_array_equal(kept, single.astype("bfloat16"))
+        np.testing.assert_array_equal(cast, kept.astype("float32"))
+
+
+@pytest.mark.parametrize(
+    "names", [["pytorch_model.bin"], ["pytorch_model-1.bin", "pytorch_model-2.bin"]]
+)
+def test_files_of_torch_on_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    state = load_file(FAMILY / NAME)
+    shutil.copy(FAMILY / "config.json", tmp_path)
+    for name in names:
+        (tmp_path / name).write_bytes(bytes(1000))
+
+    def load(path: Path, *, weights_only: bool, map_location: str) -> dict[str, Tensor]:
+        assert weights_only and map_location == "cpu"
+        mask = {"transformer.h.0.attn.bias": Tensor(np.ones((4, 4), bool))}
+        share = sorted(state)[names.index(path.name) :: len(names)]
+        return mask | {name: Tensor(state[name]) for name in share}
+
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    with pytest.raises(
+        ValueError, match=r"needs torch to be read; install it, or where it is: saf"
+    ):
+        load_pretrained(tmp_path)
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(load=load))
+    jax.tree.map(np.testing.assert_array_equal, load_pretrained(tmp_path), load_pretrained(FAMILY))
+
+
+class Tensor:
+    """A stand-in for those of torch."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
+    def is_floating_point(self) -> bool:
+        return self.array.dtype.kind == "f"
+
+    def float(self) -> "Tensor":
+        return Tensor(self.array.astype(np.float32))
+
+    def numpy(self) -> np.ndarray:
+        return self.array
+
+
 def test_pth_is_read_through_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for torch: the state dict is asked for with weights_only and cast to float32."""
-
-    class Tensor:
-        def __init__(self, array: np.ndarray) -> None:
-            self.array = array
-
-        @property
-        def dtype(self) -> np.dtype:
-            return self.array.dtype
-
-        def is_floating_point(self) -> bool:
-            return self.array.dtype.kind == "f"
-
-        def float(self) -> "Tensor":
-            return Tensor(self.array.astype(np.float32))
-
-        def numpy(self) -> np.ndarray:
-            return self.array
+    """The state dict is asked for with weights_only and cast to float32."""
 
     def load(path: Path, *, weights_only: bool, map_location: str) -> dict[str, Tensor]:
         assert path.name == "model_final.pth" and weights_only and map_location == "cpu"

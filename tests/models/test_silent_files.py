@@ -4,6 +4,7 @@ What a family does with a key is what transformers 5.24 and llama.cpp do with it
 """
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,9 @@ def test_layers_of_qwen_from_the_28th_on_have_a_window(name: str) -> None:
         ("gemma3_text", {"attn_logit_softcapping": 50.0}, "is 50.0, .* 'gemma2' opens it"),
         ("gemma3_text", {"rope_parameters": LINEAR}, "'rope_type' is 'linear', which no gemma3"),
         ("mistral", {"layer_types": ["full_attention"] * 2}, "which no mistral has here: remove"),
+        ("opt", {"do_layer_norm_before": False}, "is False, which no opt has here"),
+        ("opt", {"word_embed_proj_dim": 8}, "is 8, must be that of 'hidden_size', 16: a map"),
+        ("gpt_neo", {"attention_layers": ["local"] * 2}, "'attention_types' is .*, must name"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "is True, which no gpt2 has here"),
         ("phi3", {"rope_parameters": {"rope_type": "longrope"}}, "'rope_type' is 'longrope', must"),
     ],
@@ -209,3 +213,55 @@ def test_tokens_of_a_users_own_are_whole(gguf: Any, written: Any) -> None:
     assert tokenizer.decode(found.ids) == "bda cab"
     logits = run(load_pretrained(written(said)), jnp.asarray(found.ids)).logits
     assert logits.shape == (4, len(tokens))
+
+
+def test_a_sentencepiece_vocabulary_joins_the_best_pair(gguf: Any, written: Any) -> None:
+    """Against the rule itself: of all neighbours those whose union has the highest score."""
+    letters = ["▁", *"abcd"]
+    joins = ["ab", "▁a", "cd", "abc", "bcd", "▁ab", "dab", "▁abcd", "▁▁"]
+    pieces = ["<unk>", "<s>", *(f"<0x{byte:02X}>" for byte in range(256)), *letters, *joins]
+    rng = np.random.default_rng(0)
+    scores = [0.0] * 258 + [-1e4] * len(letters) + (-rng.permutation(len(joins)) - 1.0).tolist()
+    said = gguf.with_key("tokenizer.ggml.model", TEXT, "llama")
+    said = said.with_key("tokenizer.ggml.bos_token_id", 4, 1)
+    items = type(gguf.keys["tokenizer.ggml.tokens"][1])
+    kinds = [2, 3] + [6] * 256 + [1] * (len(letters) + len(joins))
+    for key, kind, values in (("tokens", TEXT, pieces), ("scores", F32, scores)):
+        said = said.with_key(f"tokenizer.ggml.{key}", LIST, items(kind, values))
+    said = said.with_key("tokenizer.ggml.token_type", LIST, items(5, kinds))
+    tokenizer = load_tokenizer(written(said))
+    for text in ("abcd", "ab abcdab", "dabcd  a", "".join(rng.choice([*"abcd "], 200)).strip()):
+        parts = list("▁" + text.replace(" ", "▁"))
+        while True:
+            both = [left + right for left, right in pairwise(parts)]
+            known = [(-scores[pieces.index(one)], i) for i, one in enumerate(both) if one in pieces]
+            if not known:
+                break
+            _, i = min(known)
+            parts[i : i + 2] = [both[i]]
+        found = tokenizer.encode(text)
+        assert found.tokens == ["<s>", *parts]
+        assert tokenizer.decode(found.ids) == text
+    assert tokenizer.encode("é").ids == [1, pieces.index("▁"), 2 + 0xC3, 2 + 0xA9]
+    bare = said.with_key("tokenizer.ggml.add_space_prefix", BOOL, False)
+    assert load_tokenizer(written(bare)).encode("ab").tokens == ["<s>", "ab"]
+
+
+@pytest.mark.parametrize(
+    ("split", "pieces"),
+    [
+        ("llama-bpe", ["Ġ", "Ġword", "'LL", "123", "45", "Ġ!?Ċ", "(x"]),
+        ("qwen2", ["Ġ", "Ġword", "'LL", "1", "2", "3", "4", "5", "Ġ!?Ċ", "(x"]),
+        ("smollm", ["Ġ", "Ġword", "'", "LL", "1", "2", "3", "4", "5", "Ġ!?", "Ċ", "(", "x"]),
+        ("gpt-2", ["Ġ", "Ġword", "'", "LL", "12345", "Ġ!?", "Ċ", "(", "x"]),
+    ],
+)
+def test_where_texts_are_split(gguf: Any, written: Any, split: str, pieces: list[str]) -> None:
+    """As by llama.cpp's expression of that name."""
+    said = gguf.with_key("tokenizer.ggml.pre", TEXT, split)
+    said = said.with_key("tokenizer.ggml.bos_token_id", 4, 0)
+    tokenizer = load_tokenizer(written(said))
+    found = tokenizer.pre_tokenizer.pre_tokenize_str("  word'LL12345 !?\n(x")
+    assert [piece for piece, _ in found] == pieces
+    # Llama 3 begins texts, where the file does not say otherwise.
+    assert (tokenizer.encode("a").ids[0] == 0) == (split == "llama-bpe")

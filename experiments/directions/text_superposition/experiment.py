@@ -2,11 +2,10 @@
 
 A transformer has more tokens and neurons than dimensions. Their overlaps, and the dimensions that
 they use, are compared with those of as many random directions, on the rows as they are and with
-their mean taken off. The same is measured of features, which sparse autoencoders find in the stream
-halfway through each model.
+their mean taken off.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import jax
@@ -24,16 +23,13 @@ from circuitax.projection.coherence import mean_overlaps, overlap_shares
 from circuitax.projection.laws import overlap_tail
 from circuitax.projection.packings import welch_bound
 from circuitax.superposition.features import dimensionality_of_rows
-from experiments.directions.text_superposition.features import FeatureSpec, features
 from experiments.directions.text_superposition.models import (
     OURS,
     REAL,
     SMOLLM2,
     directions,
     open_models,
-    own_text,
     own_weights,
-    windows_of,
 )
 
 # Random pairs are counted above this multiple of 1/√d, in the tail of their law.
@@ -49,36 +45,26 @@ class Spec:
             "random" for a small model.
         most: Random directions of which pairs in the tail are counted.
         draws: Random sets of each shape.
-        features: How features of our text model are found.
-        smollm2_features: How those of SmolLM2 are found, by as many autoencoders.
     """
 
     weights: str = REAL
     most: Annotated[int, "[2, inf)"] = 4096
     draws: Annotated[int, "[2, inf)"] = 8
-    features: FeatureSpec = field(default_factory=FeatureSpec)
-    smollm2_features: FeatureSpec = field(default_factory=FeatureSpec)
 
     def __post_init__(self) -> None:
         if self.weights not in (REAL, RANDOM):
             raise ValueError(f"weights={self.weights!r} must be {REAL} or {RANDOM}")
-        if self.features.seeds != self.smollm2_features.seeds:
-            raise ValueError(
-                f"smollm2_features.seeds={self.smollm2_features.seeds} must be "
-                f"features.seeds={self.features.seeds}: they share an axis"
-            )
 
     def outside_inputs(self) -> dict[str, str]:
-        """Checksums of the weights and the text, so that others make another run."""
+        """Checksums of the weights, so that others make another run."""
         if self.weights == RANDOM:
             return {}
         theirs = fingerprint(smollm2_file()) if has_smollm2() else ABSENT
-        found = {OURS: fingerprint(own_weights()), SMOLLM2: theirs}
-        return found | own_text().outside_inputs()
+        return {OURS: fingerprint(own_weights()), SMOLLM2: theirs}
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
-    """Measure every set of directions and random ones of its shape; then find features."""
+    """Measure every set of directions and random ones of its shape."""
     models = open_models(spec.weights, derive(key, "model"))
     missing = HOW if spec.weights == REAL and SMOLLM2 not in models else ""
     if missing:
@@ -113,17 +99,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "centred": [False, True],
         "multiple": [TAIL],
         "draw": np.arange(spec.draws),
-        "seed": np.arange(spec.features.seeds),
     }
     notes: dict[str, Any] = {"weights": spec.weights, "missing": missing, "models": list(models)}
-    # Each model's part has a key of its own: one that is absent changes no number of the other.
-    parts = {OURS: "features", SMOLLM2: "smollm2_features"}
-    for name, model in models.items():
-        part, of_features = parts[name], getattr(spec, parts[name])
-        own = derive(key, part)
-        windows = windows_of(name, model, spec.weights, of_features.vectors, own)
-        measured, notes[part] = features(lab, of_features, name, model, windows, own)
-        arrays |= {f"{part[:-1]}_{what}": value for what, value in measured.items()}
     return xr.Dataset(arrays, coords, notes)
 
 

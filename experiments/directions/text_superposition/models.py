@@ -1,4 +1,4 @@
-"""The two models: their directions as rows, and the texts on which their streams are taken."""
+"""The two models, and their directions as rows."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,29 +6,22 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key
-from tokenizers import Tokenizer
+from jaxtyping import Array
 
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.config.catalogue import checkout
-from circuitax.data.corpus import python_corpus
-from circuitax.data.text import TextSpec, open_text, spaced_windows
-from circuitax.data.tokenizer import corpus_tokens
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kit.kept_models import KeptModels
 from circuitax.kit.real_model import RANDOM, open_weights
-from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED, TOKENIZER, whole
-from circuitax.models.pretrained import load_pretrained, load_tokenizer
+from circuitax.lab.runs import ACCEPTED, ARRAYS, PUBLISHED, whole
+from circuitax.models.pretrained import load_pretrained
 from circuitax.models.sources import has_smollm2
 
 OURS, SMOLLM2 = "ours", "smollm2"
 REAL = "real"
 FULL = "full"  # the transformer with MLPs among our text models
-# One window in this many is kept from training, to measure on.
-APART = 4
-_RANDOM_LENGTH, _LONGEST_WINDOW = 16, 128
 
 
 class Rows(NamedTuple):
@@ -55,12 +48,6 @@ def _accepted() -> Path:
 def own_weights() -> Path:
     """Path of the accepted weights of our text model: one member in half precision."""
     return _accepted() / ARRAYS / f"{PUBLISHED}{FULL}.safetensors"
-
-
-def own_text() -> TextSpec:
-    """The text of our text models, in tokens of their accepted tokenizer."""
-    tokenizer = str(_accepted() / ARRAYS / TOKENIZER)
-    return TextSpec(Tokenizer.from_file(tokenizer).get_vocab_size(), tokenizer=tokenizer)
 
 
 def open_models(weights: str, key: jax.Array) -> dict[str, Model]:
@@ -94,23 +81,3 @@ def directions(name: str, model: Model) -> list[Rows]:
         each = np.swapaxes(np.asarray(folded), 1, 2)
         found += [Rows(name, kind, i, jnp.asarray(x), centred) for i, x in enumerate(each)]
     return found + [Rows(name, "write", i, x, d_model) for i, x in enumerate(mlp.W_out)]
-
-
-def windows_of(
-    name: str, model: Model, weights: str, vectors: int, key: Key[Array, ""]
-) -> Int[np.ndarray, "window n_ctx"]:
-    """About as many tokens as vectors are wanted, fewer where there is less text.
-
-    Windows of the held-out part of Python's library and reference, as long as the model reads but
-    at most 128 tokens; random tokens for a random model, which reads no text.
-    """
-    if weights == RANDOM:
-        shape = (max(vectors // _RANDOM_LENGTH, APART), _RANDOM_LENGTH)
-        return np.asarray(jax.random.randint(derive(key, "windows"), shape, 0, model.d_vocab))
-    if name == OURS:
-        held_out = open_text(own_text()).tokens.validation
-    else:
-        held_out = corpus_tokens(python_corpus(), load_tokenizer(SMOLLM2)).validation
-    length = min(model.n_ctx or _LONGEST_WINDOW, _LONGEST_WINDOW)
-    n = max(min(vectors, len(held_out)) // length, 1)
-    return spaced_windows(held_out, n, length)

@@ -8,27 +8,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, ScalarFormatter
 
-from circuitax.figures.marks import (
-    interval_bars,
-    reference_line,
-    seed_dots,
-    tilted_labels,
-)
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
+from circuitax.figures.marks import reference_line, seed_dots, tilted_labels
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
-from circuitax.records.estimate import mean_estimate
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 
 # Pairs are in the tail above this multiple of 1/√d.
 TAIL = 3.0
-# How arrays of each model's features begin.
-STEMS = {"ours": "feature_", "smollm2": "smollm2_feature_"}
 NAMES = {"ours": "our text model", "smollm2": "SmolLM2-135M"}
 KINDS = {
     "tokens": (BLUE, "tokens"),
     "read": (ORANGE, "neurons read"),
     "write": (GREEN, "neurons write"),
-    "features": (PINK, "features"),
 }
 
 
@@ -48,32 +39,14 @@ def common_direction(data: xr.Dataset) -> dict[str, Sample]:
     }
 
 
-def features_over_random(data: xr.Dataset, model: str) -> Sample:
-    """Mean square overlap of each dictionary, centred, over that of a random one as it is."""
-    each = _dictionaries(data, model)
-    return mean_of(each.mean_square.sel(centred=True) / each.null_mean_square.sel(centred=False))
+def least_over_welch(data: xr.Dataset) -> Sample:
+    """Least mean square overlap over the square of Welch's bound, of all sets of weights."""
+    return exactly((_real(data).mean_square / data.welch**2).min(), data.sizes["set"])
 
 
-def feature_dimensions(data: xr.Dataset, model: str) -> Sample:
-    """Sum of D_i of each dictionary over that of a random one."""
-    each = _dictionaries(data, model).sel(centred=False)
-    return mean_of(each.dimensionality_sum / each.null_dimensionality_sum)
-
-
-def least_over_welch(data: xr.Dataset, features_of: str = "") -> Sample:
-    """Least mean square overlap over the square of Welch's bound, of weights or of features."""
-    sets = _dictionaries(data, features_of) if features_of else _real(data)
-    n = sets.sizes["seed" if features_of else "set"]
-    return exactly((sets.mean_square / sets.welch**2).min(), n)
-
-
-def most_of_dimensions(data: xr.Dataset, of_features: bool = False) -> Sample:
-    """Largest sum of D_i over the number of dimensions, of weights or of our model's features."""
-    if not of_features:
-        return exactly((_real(data).dimensionality_sum / data.dim).max(), data.sizes["set"])
-    each = _dictionaries(data, "ours")
-    dim = _sets(data, "ours", "tokens", centred=False).dim.item()
-    return exactly((each.dimensionality_sum / dim).max(), each.sizes["seed"])
+def most_of_dimensions(data: xr.Dataset) -> Sample:
+    """Largest sum of D_i over the number of dimensions, of all sets of weights."""
+    return exactly((_real(data).dimensionality_sum / data.dim).max(), data.sizes["set"])
 
 
 def random_directions(data: xr.Dataset) -> dict[str, Sample]:
@@ -103,19 +76,7 @@ def _of(data: xr.Dataset, model: str, kind: str) -> xr.Dataset:
     return data.isel(set=np.flatnonzero(chosen))
 
 
-def _dictionaries(data: xr.Dataset, model: str) -> xr.Dataset:
-    return _trained(_real(data, model), model)
-
-
-def _trained(data: xr.Dataset, model: str) -> xr.Dataset:
-    """Arrays of the dictionaries of a model, without the ones that diverged."""
-    stem = STEMS[model]
-    names = [str(name) for name in data.variables if str(name).startswith(stem)]
-    each = data[names].rename({name: name.removeprefix(stem) for name in names})
-    return each.isel(seed=np.flatnonzero(np.isfinite(each.error.values)))
-
-
-def features(data: xr.Dataset) -> Figure:
+def interference(data: xr.Dataset) -> Figure:
     """Interference and dimensions in use of each kind of directions, over random; a row a model."""
     names = [name for name in NAMES if name in data.attrs["models"]]
     figure, axes = new_figure(len(names), 2, width=PAGE, height=0.9 + 2 * len(names))
@@ -127,8 +88,7 @@ def features(data: xr.Dataset) -> Figure:
     for ax, title in zip(axes[0], ("interference", "dimensions in use"), strict=True):
         ax.set_title(title)
     letter_panels(axes.ravel())
-    seeds = data.sizes["seed"]
-    sample_note(figure, f"small dots: {seeds} autoencoders, or layers; white: mean taken off")
+    sample_note(figure, "small dots: layers; white: mean taken off")
     return figure
 
 
@@ -139,11 +99,7 @@ def _numbers(ax: Axes, data: xr.Dataset, name: str, number: str) -> None:
             values, at = _ratio(data, name, kind, number, centred), place + shift
             mark: dict[str, Any] = {"markerfacecolor": "white"} if centred else {}
             seed_dots(ax, at, values, colour, half_width=0.1, size=5, opacity=0.4)
-            if kind == "features":
-                found = [mean_estimate(values)]
-                interval_bars(ax, [at], found, colour=colour, fmt="o", markersize=4, **mark)
-            else:
-                ax.plot(at, values.mean(), "o", color=colour, markersize=4, **mark)
+            ax.plot(at, values.mean(), "o", color=colour, markersize=4, **mark)
     tilted_labels(ax, [label for _, label in KINDS.values()])
     reference_line(ax, y=1, style="solid", colour=GREY)
     ax.set_xlim(-0.5, len(KINDS) - 0.5)
@@ -154,9 +110,6 @@ def _numbers(ax: Axes, data: xr.Dataset, name: str, number: str) -> None:
 
 
 def _ratio(data: xr.Dataset, name: str, kind: str, number: str, centred: bool) -> np.ndarray:
-    """A number over that of random directions: one for each autoencoder, or for each layer."""
-    if kind == "features":
-        each = _trained(data, name)
-        return np.asarray(each[number].sel(centred=centred) / each[f"null_{number}"][:, 0])
+    """A number over that of random directions, for each layer."""
     sets = _of(data, name, kind)
     return np.asarray(sets[number].sel(centred=centred) / sets[f"null_{number}"].mean("draw"))

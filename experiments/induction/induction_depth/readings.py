@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from circuitax.figures.marks import mean_curve, reference_line, zero_line
-from circuitax.figures.palette import COLOURS, GREY, ORANGE
+from circuitax.figures.palette import DEPTH_COLOURS, GREY, ORANGE
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.members import members_where
@@ -32,6 +32,7 @@ from experiments.induction.shared.phase_change import (
 CORNER = 0.8  # eigenvalue scores from here on are in the corner
 DEEP = (3, 4)
 USUAL = 1  # place of the width that all depths have, among those of two layers
+WIDTHS = ("-", ":", "-.")  # lines of the widths of two layers
 
 
 def share_changed(data: xr.Dataset, layers: list[int], mlps: bool = False) -> Sample:
@@ -207,9 +208,11 @@ def curves(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 2, height=3.0, sharey=True)
     kinds = (("two layers", [2]), ("other depths", [1, *range(3, 99)]))
     for ax, (title, layers) in zip(axes[0], kinds, strict=True):
-        for part, colour in zip(_parts(data, layers, None), COLOURS, strict=False):
-            curve = part.in_context.transpose("step", "member")
-            mean_curve(ax, curve.step, curve, colour, label=str(part.arm.values))
+        for part in _parts(data, layers, None):
+            label, curve = str(part.arm.values), part.in_context.transpose("step", "member")
+            line = "--" if "MLP" in label else WIDTHS[0 if len(layers) > 1 else len(ax.lines) % 3]
+            colour = DEPTH_COLOURS[int(part.n_layers)]
+            mean_curve(ax, curve.step, curve, colour, label=label, linestyle=line)
         zero_line(ax)
         ax.set(title=title, xlabel="steps")
         ax.legend(fontsize=6)

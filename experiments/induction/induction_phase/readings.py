@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line, zero_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.palette import BLACK, DEPTH_COLOURS, LAYER_COLOURS
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.sample import Sample, difference_of, mean_of, resampled, share_of
@@ -36,10 +36,10 @@ CURVES = {
 }
 # Colour and line of each arm.
 ARMS = {
-    "1 layer": (GREY, "-"),
-    "1 layer, smeared": (BLUE, "--"),
-    "2 layers": (ORANGE, "-"),
-    "2 layers, smeared": (GREEN, "--"),
+    "1 layer": (DEPTH_COLOURS[1], "-"),
+    "1 layer, smeared": (BLACK, "--"),
+    "2 layers": (DEPTH_COLOURS[2], "-"),
+    "2 layers, smeared": (BLACK, ":"),
 }
 
 
@@ -217,7 +217,7 @@ def ablation(data: xr.Dataset) -> Figure:
     lost = 1 - members.ablated / members.in_context.isel(step=-1)
     prefix = members.prefix.isel(step=-1)
     for ax, kind in zip(axes[0], data.ablation.values, strict=True):
-        for layer, (colour, mark) in enumerate(((BLUE, "^"), (ORANGE, "o"))):
+        for layer, (colour, mark) in enumerate(zip(LAYER_COLOURS, "^o", strict=False)):
             x = prefix.isel(layer=layer).values.ravel()
             y = lost.sel(ablation=kind).isel(layer=layer).values.ravel()
             dots = {"s": 12, "marker": mark, "color": colour, "alpha": 0.7, "linewidths": 0}

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.display.viewers import visible
@@ -15,16 +14,20 @@ from circuitax.figures.marks import (
     reference_line,
     seed_column,
     seed_dots,
+    word_table,
     zero_line,
 )
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.palette import BLACK, TEXT_COLOURS
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import mean_estimate
 from circuitax.records.members import members_where
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 from experiments.induction.shared.measures_term_worth import term_worth
 
-LANGUAGES = {"python": ("Python source", ORANGE), "english": ("English prose", BLUE)}
+LANGUAGES = {
+    "python": ("Python source", TEXT_COLOURS["python"]),
+    "english": ("English prose", TEXT_COLOURS["english"]),
+}
 COPIES = 0.25  # copying score that one random head in twenty has between trained embeddings
 
 
@@ -168,30 +171,14 @@ def words(data: xr.Dataset) -> Figure:
     if table is None:
         return notice("the English text is not at hand, or too few of its tokens are words")
     n_heads, n_rows = np.shape(table["sources"])
-    figure, axes = new_figure(1, 1, height=0.5 + 0.19 * n_heads * (n_rows + 0.5))
-    ax, y = axes[0, 0], 0.0
-    columns = (0.0, 0.16, 0.45, 0.74)
-    for x, title in zip(columns, ("it sees", "and stands at", "so it says", "as in"), strict=True):
-        ax.text(x, -0.7, title, fontsize=7, weight="bold")
-    for head in range(n_heads):
-        ax.text(-0.02, y + 0.5 * n_rows, f"head {head}", rotation=90, ha="right", va="center")
-        for row in range(n_rows):
-            source = visible(table["sources"][head][row].strip(), 10)
-            there, outs = (
-                [visible(word.strip(), 10) for word in table[name][head][row]]
-                for name in ("destinations", "outs")
-            )
-            example = f"{source} … {there[0]} {outs[0]}"
-            cells = source, "  ".join(there), "  ".join(outs), example
-            for x, text in zip(columns, cells, strict=True):
-                _cell(ax, x, y + 0.5, text, GREY if x == columns[-1] else BLACK)
-            y += 1
-        y += 0.5
-    ax.set(xlim=(-0.05, 1.0), ylim=(y, -1.2))
-    ax.set_axis_off()
-    return figure
-
-
-def _cell(ax: Axes, x: float, y: float, text: str, colour: str) -> None:
-    how: dict[str, Any] = {"fontsize": 6, "va": "center", "family": "monospace"}
-    ax.text(x, y, text, color=colour, parse_math=False, **how)
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    for head, row in np.ndindex(n_heads, n_rows):
+        source = visible(table["sources"][head][row].strip(), 10)
+        there, outs = (
+            [visible(word.strip(), 10) for word in table[name][head][row]]
+            for name in ("destinations", "outs")
+        )
+        cells = source, "  ".join(there), "  ".join(outs), f"{source} … {there[0]} {outs[0]}"
+        groups.setdefault(f"head {head}", []).append(cells)
+    places = {"it sees": 0.0, "and stands at": 0.16, "so it says": 0.45, "as in": 0.74}
+    return word_table(groups, places)

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from circuitax.kit.ragged import stack_named
 from jaxtyping import Array
 
 from circuitax.circuits.detectors import induction_scores
@@ -20,7 +19,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.arms import file_name_of
 from circuitax.kit.measured_training import language_arm
-from circuitax.kit.members import drawn_by_each, each_with_own
+from circuitax.kit.members import drawn_by_each, each_with_own, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.training.optim import OptimSpec
 from experiments.induction.markov_chains.chains import ChainSource, posterior_mean

@@ -1,14 +1,25 @@
 """Figures that experiments on two-layer models share: heads that compose, copy, match, repeat."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.gridspec import SubplotSpec
 
 from circuitax.figures.marks import spread, zero_line
-from circuitax.figures.palette import BLACK, GREY, LAYER_COLOURS, ORANGE, SEQUENTIAL
+from circuitax.figures.palette import (
+    BLACK,
+    DIVERGING,
+    GREY,
+    KIND_COLOURS,
+    LAYER_COLOURS,
+    SEQUENTIAL,
+)
 from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from experiments.induction.shared.figure_arcs import arcs, clearest, lettered
@@ -25,29 +36,40 @@ CORNER = 0.9
 
 
 def composition(data: xr.Dataset) -> Figure:
-    """Composition z of every pair in one seed, by kind, and of one marked pair in all seeds."""
+    """Composition z of every pair in one seed, as lines from head to head, and of one in all."""
     member = example_member(data)
     one = data.isel(member=member)
-    figure, axes = new_figure(1, 4, height=2.1, width_ratios=(1, 1, 1, 1.25))
+    figure, axes = new_figure(1, 4, height=2.4, width_ratios=(1, 1, 1, 1.25))
     top = float(np.abs(one.composition_z).max())
+    scale = ScalarMappable(Normalize(-top, top), DIVERGING)
     for ax, kind in zip(axes[0], data.kind.values, strict=False):
-        z = one.composition_z.sel(kind=kind).transpose("reader", "writer")
-        image = ax.imshow(z, vmin=-top, vmax=top, cmap="RdBu_r", origin="lower")
-        marked = int(one.previous_head), int(one.induction_head)
-        ax.plot(*marked, "s", color=BLACK, fillstyle="none", markersize=11)
-        ax.set(title=f"{kind}-composition", xlabel="head of layer 0")
-        ax.set(xticks=range(z.shape[1]), yticks=range(z.shape[0]))
-    axes[0, 0].set_ylabel("head of layer 1")
-    figure.colorbar(image, ax=axes[0, :3].tolist(), label="z against the exact null", shrink=0.8)
+        z = one.composition_z.sel(kind=kind).transpose("writer", "reader").values
+        # The strongest lines lie on top.
+        for writer, reader in sorted(np.ndindex(z.shape), key=lambda pair: abs(z[pair])):
+            width, colour = 5 * abs(z[writer, reader]) / top, scale.to_rgba(z[writer, reader])
+            ax.plot([writer, reader], [0, 1], color=colour, linewidth=width, zorder=1)
+        for layer, (heads, marked) in enumerate(zip(z.shape, _circuit(one), strict=True)):
+            for head in range(heads):
+                ring: dict[str, Any] = {"edgecolor": LAYER_COLOURS[layer], "facecolor": "white"}
+                ring |= {"linewidth": 2.2 if head == marked else 0.8, "boxstyle": "circle,pad=0.25"}
+                middle: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 6}
+                ax.text(head, layer, f"{layer}.{head}", bbox=ring, **middle)
+        ax.set(title=f"{kind}-composition", ylim=(-0.3, 1.3), xlim=(-0.5, max(z.shape) - 0.5))
+        ax.set_axis_off()
+    label = "z against the exact null"
+    figure.colorbar(scale, ax=axes[0, :3].tolist(), label=label, shrink=0.6, location="bottom")
     shown = members_where(data, "has_induction", otherwise="alive")
     _strip(axes[0, 3], shown)
     letter_panels(axes[0])
     seeds = shown.sizes["member"]
-    sample_note(
-        figure,
-        f"a to c: one of {seeds} seeds, framed: previous-token to induction head; d: all seeds",
-    )
+    circuit = "thick rings: the previous-token head and the induction head"
+    sample_note(figure, f"a to c: one of {seeds} seeds, {circuit}; d: all seeds")
     return figure
+
+
+def _circuit(one: xr.Dataset) -> tuple[int, int]:
+    """The previous-token head of layer 0 and the induction head of layer 1."""
+    return int(one.previous_head), int(one.induction_head)
 
 
 def patterns(data: xr.Dataset) -> Figure:
@@ -55,17 +77,15 @@ def patterns(data: xr.Dataset) -> Figure:
     one = data.isel(member=example_member(data))
     text = one.text.values
     repeat = int(np.argmax(text[1:] == text[0])) + 1
-    named = {
-        "previous-token head": (0, int(one.previous_head)),
-        "induction head": (1, int(one.induction_head)),
-    }
+    first, second = _circuit(one)
+    named = {"previous-token head": (0, first), "induction head": (1, second)}
     previous, induction = (
         one.pattern.isel(layer=layer, head=head).values for layer, head in named.values()
     )
     at = clearest(previous, induction, repeat)
     letters = lettered(text, at - repeat)
-    figure = Figure(figsize=(PAGE, 4.5))
-    grid = figure.add_gridspec(2, 2, height_ratios=(1.1, 3.3))
+    figure = Figure(figsize=(PAGE, 5.4))
+    grid = figure.add_gridspec(3, 2, height_ratios=(1.1, 3.3, 0.9))
     strip = figure.add_subplot(grid[0, :])
     arcs(strip, letters, previous, induction, at)
     axes = [figure.add_subplot(grid[1, column]) for column in range(2)]
@@ -79,8 +99,22 @@ def patterns(data: xr.Dataset) -> Figure:
         _token_ticks(ax, letters)
     axes[0].set_ylabel("destination")
     figure.colorbar(image, ax=axes, label="attention", shrink=0.8)
-    letter_panels([strip, *axes])
+    letter_panels([strip, *axes, *_thumbnails(figure, grid[2, :], one)])
     return figure
+
+
+def _thumbnails(figure: Figure, place: SubplotSpec, one: xr.Dataset) -> list[Axes]:
+    """The patterns of all heads, small, in a row; those of the circuit are framed."""
+    cells = list(np.ndindex(one.sizes["layer"], one.sizes["head"]))
+    grid = place.subgridspec(1, len(cells))
+    row = [figure.add_subplot(grid[i]) for i in range(len(cells))]
+    for ax, (layer, head) in zip(row, cells, strict=True):
+        ax.imshow(one.pattern.isel(layer=layer, head=head), vmin=0, vmax=1, cmap=SEQUENTIAL)
+        ax.set_title(f"head {layer}.{head}", fontsize=6, pad=2)
+        ax.set(xticks=[], yticks=[])
+        colour = LAYER_COLOURS[layer] if head == _circuit(one)[layer] else "white"
+        ax.spines[:].set(visible=True, color=colour, linewidth=2)
+    return row[:1]
 
 
 def eigenvalues(data: xr.Dataset) -> Figure:
@@ -165,9 +199,9 @@ def _token_ticks(ax: Axes, letters: list[str]) -> None:
 def _strip(ax: Axes, members: xr.Dataset) -> None:
     """z of the marked pair, one dot for each seed."""
     pair = {"writer": members.previous_head, "reader": members.induction_head}
-    for i, kind in enumerate(members.kind.values):
+    for i, (kind, colour) in enumerate(zip(members.kind.values, KIND_COLOURS, strict=True)):
         z = members.composition_z.sel(kind=kind).isel(pair).values
-        ax.plot(i + spread(len(z)), z, "o", color=ORANGE, markersize=3, alpha=0.7)
+        ax.plot(i + spread(len(z)), z, "o", color=colour, markersize=3, alpha=0.7)
     zero_line(ax)
     ax.set_xticks(range(3), list(members.kind.values))
     ax.set(xlim=(-0.5, 2.5), title="marked pair, all seeds")

@@ -4,7 +4,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.palette import BLACK, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import Estimate, difference_estimate, mean_estimate
 from circuitax.records.members import members_where
@@ -12,7 +12,7 @@ from circuitax.records.sample import Absent, NotRun
 
 PRIMED, PLAIN, SINGLE = "2 layers, primed", "2 layers", "1 layer, primed"
 HEADS = ("layer", "head")
-ARMS = {PLAIN: (BLUE, "--", "^"), PRIMED: (ORANGE, "-", "o"), SINGLE: (GREY, ":", "s")}
+ARMS = {PLAIN: (BLACK, "--", "^"), PRIMED: (ORANGE, "-", "o"), SINGLE: (GREY, ":", "s")}
 CURVES = {
     "prefix": "prefix matching, best head",
     "previous": "previous token, best head",

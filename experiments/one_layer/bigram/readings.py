@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.palette import BLACK, BLUE, DEPTH_COLOURS, GREY, ORANGE, SEQUENTIAL
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.sample import Sample, mean_of
@@ -111,8 +111,8 @@ def paths(data: xr.Dataset) -> Figure:
         "direct path": "one layer,\ndirect path",
         "whole, mean": "one layer, mean\nover contexts",
     }
-    for i, (kind, colour) in enumerate(zip(labels, (BLUE, ORANGE, GREEN), strict=True)):
-        seed_column(ax, i, data.path_kl.sel(kind=kind), colour)
+    for i, kind in enumerate(labels):
+        seed_column(ax, i, data.path_kl.sel(kind=kind), DEPTH_COLOURS[min(i, 1)])
     ax.set_xticks(range(3), labels.values())
     ax.set(ylabel="KL from the bigram table, nats", xlim=(-0.5, 2.5))
     ax.set_ylim(0, 1.15 * float(data.path_kl.max()))

@@ -5,16 +5,16 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column, zero_line
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
+from circuitax.figures.palette import BLACK, DEPTH_COLOURS, GREEN, GREY, PINK
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
 KEPT = 4
 MOST = 0.03  # nats by which a layer more may lose: beyond, a model was not trained well enough
 NEEDED = 64  # eigenvectors of a direction, of which rows name shares
-LOOKS = {"bilinear": (ORANGE, "-"), "gelu": (BLUE, "--"), "linear": (GREY, ":")}
+LOOKS = {"bilinear": (GREEN, "-"), "gelu": (BLACK, "--"), "linear": (PINK, ":")}
 NAMES = {"bilinear": "bilinear", "gelu": "GELU", "linear": "linear"}
-DEPTHS = ((1, ORANGE, "one layer"), (2, GREEN, "two layers"))
+DEPTHS = ((1, DEPTH_COLOURS[1], "one layer"), (2, DEPTH_COLOURS[2], "two layers"))
 PARTS = ("the token\nby itself", "token and\nheads", "heads by\nthemselves")
 
 

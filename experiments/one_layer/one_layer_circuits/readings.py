@@ -5,13 +5,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.display.viewers import visible
-from circuitax.figures.marks import mean_bars, seed_column, zero_line
-from circuitax.figures.palette import BLACK, BLUE, ORANGE
+from circuitax.figures.marks import mean_bars, seed_column, word_table, zero_line
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
 LEARNED = 0.75  # P(out) after a alone, from which a head has learned the rule
+NEAR = 0.1  # of the largest eigenvalue: what the inset shows
 COPIES = 0.25  # copying score that one random head in twenty has between trained embeddings
 
 
@@ -72,24 +73,15 @@ def trigrams(data: xr.Dataset) -> Figure:
     def words(tokens: xr.DataArray) -> str:
         return "  ".join(names[int(token)] for token in tokens)
 
-    rows = []
+    groups: dict[str, list[tuple[str, ...]]] = {}
     for head, i in np.ndindex(data.sizes["head"], data.sizes["row"]):
         table = data.isel(head=head, row=i)
-        columns = f"… {words(table.destinations)}", f"→ {words(table.outs)}"
-        rows.append((f"0.{head}" if i == 0 else "", names[int(table.sources)], *columns))
-    figure, axes = new_figure(1, 1, height=0.5 + 0.17 * len(rows))
-    axes[0, 0].axis("off")
-    shown = axes[0, 0].table(
-        rows,
-        colLabels=["head", "source", "destinations", "outs"],
-        colWidths=[0.06, 0.14, 0.4, 0.4],
-        cellLoc="left",
-        bbox=(0, 0, 1, 1),
-    )
-    shown.auto_set_font_size(False)
-    for cell in shown.get_celld().values():
-        cell.get_text().set(fontsize=6, family="monospace", parse_math=False)
-    return figure
+        there, outs = words(table.destinations), words(table.outs)
+        source = names[int(table.sources)]
+        example = f"{source} … {there.split()[0]} {outs.split()[0]}"
+        groups.setdefault(f"head {head}", []).append((source, there, outs, example))
+    places = {"it sees": 0.0, "and stands at": 0.16, "so it says": 0.45, "as in": 0.74}
+    return word_table(groups, places)
 
 
 def eigenvalues(data: xr.Dataset) -> Figure:
@@ -105,8 +97,13 @@ def eigenvalues(data: xr.Dataset) -> Figure:
         zero_line(ax, vertical=True)
         mean = float(alive[f"copying{suffix}"].mean())
         ax.set(title=f"{title}: mean score {mean:.2f}", xlabel="real part, share of the largest")
-        ax.set_xscale("symlog", linthresh=0.01)
-        ax.set_yscale("symlog", linthresh=0.01)
+        near = ax.inset_axes((0.03, 0.62, 0.36, 0.36))
+        near.scatter(*at, s=3, color=BLUE, alpha=0.3, linewidths=0)
+        near.set(xlim=(-NEAR, NEAR), ylim=(-NEAR, NEAR), xticks=[], yticks=[])
+        near.spines[:].set(visible=True, color=GREY)
+        zero_line(near, vertical=True)
+        ax.indicate_inset_zoom(near, edgecolor=GREY)
+        ax.set(xlim=(-1.05, 1.05), ylim=(-0.8, 1.05))
     axes[0, 0].set_ylabel("imaginary part")
     heads, seeds = alive.copying.size, alive.sizes["member"]
     sample_note(figure, f"every eigenvalue of {heads} heads of {seeds} seeds")

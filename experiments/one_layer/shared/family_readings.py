@@ -1,7 +1,5 @@
 """A family of models of one text, read: losses, their gaps, and the gain from more text."""
 
-from textwrap import wrap
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -16,7 +14,7 @@ from circuitax.figures.marks import (
     tilted_labels,
 )
 from circuitax.figures.palette import BLACK, DEPTH_COLOURS, PINK, SKY, YELLOW
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, mean_estimate
 from circuitax.records.learning_law import LearningLaw, fitted_law
 from circuitax.records.members import members_where
@@ -25,8 +23,6 @@ from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 # Times the longest training, up to which the law through the ends is drawn.
 BEYOND = 4
 TABLE_STYLES = {"unigram": "dotted", "bigram": "dashed", "trigram": "solid"}
-# Samples of text: how many stand beside each other, letters of a page's width, lines of a sample.
-BESIDE, LETTERS, LINES = 3, 116, 9
 COLOURS = (*DEPTH_COLOURS[:3], PINK, SKY, YELLOW)  # 0, 1 and 2 layers, then with MLPs
 
 
@@ -145,23 +141,6 @@ def positions(data: xr.Dataset) -> Figure:
     return figure
 
 
-def samples(data: xr.Dataset) -> Figure:
-    """Continuations of the prompt by the first seed of each model, at temperature 0.8."""
-    texts = data.attrs["samples"]
-    columns = len(texts) if len(texts) <= BESIDE else 2
-    rows = -(-len(texts) // columns)
-    figure, axes = new_figure(rows, columns, width=PAGE, height=0.6 + 0.9 * rows)
-    for ax in axes.flat:
-        ax.set_axis_off()
-    for ax, (name, text) in zip(axes.flat, texts.items(), strict=False):
-        loss = last_losses(data, name).mean()
-        ax.set_title(f"{_label(name)}, {loss:.2f} nats per token", loc="left")
-        wrapped = _wrapped(text, LETTERS // columns - 2)
-        how = {"va": "top", "fontsize": 6.5, "family": "monospace", "parse_math": False}
-        ax.text(0, 0.98, wrapped, transform=ax.transAxes, **how)
-    return figure
-
-
 def sweep(data: xr.Dataset) -> Figure:
     """Last losses of a collected sweep over width, and over depth where it has several."""
     losses = data.loss_by_position.mean("position").where(data.alive == 1)
@@ -193,16 +172,6 @@ def sweep(data: xr.Dataset) -> Figure:
 def _finite(losses: xr.DataArray) -> Estimate:
     values = losses.values
     return mean_estimate(values[np.isfinite(values)])
-
-
-def _wrapped(text: str, width: int) -> str:
-    printable = "".join(c if c == "\n" or c.isprintable() else " " for c in text)
-    # Lines of code keep their indentation, and a line of spaces stays a line.
-    rows = [
-        wrap(row, width, replace_whitespace=False, break_on_hyphens=False) or [""]
-        for row in printable.split("\n")
-    ]
-    return "\n".join([line for row in rows for line in row][:LINES])
 
 
 def _models(data: xr.Dataset) -> list[tuple[str, str]]:

@@ -6,12 +6,11 @@ from circuitax.records.estimate import Estimate, difference_estimate, mean_estim
 from experiments.one_layer.shared.family_readings import (
     last_losses,
     positions,
-    samples,
     sweep,
     training,
 )
 
-__all__ = ["above_bigrams", "below_bigrams", "positions", "samples", "second_layer", "sweep"]
+__all__ = ["above_bigrams", "below_bigrams", "positions", "second_layer", "sweep"]
 __all__ += ["training"]
 
 

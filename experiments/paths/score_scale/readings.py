@@ -12,8 +12,8 @@ from circuitax.records.members import members_where
 from circuitax.records.sample import Sample, difference_of, mean_of
 
 SCALED, RAW = "1/sqrt(d_k)", "1"
-LINES = {"1/sqrt(d_k)": ("-", "o", r"scaled by $1/\sqrt{d_k}$"), "1": ("--", "s", "not scaled")}
-TIMES = {"initial": (BLUE, "at initialisation"), "trained": (ORANGE, "after training")}
+LINES = {"1/sqrt(d_k)": (BLUE, "o", r"scaled by $1/\sqrt{d_k}$"), "1": (ORANGE, "s", "not scaled")}
+TIMES = {"initial": ("--", "at initialisation"), "trained": ("-", "after training")}
 PANELS = {
     "variance": "variance of scores, layer 1",
     "entropy": "attention entropy, nats",
@@ -46,8 +46,8 @@ def widths(data: xr.Dataset) -> Figure:
     """Three measures of saturation over the width of a head."""
     figure, axes = new_figure(1, 3, height=2.5)
     for ax, (name, quantity) in zip(axes[0], PANELS.items(), strict=True):
-        for time, (colour, when) in TIMES.items():
-            for scale, (line, mark, how) in LINES.items():
+        for time, (line, when) in TIMES.items():
+            for scale, (colour, mark, how) in LINES.items():
                 part = data[name].sel(time=time, scale=scale).transpose("width", "member")
                 label = f"{how}, {when}"
                 mean_curve(ax, part.width, part, colour, label=label, linestyle=line, marker=mark)
@@ -73,18 +73,16 @@ def losses(data: xr.Dataset) -> Figure:
     n = data.sizes["width"]
     figure, axes = new_figure(1, n + 1, height=2.0, sharey=True)
     for ax, width in zip(axes[0], data.width.values, strict=False):
-        for scale, (line, _, how) in LINES.items():
+        for scale, (colour, _, how) in LINES.items():
             curve = data.training_loss.sel(width=width, scale=scale)
             values = curve.transpose("step", "member").values
-            colour = BLUE if line == "-" else ORANGE
             ax.plot(data.step, values, color=colour, linewidth=0.3, alpha=0.3)
-            ax.plot(data.step, np.nanmean(values, axis=1), color=colour, linestyle=line, label=how)
+            ax.plot(data.step, np.nanmean(values, axis=1), color=colour, label=how)
         ax.set(title=f"$d_k$ = {width}", xlabel="step")
-    for scale, (line, mark, how) in LINES.items():
+    for scale, (colour, mark, how) in LINES.items():
         part = data.loss.sel(time="trained", scale=scale).transpose("width", "member")
-        colour = BLUE if line == "-" else ORANGE
         last = axes[0, -1]
-        mean_curve(last, part.width, part, colour, label=how, linestyle=line, marker=mark)
+        mean_curve(last, part.width, part, colour, label=how, marker=mark)
     _width_axis(axes[0, -1], data)
     axes[0, -1].set_title("at the end")
     axes[0, 0].set_ylabel("loss, nats per token")

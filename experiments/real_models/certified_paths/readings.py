@@ -7,7 +7,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
 
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, TEXT_COLOURS
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
@@ -22,7 +22,7 @@ from experiments.real_models.shared.model_facts import model_read, of_smollm2
 
 # The five best induction heads of `real_induction`, by an independent pass over other texts.
 INDUCTION = frozenset({"18.6", "17.3", "17.4", "18.7", "17.5"})
-KINDS = {"random tokens": BLUE, "prose": ORANGE}
+KINDS = {"random tokens": TEXT_COLOURS["random"], "prose": TEXT_COLOURS["english"]}
 
 
 def complete(data: xr.Dataset) -> Sample:

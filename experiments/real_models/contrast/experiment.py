@@ -146,18 +146,18 @@ def examine(model: Model, given: Pairs, spec: Spec) -> dict[str, np.ndarray]:
     values: dict[str, list] = {name: [] for name in computed}
     for i, pair in enumerate(order[1]):
         words, to = texts[1, pair], asked[1, pair]
-        both = [outputs(model, text) for text in words]
+        first, other = both = [outputs(model, text) for text in words]
         at_cut = [
-            position_coalitions(model, *(x.streams[cut] for x in both), to, cut, n_players)
+            position_coalitions(model, first.streams[cut], other.streams[cut], to, cut, n_players)
             for cut in cuts
         ]
         values["position_value"].append([last_places(shapley(np.asarray(v))) for v in at_cut])
         values["kept"].append(with_replaced(model, words, both, to, circuits))
         if i < few:
-            parts = [part_coalitions(model, *both, to, layer) for layer in layers]
-            values["part_value"].append([shapley(np.asarray(v)) for v in parts])
+            at_layer = [part_coalitions(model, first, other, to, layer) for layer in layers]
+            values["part_value"].append([shapley(np.asarray(v)) for v in at_layer])
             values["head_lead"].append(with_replaced(model, words, both, to, each_head(model)))
-            values["neuron_lead"].append(with_neurons(model, words, both, to, neurons))
+            values["neuron_lead"].append(with_neurons(model, words, both, to, jnp.asarray(neurons)))
     parts = np.concatenate([found.heads, found.past[..., None]], axis=-1)
     kept = np.stack(values["kept"])
     return {name: np.stack(value) for name, value in values.items()} | {

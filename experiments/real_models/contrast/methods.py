@@ -45,7 +45,7 @@ def all_flows(
     cuts: Int[Array, " cut"],
 ) -> Flows:
     """Flows of `METHODS` for each pair, first text less second; NaN where a method has none."""
-    return jax.lax.map(lambda pair: _flows_of_pair(model, *pair, cuts), (texts, asked))
+    return jax.lax.map(lambda pair: _flows_of_pair(model, pair[0], pair[1], cuts), (texts, asked))
 
 
 def _flows_of_pair(
@@ -87,7 +87,7 @@ def _flows_of_pair(
         ),
         RELP: of(holding(0.5)),
         HELD: flows(less, held),
-        DIRECT: flows(less, direct_multipliers(model, held.stream_add[-1], held)),
+        DIRECT: flows(less, direct_multipliers(model, jnp.asarray(held.stream_add)[-1])),
     }
     return jax.tree.map(lambda *each: jnp.stack(each), *(of_method[name] for name in METHODS))
 

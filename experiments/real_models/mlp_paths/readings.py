@@ -5,14 +5,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, mean_curve, reference_line, seed_column, zero_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE
+from circuitax.figures.palette import BLUE, GREY, ORANGE, TEXT_COLOURS
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.sample import Sample, exactly, geometric_mean_of, mean_of, share_of
 from experiments.real_models.shared.model_facts import of_smollm2
 
 ORDERS = 8  # orders that are drawn
 DIRECTIONS = 10  # first singular vectors that may approximate a map
-KINDS = {"prose": ORANGE, "random tokens": BLUE}
+KINDS = {"prose": TEXT_COLOURS["english"], "random tokens": TEXT_COLOURS["random"]}
 
 
 def closing(data: xr.Dataset) -> Sample:

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line, zero_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.palette import BLACK, BLUE, GREY, LAYER_COLOURS
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.crossfit import crossfit_choice
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
@@ -14,11 +14,12 @@ from experiments.real_models.shared.model_facts import of_smollm2
 CELLS = ("layer", "head")
 READINGS = ("Q", "K", "V")
 INDUCTION_SCORE = 0.5  # from which a head counts as one that matches prefixes
+PREVIOUS, INDUCTION = LAYER_COLOURS[:2]
 CURVES = {
     "intact": (BLACK, "intact"),
-    "induction": (BLUE, "without {} induction"),
-    "previous": (ORANGE, "without {} previous-token"),
-    "random": (GREEN, "without {} random"),
+    "induction": (INDUCTION, "without {} induction"),
+    "previous": (PREVIOUS, "without {} previous-token"),
+    "random": (GREY, "without {} random"),
 }
 BLOCK = 4  # places that a point of the loss curves is the mean of; one block ends at the turn
 
@@ -166,7 +167,7 @@ def heads(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 3, height=2.75)
     mean = data.scores.sel(twin="plain").mean("text")
     left, middle, right = axes[0]
-    kinds = (("prefix", BLUE, "o", "prefix"), ("previous", ORANGE, "s", "previous token"))
+    kinds = (("prefix", INDUCTION, "o", "prefix"), ("previous", PREVIOUS, "s", "previous token"))
     for kind, colour, mark, label in kinds:
         scores = mean.sel(kind=kind).values
         layers = np.repeat(np.arange(len(scores)), scores.shape[1])
@@ -175,12 +176,12 @@ def heads(data: xr.Dataset) -> Figure:
     left.set_title("Heads of both kinds")
     left.legend(loc="upper center", ncols=2, fontsize=6)
     prefix, direct = mean.sel(kind="prefix").values, data.direct.mean("text").values
-    middle.scatter(prefix, direct, s=6, color=BLUE, alpha=0.7, linewidths=0)
+    middle.scatter(prefix, direct, s=6, color=INDUCTION, alpha=0.7, linewidths=0)
     zero_line(middle)
     reference_line(middle, x=INDUCTION_SCORE)
     middle.set(xlabel="prefix score", ylabel="effect on the right logit", title="What they write")
     spoilt = of_top(data, data.scores.sel(twin="spoilt"))
-    kept = (("earlier", BLUE, -0.2, "the token before"), ("attended", ORANGE, 0.2, "its own token"))
+    kept = (("earlier", BLUE, -0.2, "the token before"), ("attended", GREY, 0.2, "its own token"))
     for kind, colour, shift, label in kept:
         rows = spoilt.sel(kind=kind).transpose("rank", "text").values
         mean_bars(right, rows, colour, shift=shift, width=0.38, label=label)

@@ -6,13 +6,14 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SKY
+from circuitax.figures.palette import BLACK, GREY, PHASE_COLOURS, SKY
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun, Sample, exactly, sample
 from circuitax.superposition.polytopes import phases
 from experiments.superposition.shared.phase_axes import (
     TRIPLE_OF_FORMULAS,
+    density_axis,
     formula_borders,
     phase_axes,
 )
@@ -21,7 +22,7 @@ from experiments.superposition.shared.phase_axes import (
 PHASE_OF = {"ignored": "ignored", "dedicated": "dedicated", "antipodal": "superposed"}
 SLACK = 1e-12  # rounding of an exact loss
 RARE = 0.3  # greatest density of boundaries that a row is about
-COLOURS = {"ignored": "white", "dedicated": BLUE, "superposed": ORANGE, "": "#D9D9D9"}
+COLOURS = {**PHASE_COLOURS, "": "#D9D9D9"}
 LEAST_BAR = 0.03  # shorter ranges of a norm are drawn as a square
 
 
@@ -134,7 +135,7 @@ def proof(data: xr.Dataset) -> Figure:
     place = data.triple.values.mean()
     ax.plot([place], [1], "*", color=BLACK, label=f"triple point, $p = {place:.4f}$")
     phase_axes(ax)
-    ax.set(xlabel=r"density $p = 1 - S$", ylabel="importance of the last feature")
+    ax.set_ylabel("importance of the last feature")
     ax.text(0.93, 0.125, "ignored", va="center")
     ax.text(0.93, 8.0, "dedicated", va="center", color="white")
     ax.text(0.012, 3.0, "superposed", va="center", ha="right", color="white")
@@ -142,7 +143,7 @@ def proof(data: xr.Dataset) -> Figure:
     ax = axes[0, 1]
     for side, colour, label in (
         ("below", SKY, "importance just below the boundary"),
-        ("above", ORANGE, "just above it"),
+        ("above", PHASE_COLOURS["superposed"], "just above it"),
     ):
         low, high = (
             np.sqrt(data.boundary_second.sel(side=side, end=end).values) for end in ("low", "high")
@@ -150,8 +151,8 @@ def proof(data: xr.Dataset) -> Figure:
         ax.vlines(line, low, high, color=colour, linewidth=5, label=label)
         ax.plot(line, np.where(high - low < LEAST_BAR, (low + high) / 2, np.nan), "s", color=colour)
     reference_line(ax, y=0.5, label="counts as ignored below", style="dotted")
-    ax.set(xlabel=r"density $p = 1 - S$", ylabel=r"norm $|W_2|$ of all minimisers", ylim=(0, 1.1))
-    ax.set_xlim(left=0)
+    ax.set(ylabel=r"norm $|W_2|$ of all minimisers", xlim=(0.04, 0.75), ylim=(0, 1.1))
+    density_axis(ax, [0.6, 0.3, 0.1, 0.05])
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), fontsize=6.5)
     letter_panels(axes[0])
     return figure

@@ -1,13 +1,12 @@
 """Can a layer compute absolute values of more features than it has neurons for?"""
 
-import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE, PINK
-from circuitax.figures.style import COLUMN, PAGE, new_figure
+from circuitax.figures.marks import legend_above
+from circuitax.figures.palette import BLACK, BLUE, GREY, PHASE_COLOURS, PINK
+from circuitax.figures.style import COLUMN, new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -165,34 +164,31 @@ def _neurons(data: xr.Dataset, p: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def neurons(data: xr.Dataset) -> Figure:
-    """Input weights of the best seed: a stacked bar for each neuron, a colour for each feature."""
-    n_density, n = data.sizes["sweep_density"], data.sizes["sweep_feature"]
-    columns = min(4, n_density)
-    rows = -(-n_density // columns)
-    figure, axes = new_figure(rows, columns, width=PAGE, height=0.7 + 1.35 * rows)
-    colours = matplotlib.colormaps["viridis_r"](np.linspace(0, 1, n))
-    for ax in axes.flat[n_density:]:
-        ax.set_axis_off()
-    for i, ax in zip(range(n_density), axes.flat, strict=False):
+    """Input weights of the best network at each density, and the main feature's share of them."""
+    n_density = data.sizes["sweep_density"]
+    figure, axes = new_figure(2, n_density, height=2.9, height_ratios=(1.6, 1), sharex=True)
+    main, others = PHASE_COLOURS["dedicated"], PHASE_COLOURS["superposed"]
+    for i, (above, below) in enumerate(axes.T):
         W = np.abs(data.sweep_W_in.values[i]).T
-        W = W / np.maximum(W.max(axis=1, keepdims=True), 1e-12)
         live = data.sweep_live.values[i, int(data.sweep_best[i])]
-        used = W[live][np.argsort(W[live].argmax(axis=1), kind="stable")]
-        # The last neuron twice: steps go from each place to the next.
-        heights = np.concatenate([used, used[-1:], np.zeros((len(W) - len(used), n))])
-        ax.stackplot(np.arange(len(heights)), heights.T, step="post", colors=colours)
-        ax.set_title(f"$p$ = {float(data.sweep_density[i]):g}", fontsize=8)
-        ax.set_xticks([])
-        reference_line(ax, y=1)
-    for ax in axes[:, 0]:
-        ax.set_ylabel(r"$\Sigma_i |W_{in}|$ / largest")
-    for ax in axes[-1]:
-        ax.set_xlabel("neuron")
-    figure.suptitle(
-        f"best of {data.sizes['sweep_seed']} seeds; at the right, neurons not used", fontsize=8
-    )
-    scale = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, n - 1), "viridis_r")
-    figure.colorbar(scale, ax=axes, label="feature, most important first", shrink=0.8)
+        W = W[live] / W[live].max(axis=1, keepdims=True)
+        share = 1 / W.sum(axis=1)
+        order = np.lexsort((W.argmax(axis=1), -share.round(1)))
+        image = above.imshow(W[order].T, vmin=0, vmax=1, cmap="Greys", aspect="auto")
+        places = np.arange(len(W))
+        below.bar(places, share[order], 1.0, color=main, label="its main feature")
+        rest = 1 - share[order]
+        below.bar(places, rest, 1.0, bottom=share[order], color=others, label="all others")
+        above.set_title(f"$p$ = {float(data.sweep_density[i]):g}")
+        above.set_xlim(-0.5, live.size - 0.5)
+        below.set(ylim=(0, 1), xticks=[], xlabel=f"{len(W)} of {live.size}\nneurons used")
+    for ax in axes[:, 1:].flat:
+        ax.set_yticks([])
+    axes[0, 0].set_ylabel("feature, most\nimportant on top")
+    axes[1, 0].set_ylabel("share of the\ninput weights")
+    figure.colorbar(image, ax=axes[0], label="|weight| /\nlargest of neuron", pad=0.01)
+    legend_above(figure, axes[1, 0], 2)
+    sample_note(figure, f"best of {data.sizes['sweep_seed']} seeds at each density")
     return figure
 
 
@@ -207,7 +203,7 @@ def motif(data: xr.Dataset) -> Figure:
         label = f"$p$ = {p:g}: in {count} of {data.sizes['motif_seed']} networks"
         dots = {"markersize": 3, "alpha": 0.6, "markeredgewidth": 0}
         ax.plot(x[here], y[here], "o", color=colour, label=label, **dots)
-    ax.plot([4], [4], "D", color=ORANGE, markersize=5, label="published example")
+    ax.plot([4], [4], "D", color=BLACK, markersize=5, label="published example")
     ends = np.array([1, max([20, *x, *y])])
     ax.plot(ends, ends, ":", color=GREY, linewidth=0.7, label="equal service of both")
     ax.set(xscale="log", yscale="log", xlabel="input weights: strong / weak feature")

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
@@ -13,6 +12,7 @@ from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.members import members_where
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, geometric_mean_of, mean_of
+from experiments.superposition.shared.phase_axes import density_axis
 
 # Share of inputs without a gradient from which gradients count as masked.
 MASKED = 0.5
@@ -91,16 +91,16 @@ def vulnerability(data: xr.Dataset) -> Figure:
     """Added loss over sparsity, features per dimension likewise, and one against the other."""
     figure, axes = new_figure(1, 3, width=PAGE, height=2.95)
     over, shape, against = axes[0]
-    sparsity = 1 / data.density.values
+    density = data.density.values
     for name, label, colour, mark in ATTACKS:
         rows = data[name].transpose("density", "seed").values
-        mean_curve(over, sparsity, rows, colour, label=label, marker=mark, markersize=3)
+        mean_curve(over, density, rows, colour, label=label, marker=mark, markersize=3)
     small: dict[str, Any] = {"color": PINK, "linestyle": "--"}
     small["label"] = f"exact optimum, {data.attrs['exact']}"
-    over.plot(sparsity, data.optimum_analytic, **small)
+    over.plot(density, data.optimum_analytic, **small)
     rows = data.features_per_dimension.transpose("density", "seed").values
-    mean_curve(shape, sparsity, rows, BLACK, marker="o", markersize=3, label="trained")
-    shape.plot(sparsity, data.optimum_features_per_dimension, **small)
+    mean_curve(shape, density, rows, BLACK, marker="o", markersize=3, label="trained")
+    shape.plot(density, data.optimum_features_per_dimension, **small)
     x, y = data.features_per_dimension.values.ravel(), data.analytic.values.ravel()
     against.scatter(x, y, s=7, color=BLUE, alpha=0.5, linewidths=0)
     line = np.linspace(1, max(float(np.nanmax(x)), 1.1), 50)
@@ -108,8 +108,10 @@ def vulnerability(data: xr.Dataset) -> Figure:
     against.plot(
         data.optimum_features_per_dimension, data.optimum_analytic, "D", color=PINK, markersize=3
     )
-    _sparse(over, VULNERABILITY, "vulnerability rises with sparsity")
-    _sparse(shape, FEATURES, "and so does superposition")
+    over.set(ylabel=VULNERABILITY, title="vulnerability rises with sparsity")
+    shape.set(ylabel=FEATURES, title="and so does superposition")
+    for ax in (over, shape):
+        density_axis(ax, [1, 0.3, 0.1, 0.03])
     against.set(xlabel="features per dimension", title="one follows the other")
     against.legend(loc="upper left")
     for ax in (over, against):
@@ -147,10 +149,3 @@ def defence(data: xr.Dataset) -> Figure:
         fontsize=8,
     )
     return figure
-
-
-def _sparse(ax: Axes, label: str, title: str) -> None:
-    ax.set(xscale="log", xlabel="1 / density $p$", ylabel=label, title=title)
-    ticks = [1, 2, 5, 10, 20, 40]
-    ax.set_xticks(ticks, [str(t) for t in ticks])
-    ax.minorticks_off()

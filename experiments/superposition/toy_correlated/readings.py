@@ -9,10 +9,11 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, seed_dots
-from circuitax.figures.palette import BLUE, DIVERGING, GREEN, GREY, ORANGE
+from circuitax.figures.palette import BLUE, DIVERGING, GREEN, GREY, OPTIMUM, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, mean_of, share_of
 from circuitax.superposition.polytopes import angles, gaps
+from experiments.superposition.shared.phase_axes import density_axis
 
 # A pair is collapsed when its members are at most this many degrees apart.
 COLLAPSED_ANGLE = 20.0
@@ -164,7 +165,7 @@ def pairs(data: xr.Dataset) -> Figure:
     right.set(ylabel="angle inside a pair (degrees)", ylim=(0, 190), yticks=[0, 45, 90, 135, 180])
     labels = [f"{name}\n$p$ = {data[f'{name}_density'].values[i]:g}" for name, i in cells]
     right.set_xticks(range(len(cells)), labels, fontsize=6)
-    right.plot([], [], "s", color=GREEN, markersize=5, fillstyle="none", label="optimum")
+    right.plot([], [], "s", color=OPTIMUM, markersize=5, fillstyle="none", label="optimum")
     right.plot([], [], "o", color=GREY, markersize=3, label="each pair of each seed")
     right.legend(loc="lower right", fontsize=6)
     letter_panels(axes[0])
@@ -178,7 +179,7 @@ def collapse(data: xr.Dataset) -> Figure:
     figure.clf()
     grid = figure.add_gridspec(2, len(p), height_ratios=[1, 2])
     for i, density in enumerate(p):
-        ax = figure.add_subplot(grid[0, i])
+        ax = figure.add_subplot(grid[0, len(p) - 1 - i])  # sparse to the right
         _arrows(ax, data.crowded_optimum_W.values[i])
         ax.set_title(f"$p$ = {density:g}", fontsize=7)
     below = figure.add_subplot(grid[1, :])
@@ -193,12 +194,10 @@ def collapse(data: xr.Dataset) -> Figure:
     dots: dict[str, Any] = {"color": GREY, "markersize": 3, "label": f"each of {len(every)} seeds"}
     below.plot((p * shake).ravel(), (every + lift).ravel(), ".", **dots)
     best = collapsed(data.crowded_optimum_W.values)
-    below.plot(p, best, "s", color=GREEN, markersize=9, fillstyle="none", label="optimum")
-    below.set(xscale="log", ylabel="collapsed pairs of three", yticks=[0, 1, 2, 3])
-    below.set(xlabel="density of a pair $p$")
-    below.set_xticks(p, [f"{value:g}" for value in p])
-    below.minorticks_off()
-    below.legend(loc="upper left", fontsize=6)
+    below.plot(p, best, "s", color=OPTIMUM, markersize=9, fillstyle="none", label="optimum")
+    below.set(ylabel="collapsed pairs of three", yticks=[0, 1, 2, 3])
+    density_axis(below, p)
+    below.legend(loc="upper right", fontsize=6)
     figure.suptitle("optimum of three correlated pairs (colours) in two dimensions", fontsize=8)
     return figure
 

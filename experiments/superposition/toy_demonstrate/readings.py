@@ -12,11 +12,12 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREY, OPTIMUM, ORANGE, SEQUENTIAL
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, resampled, share_of
 from circuitax.records.worlds import shuffle
 from circuitax.superposition.polytopes import Phase, phases, polytopes
+from experiments.superposition.shared.phase_axes import density_axis
 from experiments.superposition.shared.random_weights import normal_weights
 
 # A feature is represented when its norm is above this.
@@ -202,7 +203,7 @@ def counts(data: xr.Dataset) -> Figure:
     label = f"mean of {len(kept)} seeds (95 % interval)"
     mean_curve(left, p, kept.T, BLUE, label=label, each=True)
     optimum = (np.linalg.norm(data.optimum_W.values, axis=1) > REPRESENTED).sum(axis=-1)
-    square = {"color": GREEN, "markersize": 4, "fillstyle": "none"}
+    square = {"color": OPTIMUM, "markersize": 4, "fillstyle": "none"}
     left.plot(p, optimum, "s", label="lowest exact loss", **square)
     ratio = data.sizes["scaled_hidden"] / data.sizes["hidden"]
     larger = (data.scaled_norm.values > REPRESENTED).sum(axis=-1) / ratio
@@ -218,11 +219,9 @@ def counts(data: xr.Dataset) -> Figure:
             marks = {"markersize": 4, "label": "published"}
             ax.plot(list(published), list(published.values()), "kx", **marks)
         reference_line(ax, y=m)
-        ax.set(xscale="log", xlabel="density $p = 1 - S$", ylabel="features with norm above 0.5")
+        ax.set_ylabel("features with norm above 0.5")
         ax.set_title(f"{n} features in {m} dimensions")
-        ax.set_xticks(places, [f"{value:.2g}" for value in places])
-        ax.invert_xaxis()
-        ax.minorticks_off()
+        density_axis(ax, places)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         ax.legend(loc="upper left", fontsize=6)
     letter_panels(axes[0])

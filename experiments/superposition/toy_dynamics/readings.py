@@ -5,9 +5,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, ORANGE, SKY
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SKY
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
+from experiments.superposition.shared.figure_polytopes import turning_sets
+from experiments.superposition.shared.kinks import kinks
 
 STEPS = (6000, 6000)  # of both trainings at the scale that rows are about
 DENSITY = 1 / 3  # of equal features, for which the next losses are
@@ -20,7 +22,6 @@ FIRST = 0.1  # share of training that is left out, in which everything moves
 SIZE = 3  # features of a set
 ANTIPODE, UPRIGHT = -0.9, 0.3  # cosines of an octahedron
 SEPARATED, OPENED = 0.8, 0.5  # mean cosine inside a set
-FINE = 0.005  # allowed error of the straight pieces over the range of log loss
 PLANE = 0.25  # a singular value over the first, below which W lacks its direction
 APART = 15  # degrees by which two sets may miss a right angle
 PHASE = 0.05  # share of training that is a phase
@@ -228,46 +229,17 @@ def loss_kinks(data: xr.Dataset) -> list[np.ndarray]:
     return [kinks(data.set_step.values, row) for row in np.log(data.set_loss.values.T)]
 
 
-def kinks(x: np.ndarray, y: np.ndarray, *, tolerance: float = FINE, most: int = 12) -> np.ndarray:
-    """Kinks of a curve: the inner ends of its best fit by pieces of straight lines.
-
-    The smallest number of pieces, at most ``most``, whose root mean square error is at most
-    ``tolerance * (max y - min y)``, by dynamic programming. The paper marks kinks by eye.
-    """
-    error = _errors(x.astype(np.float64), y.astype(np.float64))
-    last = x.size - 1
-    allowed = x.size * (tolerance * np.ptp(y)) ** 2
-    came_from: list[np.ndarray] = []
-    lowest = error[0]
-    while lowest[last] > allowed and len(came_from) < most - 1:
-        through = lowest[:, None] + error
-        came_from.append(through.argmin(axis=0))
-        lowest = through.min(axis=0)
-    at, found = last, []
-    for before in came_from[::-1]:
-        at = before[at]
-        found.append(at)
-    return x[sorted({int(i) for i in found} - {0, last})].astype(float)
-
-
-def _errors(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Squared error of the line through points i to j, ``[i, j]``; infinite below two points."""
-    x, y = (x - x.mean()) / max(np.ptp(x), 1e-300), y - y.mean()
-    powers = (np.ones(x.size), x, y, x * x, x * y, y * y)
-    sums = [np.concatenate([[0.0], np.cumsum(v)]) for v in powers]
-    count, sx, sy, sxx, sxy, syy = (s[None, 1:] - s[:-1, None] for s in sums)
-    usable = count >= 2
-    count = np.where(usable, count, 2)
-    spread = np.where(usable, sxx - sx**2 / count, 1)
-    error = syy - sy**2 / count - (sxy - sx * sy / count) ** 2 / spread
-    return np.where(usable, np.maximum(error, 0), np.inf)
-
-
 def octahedron(data: xr.Dataset) -> Figure:
-    """Cosines inside and between the sets of all networks, and when each changes regime."""
+    """One network that opens, the cosines of all networks, and when each changes regime."""
     steps, W, seeds = data.set_step.values, data.set_W.values, data.sizes["seed"]
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.6, width_ratios=[1, 1.3])
-    left, right = axes[0]
+    figure = Figure(figsize=(PAGE, 4.0))
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.7)).flat
+    first, times = int(np.isfinite(regimes(data)["octahedron"]).argmax()), [0.0]
+    times += [each[first] for each in (*regimes(data).values(), onset(data))]
+    times.append((times[2] + times[3]) / 2)
+    shown = sorted(set(np.searchsorted(steps, [t for t in times if np.isfinite(t)])))
+    turning_sets(above, W[shown, first], [f"step {steps[at]}" for at in shown])
+    left, right = panels = below.subplots(1, 2, width_ratios=[1, 1.3])
     mean_curve(left, steps, inside(W), ORANGE, label="inside a set, mean", each=True)
     farthest = across(W).min(axis=-1).mean(axis=-1)
     mean_curve(left, steps, farthest, BLUE, label="farthest of the other set", each=True)
@@ -284,10 +256,10 @@ def octahedron(data: xr.Dataset) -> Figure:
     for line in right.lines:
         line.set(markersize=3, markeredgewidth=0.6)
     right.set(ylabel="seed", ylim=(-1, 1.45 * len(rows)), xlim=(0, steps[-1] * 1.02))
-    for ax in axes[0]:
+    for ax in panels:
         ax.set_xlabel("step")
         ax.legend(fontsize=6, loc="upper center", ncols=1 + (ax is right))
-    letter_panels(axes[0])
+    letter_panels([above.axes[0], *panels])
     return figure
 
 
@@ -295,9 +267,15 @@ def levels(data: xr.Dataset) -> Figure:
     """Dimensionality of each feature of one network over training."""
     figure, axes = new_figure(1, 1, width=PAGE, height=2.3)
     ax = axes[0, 0]
-    ax.plot(data.step.values, data.dimensionality.values[:, SHOWN], linewidth=0.8)
+    curves = data.dimensionality.values[:, SHOWN].T
+    kept = curves[:, -1] > np.mean(LEVELS)
+    for chosen, colour, name in ((kept, BLUE, "in digons"), (~kept, GREY, "dropped")):
+        lines = ax.plot(data.step.values, curves[chosen].T, color=colour, linewidth=0.8)
+        lines[0].set_label(f"{chosen.sum()} features end {name}")
     for level in LEVELS:
         reference_line(ax, y=level)
+    ax.set_yticks([0, 0.25, 0.5])
+    ax.legend(loc="upper right")
     ax.set(xlabel="step", ylabel="dimensionality $D_i$", ylim=(-0.03, 0.75))
     size = f"{data.sizes['feature']} equal features in {data.attrs['n_hidden']}"
     ax.set_title(f"seed {SHOWN}: {size}, $p$ = {data.attrs['density']:.2g}", fontsize=7)

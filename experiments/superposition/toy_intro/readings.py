@@ -5,12 +5,11 @@ from collections.abc import Callable
 import matplotlib
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.palette import BLUE, DIVERGING, GREY, ORANGE
+from circuitax.figures.palette import BLACK, DIVERGING, GREY, PINK
 from circuitax.figures.style import COLUMN, PAGE, new_figure
 from circuitax.records.sample import (
     Absent,
@@ -24,6 +23,8 @@ from circuitax.records.sample import (
 )
 from circuitax.superposition.polytopes import align, gaps
 from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.figure_polytopes import arrows
+from experiments.superposition.shared.phase_axes import density_axis
 from experiments.superposition.shared.random_weights import normal_weights
 
 # A network has found the optimum when its loss is at most 5 % above it.
@@ -34,7 +35,7 @@ PUBLISHED = 20 ** -np.linspace(0, 1, 10)
 REPRESENTED, DROPPED = 0.5, 0.05
 # Greatest distance of a pentagon's gaps from 72 degrees.
 GAP_MISS = 4.0
-COLOURS = (BLUE, ORANGE)
+COLOURS = (BLACK, PINK)  # falling importance, uniform
 
 
 def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -177,7 +178,7 @@ def weights(data: xr.Dataset) -> Figure:
         for ax, W in zip(panels, row, strict=True):
             ax.set(xticks=[], yticks=[])
             if plane:
-                _arrows(ax, W, colours)
+                arrows(ax, W, colours)
                 ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
             else:
                 image = ax.imshow(W.T @ W, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)
@@ -192,14 +193,6 @@ def weights(data: xr.Dataset) -> Figure:
     return figure
 
 
-def _arrows(ax: Axes, W: np.ndarray, colours: np.ndarray) -> None:
-    """Columns of W from the origin, the most important feature on top."""
-    ax.spines[:].set_visible(False)
-    for (x, y), colour in list(zip(W.T, colours, strict=True))[::-1]:
-        line = {"color": colour, "linewidth": 1.3}
-        ax.plot([0, x], [0, y], marker="o", markevery=[1], markersize=2, **line)
-
-
 def loss(data: xr.Dataset) -> Figure:
     """Excess over the exact optimum for every seed, and for the best of them."""
     figure, axes = new_figure(1, 1, height=2.3)
@@ -212,11 +205,9 @@ def loss(data: xr.Dataset) -> Figure:
         ax.plot(p, np.nanmin(above, axis=0), color=colour, label=f"best seed, {_label(base)}")
     ax.axhspan(0.01, 100 * TOLERANCE, color=GREY, alpha=0.15, label="counted as reached")
     ax.plot([], [], ".", color=GREY, label=f"each of {data.sizes['seed']} seeds")
-    ax.set(xscale="log", yscale="log", xlabel="density $p$", ylim=(0.01, None))
+    ax.set(yscale="log", ylim=(0.01, None))
     ax.set(ylabel="loss above the exact optimum (%)")
-    ax.invert_xaxis()
-    ax.set_xticks([1, 0.5, 0.2, 0.1, 0.05], ["1", "0.5", "0.2", "0.1", "0.05"])
-    ax.minorticks_off()
+    density_axis(ax, [1, 0.5, 0.2, 0.1, 0.05])
     legend_above(figure, ax, 4)
     return figure
 
@@ -230,8 +221,8 @@ def crossover(data: xr.Dataset) -> Figure:
         cell = data.sel(importance_base=base)
         ratio = cell.pentagon_loss.values / cell.digon_loss.values
         ax.plot(p, np.where(np.isfinite(ratio), ratio, np.nan), color=colour, label=_label(base))
-    ax.set(xlabel="density $p$", ylabel="pentagon loss / two-digon loss")
-    ax.invert_xaxis()
+    ax.set_ylabel("pentagon loss / two-digon loss")
+    density_axis(ax, [0.25, 0.2, 0.15])
     ax.legend(loc="lower left")
     return figure
 

@@ -7,11 +7,12 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, new_figure
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY
+from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.crossfit import crossfit_best
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
 from circuitax.superposition.polytopes import gaps
+from experiments.superposition.shared.figure_polytopes import arrows, dimensions_over_points
 from experiments.superposition.shared.random_weights import dimensionalities
 
 FEW = (5, 8)
@@ -174,19 +175,28 @@ def _require(data: xr.Dataset, decays: int = 1) -> None:
 
 
 def descent(data: xr.Dataset) -> Figure:
-    """Test loss of each training set over its size, and the mean, at every decay."""
-    figure, axes = new_figure(1, 1, width=PAGE, height=2.7)
-    ax, x = axes[0, 0], data.points.values
-    for i, decay in enumerate(data.decay.values):
+    """Losses over the number of training points, and dimensions of features and of samples."""
+    figure, axes = new_figure(2, 1, height=4.0, sharex=True, height_ratios=(1.2, 1))
+    (losses,), (shares,) = axes
+    x, decays = data.points.values, data.decay.values
+    for i, (decay, colour) in enumerate(zip(decays, (BLACK, GREY), strict=False)):
         rows = data.test_loss.isel(decay=i).transpose("points", "dataset").values
-        how: dict[str, Any] = {"label": f"weight decay {decay:g}", "each": True, "marker": "."}
-        mean_curve(ax, x, rows, (BLUE, ORANGE)[i % 2], least=LEAST, **how)
+        how: dict[str, Any] = {"label": f"test loss, weight decay {decay:g}", "marker": "."}
+        mean_curve(losses, x, rows, colour, each=not i, least=LEAST, **how)
     train = data.train_loss.isel(decay=0).min("restart").transpose("points", "dataset").values
-    mean_curve(ax, x, train, GREY, label="training loss", linestyle="--", least=LEAST)
-    reference_line(ax, y=1)
-    ax.set(xscale="log", yscale="log", ylim=(LEAST, None), ylabel="loss")
-    ax.set_xlabel(f"training points $T$; means of {data.sizes['dataset']} sets, t 95 %")
-    ax.legend(fontsize=6)
+    how = {"label": f"training loss, weight decay {decays[0]:g}", "linestyle": "--"}
+    mean_curve(losses, x, train, BLACK, least=LEAST, **how)
+    reference_line(losses, y=1)
+    losses.set(yscale="log", ylim=(LEAST, None), ylabel="loss")
+    losses.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    losses.legend(loc="upper left")
+    dimensions_over_points(shares, x, data.isel(dataset=0))
+    shares.set(xscale="log", xlabel="training points $T$", ylabel="dimensionality", ylim=(0, 1.02))
+    shares.set_xticks(x, [str(size) for size in x], rotation=90, fontsize=6)
+    shares.minorticks_off()
+    shares.legend(loc="upper right", ncols=2)
+    letter_panels([losses, shares])
+    sample_note(figure, f"a: mean and 95 % interval of {data.sizes['dataset']} sets; b: the first")
     return figure
 
 
@@ -199,9 +209,7 @@ def rays(data: xr.Dataset) -> Figure:
         one = data.isel(dataset=0).sel(points=size)
         both = one.W.values, one.hidden_vectors.values[:, :size]
         for ax, vectors, colour in zip(panels, both, (BLUE, GREEN), strict=True):
-            ax.plot(*np.stack([0 * vectors, vectors], axis=1), color=colour, linewidth=0.6)
-            ax.set(aspect="equal", adjustable="datalim", xticks=[], yticks=[])
-            ax.spines[:].set_visible(False)
+            arrows(ax, vectors, [colour] * vectors.shape[1], linewidth=0.6, marker="")
         panels[0].set_title(f"$T$ = {size}", fontsize=7)
         panels[1].set_visible(size <= kept)
     axes[0, 0].set_ylabel("features")

@@ -6,11 +6,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.palette import BLACK, GREY, ORANGE, POLYTOPE_COLOURS
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, exactly, mean_of, share_of
 from circuitax.superposition.polytopes import align, angles, gaps
 from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.figure_polytopes import arrows
 from experiments.superposition.shared.random_weights import normal_weights
 from experiments.superposition.shared.transitions import transitions
 
@@ -27,7 +28,7 @@ ANTIPODAL, UPRIGHT = -0.99, float(np.sin(np.radians(15)))
 DIGONS, PENTAGON = 0, 1
 PRINTED = 2.5
 TICKS = [0.1, 0.2, 0.5, 1, 2, 4]
-COLOURS = (ORANGE, BLUE)  # two digons, pentagon
+COLOURS = (POLYTOPE_COLOURS["digon"], POLYTOPE_COLOURS["pentagon"])
 
 
 def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -206,25 +207,14 @@ def solutions(data: xr.Dataset) -> Figure:
     weights = data.W.values[best, np.arange(best.size)]
     figure, axes = new_figure(1, len(weights), width=PAGE, height=1.15)
     for ax, W, ratio in zip(axes[0], weights, data.ratio.values, strict=True):
-        turned = upright(W)
-        for feature in range(W.shape[1]):
-            ax.plot(
-                [0, turned[0, feature]],
-                [0, turned[1, feature]],
-                linewidth=1.3,
-                color=ORANGE if feature == W.shape[1] - 1 else BLUE,
-                marker="o",
-                markevery=[1],
-                markersize=2,
-            )
-        ax.set(aspect="equal", xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), xticks=[], yticks=[])
-        ax.spines[:].set_visible(False)
+        arrows(ax, upright(W), [GREY] * (W.shape[1] - 1) + [ORANGE])
+        ax.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3))
         ax.set_title(f"{ratio:g}", fontsize=7)
     figure.suptitle(
         f"density of one feature / density of the others (best of {data.sizes['seed']} seeds)",
         fontsize=7,
     )
-    names = (("the others", BLUE), ("the perturbed feature", ORANGE))
+    names = (("the others", GREY), ("the perturbed feature", ORANGE))
     lines = [Line2D([], [], color=colour, label=name) for name, colour in names]
     figure.legend(handles=lines, loc="outside lower center", ncols=2)
     return figure

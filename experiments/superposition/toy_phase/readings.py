@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from scipy.interpolate import RegularGridInterpolator
 
-from circuitax.figures.palette import BLACK, BLUE, ORANGE, SEQUENTIAL
+from circuitax.figures.palette import BLACK, PHASE_COLOURS, SEQUENTIAL
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Sample, best_of, exactly, resampled
 from circuitax.superposition.polytopes import phases
@@ -29,6 +29,7 @@ SOURCES = {"theory": "simple formulas", "optimum": "exact optimum", "trained": "
 TRIPLE_PROVEN = 0.7064  # where the regions meet, as `phase_proof` encloses it for two features
 FINE = 256  # points a side at which a coarse diagram is drawn
 CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
+DEDICATED, SUPERPOSED = (to_rgb(PHASE_COLOURS[name]) for name in ("dedicated", "superposed"))
 
 
 def triple_point(data: xr.Dataset) -> Sample:
@@ -125,8 +126,8 @@ def phase(data: xr.Dataset) -> Figure:
             phase_axes(ax)
             if row == 0:
                 ax.set_title(title + (f" {data.sizes['seed']}" if source == "trained" else ""))
-            if row == 1:
-                ax.set_xlabel(r"density $p = 1 - S$")
+            if row == 0:
+                ax.set_xlabel("")
             if column == 0:
                 ax.set_ylabel(f"{model}\nimportance of the last feature")
     _colour_map(axes[0, 3])
@@ -145,7 +146,7 @@ def difference(data: xr.Dataset) -> Figure:
         image = ax.pcolormesh(density, importance, gain.values, cmap=SEQUENTIAL, vmin=0, **CELLS)
         formula_borders(ax, "white", paired=model == PAIRED)
         phase_axes(ax)
-        ax.set(title=str(model), xlabel=r"density $p = 1 - S$")
+        ax.set_title(str(model))
         figure.colorbar(image, ax=ax, label="gain over the best closed form (%)")
     axes[0, 0].set_ylabel("importance of the last feature")
     letter_panels(axes[0])
@@ -156,7 +157,7 @@ def region_colour(norm: np.ndarray, interference: np.ndarray) -> np.ndarray:
     """White where the feature is ignored, blue where dedicated, orange where superposed."""
     presence = np.clip(norm, 0, 1)[..., None]
     shared = np.clip(interference, 0, 1)[..., None]
-    hue = (1 - shared) * np.array(to_rgb(BLUE)) + shared * np.array(to_rgb(ORANGE))
+    hue = (1 - shared) * np.array(DEDICATED) + shared * np.array(SUPERPOSED)
     return 1 - presence + presence * hue
 
 
@@ -191,8 +192,8 @@ def _legend(ax: Axes) -> None:
     proven, formulas = f"{TRIPLE_PROVEN:.3f}", f"{TRIPLE_OF_FORMULAS:.3f}"
     handles = [
         Patch(facecolor="white", label="ignored:\nnot stored", **swatch),
-        Patch(facecolor=BLUE, label="dedicated: has a\ndimension of its own", **swatch),
-        Patch(facecolor=ORANGE, label="superposed:\nshares one", **swatch),
+        Patch(facecolor=DEDICATED, label="dedicated: has a\ndimension of its own", **swatch),
+        Patch(facecolor=SUPERPOSED, label="superposed:\nshares one", **swatch),
         Line2D([], [], color=BLACK, linewidth=0.9, label="borders by the\nformulas"),
         Line2D([], [], marker="o", markersize=3.5, label=f"they meet at {formulas}", **point),
         Line2D([], [], marker="*", markersize=7, label=f"proven: {proven}", **point),

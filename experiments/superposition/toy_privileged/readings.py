@@ -12,6 +12,7 @@ from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.estimate import Estimate, share_estimate
 from circuitax.records.resampled import best_estimate
 from circuitax.records.sample import NotRun, Sample, best_of, exactly, mean_of, sample
+from experiments.superposition.shared.phase_axes import DENSITY
 from experiments.superposition.shared.random_weights import normal_weights
 
 # Density: monosemantic neurons, and features represented, of the best solution, as published.
@@ -230,7 +231,7 @@ def restarts(data: xr.Dataset) -> Figure:
     share.set_ylim(-0.03, 1.03)
     for ax in axes[0]:
         ax.set_xticks(range(len(labels)), labels)
-        ax.set_xlabel("density $p$")
+        ax.set_xlabel(DENSITY)
     marks = [
         Line2D([], [], marker="o", linestyle="", markersize=3, color=c, label=str(k))
         for k, c in enumerate(colours)

@@ -123,8 +123,8 @@ def lead(
     """The logit of the first asked token less that of the second, at the end."""
     stream, _ = final_stream(model, text, edit, rule=rule)
     edit = edit or Interventions()
-    last = jax.tree.map(lambda x: x[-1:], (edit.scales.final, edit.scale_add.final))
-    logits, _ = unembed(model, stream[-1][None], *last, rule=rule)
+    held, add = jax.tree.map(lambda x: x[-1:], (edit.scales.final, edit.scale_add.final))
+    logits, _ = unembed(model, stream[-1][None], held, add, rule)
     return logits[0, asked[0]] - logits[0, asked[1]]
 
 
@@ -152,7 +152,7 @@ def multipliers(
 
 def flows(less: Outputs, by: Interventions) -> Flows:
     """Differences times multipliers; the heads of a layer have one, and so has what passes them."""
-    past = jnp.einsum("ltd,ltd->l", less.streams[:-1], by.head_add[:, 0])
+    past = jnp.einsum("ltd,ltd->l", less.streams[:-1], jnp.asarray(by.head_add)[:, 0])
     return Flows(
         jnp.einsum("ltd,ltd->lt", less.streams, by.stream_add),
         past,
@@ -168,7 +168,7 @@ def holding(share: float | int) -> Rule:
     Source: RelP, with a share of one half; `kernel.interventions.freeze`.
     """
     hold = jax.lax.stop_gradient
-    held = {
+    held: dict[Step, Step] = {
         attention.attend: lambda s, mask, v: attention.attend(hold(s), mask, v),
         norm_scale: lambda x, norm, eps: hold(norm_scale(x, norm, eps)),
         activate: lambda z, name: z * hold(gate(z, name)),
@@ -222,17 +222,15 @@ def softmax_secant(step: Step) -> Step:
     return secant(step) if step is attention.attend else step
 
 
-def direct_multipliers(
-    model: Model, last: Float[Array, "n_ctx d_model"], like: Interventions
-) -> Interventions:
+def direct_multipliers(model: Model, last: Float[Array, "n_ctx d_model"]) -> Interventions:
     """The multiplier behind the last layer for all that is written to the stream."""
-    streams, heads, mlps = (
-        jnp.broadcast_to(last, x.shape) for x in (like.stream_add, like.head_add, like.mlp_add)
-    )
+    streams = jnp.broadcast_to(last, (model.n_layers + 1, *last.shape))
+    heads = jnp.broadcast_to(last, (model.n_layers, model.n_heads, *last.shape))
+    direct = Interventions(stream_add=streams, head_add=heads)
+    if model.W_out is None:
+        return direct
     through = jnp.einsum("td,lmd->ltm", last, model.W_out)
-    return Interventions(
-        stream_add=streams, head_add=heads, mlp_add=mlps, add=Activations(post=through)
-    )
+    return direct._replace(mlp_add=streams[1:], add=Activations(post=through))
 
 
 def _other(x: Array) -> Array:

@@ -200,7 +200,17 @@ def _queries_and_keys(
     q = _read(sources, heads.W_Q, heads.b_Q, run, layer, head)
     k = _read(sources, heads.W_K, heads.b_K, run, layer, head)
     if heads.q_gain is not None and heads.k_gain is not None:
-        q, k = _divided(q, heads.q_gain[layer], spec), _divided(k, heads.k_gain[layer], spec)
+        q_gain, k_gain, whole = heads.q_gain[layer], heads.k_gain[layer], [q, k]
+        if spec.joint_qk_norm:
+            q_gain, k_gain, stream = q_gain[head], k_gain[head], sources.sum(axis=0)[None]
+            whole = [
+                jnp.concatenate(
+                    [_read(stream, W, b, run, layer, at) for at in range(spec.n_heads)], axis=-1
+                )
+                for W, b in ((heads.W_Q, heads.b_Q), (heads.W_K, heads.b_K))
+            ]
+        q = _divided(q, whole[0].sum(axis=0), q_gain, spec)
+        k = _divided(k, whole[1].sum(axis=0), k_gain, spec)
     if heads.smear is not None:
         k = smear_keys(k, jnp.broadcast_to(heads.smear[layer, head], k.shape[:1]))
     index, local = jnp.arange(k.shape[1]), _is_local(spec, layer)
@@ -209,11 +219,12 @@ def _queries_and_keys(
 
 def _divided(
     parts: Float[Array, "n_sources n_ctx d_head"],
+    whole: Float[Array, "n_ctx width"],
     gain: Float[Array, " d_head"],
     spec: TransformerSpec,
 ) -> Float[Array, "n_sources n_ctx d_head"]:
-    """Parts of queries or keys through the norm of their sum, whose divisor is kept."""
-    scale = norm_scale(parts.sum(axis=0), Norm.rmsnorm, spec.norm_eps)
+    """Parts of queries or keys through the norm of the whole, whose divisor is kept."""
+    scale = norm_scale(whole, Norm.rmsnorm, spec.norm_eps)
     return parts / scale[None, :, None] * gain[None, None, :]
 
 

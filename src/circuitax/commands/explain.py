@@ -33,10 +33,10 @@ With another text of as many tokens (--against), or a word in the place of the r
 text (--foil): what made the model predict this here and something else there, split without
 remainder, nothing held.
 
-MODEL is smollm2; a folder or file with a model and its tokenizer.json; a repository in the local
-Hugging Face cache; or a finished run of text_models, by folder or name. The text of a token is
-written with the space in front of it that it has in a text: token=" Paris". Options may be written
---token " Paris" too; a text that begins with -- goes after a lone --.
+MODEL is smollm2; a GGUF file; a folder or file with a model and its tokenizer.json; a repository
+in the local Hugging Face cache; or a finished run of text_models, by folder or name. The text of a
+token is written with the space in front of it that it has in a text: token=" Paris". Options may
+be written --token " Paris" too; a text that begins with -- goes after a lone --.
 """,
     (
         "MODEL",
@@ -314,7 +314,7 @@ def _of_source(options: dict[str, Any]) -> _Opened:
             f"repository, or a finished run: {error}"
         ) from None
     read = partial(_ids, tokenizer)
-    ids, model = read(options["TEXT"]), load_pretrained(options["MODEL"])
+    ids, model = read(options["TEXT"]), load_pretrained(options["MODEL"], dtype="float32")
     if model.n_ctx is not None and len(ids) > model.n_ctx:
         raise UsageError(f"the text has {len(ids)} tokens, must have at most n_ctx={model.n_ctx}")
     if max(ids) >= model.d_vocab:

@@ -3,7 +3,7 @@
 An interval that is not finite (a single seed has none) is drawn as nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsFloat
 
 import numpy as np
@@ -182,7 +182,7 @@ def seed_column(
         interval_bars(ax, [float(x)], [found], capsize=3)
         top = max(top, found.high)
     ax.annotate(
-        f"{found.value:{form}}",
+        f"{found.value:{form}}".replace("-", "\N{MINUS SIGN}"),
         (float(x), top),
         xytext=(0, 4),
         ha="center",
@@ -234,6 +234,34 @@ def legend_above(figure: Figure, ax: Axes, columns: int, **how: Any) -> None:
     """One legend for all panels, above them, with the labels of one of them."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, **how)
+
+
+def word_table(
+    groups: Mapping[str, Sequence[Sequence[str]]], columns: Mapping[str, float]
+) -> Figure:
+    """A table of words in groups of rows, each named at its left; call it under ``styled``.
+
+    Args:
+        groups: Rows of cells by the name of their group; all rows have a cell for each column.
+        columns: Where each column begins, in [0, 1], by what stands above it; the last is in grey.
+    """
+    height = sum(len(rows) + 0.5 for rows in groups.values())
+    figure, axes = new_figure(height=0.5 + 0.19 * height)
+    ax, y = axes[0, 0], 0.0
+    for title, x in columns.items():
+        ax.text(x, -0.7, title, fontsize=7, weight="bold")
+    for name, rows in groups.items():
+        middle = y + 0.5 * len(rows)
+        ax.text(-0.02, middle, name, rotation=90, ha="right", va="center")
+        for row in rows:
+            for x, word in zip(columns.values(), row, strict=True):
+                text = ax.text(x, y + 0.5, word, fontsize=6, family="monospace", parse_math=False)
+                text.set(va="center", color=GREY if x == max(columns.values()) else BLACK)
+            y += 1
+        y += 0.5
+    ax.set(xlim=(-0.05, 1.0), ylim=(y, -1.2))
+    ax.set_axis_off()
+    return figure
 
 
 def notice(text: str) -> Figure:

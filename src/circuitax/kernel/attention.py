@@ -97,7 +97,8 @@ def per_head(model: Model) -> HeadStack:
     """One map of each kind for every query head; the same arrays where no heads share weights."""
     heads = spread_groups(model.blocks.attention, model.n_heads)
     if heads.q_gain is not None and heads.k_gain is not None:
-        q, k = heads.q_gain[..., None, :], heads.k_gain[..., None, :]
+        joint = model.spec.joint_qk_norm
+        q, k = (g if joint else g[..., None, :] for g in (heads.q_gain, heads.k_gain))
         heads = heads._replace(
             W_Q=heads.W_Q * q[..., None, :],
             W_K=heads.W_K * k[..., None, :],
@@ -116,6 +117,9 @@ def spread_groups(heads: HeadStack, n_heads: int) -> HeadStack:
     """Keys and values repeated for the query heads of each group."""
     if heads.W_K.shape[-3] == n_heads:
         return heads
+    gain = heads.k_gain
+    if gain is not None and gain.ndim == heads.W_K.ndim - 1:  # a joint norm's
+        heads = heads._replace(k_gain=repeat_heads(gain, n_heads, axis=-2))
     return heads._replace(
         W_K=repeat_heads(heads.W_K, n_heads, axis=-3),
         W_V=repeat_heads(heads.W_V, n_heads, axis=-3),

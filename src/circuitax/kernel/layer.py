@@ -213,12 +213,18 @@ def _read(
 
 def _normed(
     x: Float[Array, "n_heads n_ctx d_head"],
-    gain: Float[Array, " d_head"],
+    gain: Float[Array, "*heads d_head"],
     spec: TransformerSpec,
     rule: Rule,
 ) -> Float[Array, "n_heads n_ctx d_head"]:
-    weights = NormWeights(gain[None, None, :])
-    return apply_norm(x, Norm.rmsnorm, spec.norm_eps, weights, rule=rule)[0]
+    if not spec.joint_qk_norm:
+        weights = NormWeights(gain[None, None, :])
+        return apply_norm(x, Norm.rmsnorm, spec.norm_eps, weights, rule=rule)[0]
+    # All heads read a key of a group equally often, so that repeated keys have the groups' mean.
+    rows = jnp.moveaxis(x, 0, 1)
+    joint = rows.reshape(rows.shape[0], -1)
+    normed = apply_norm(joint, Norm.rmsnorm, spec.norm_eps, rule=rule)[0].reshape(rows.shape)
+    return jnp.moveaxis(normed, 0, 1) * repeat_heads(gain, spec.n_heads, axis=0)[:, None, :]
 
 
 def _window(spec: TransformerSpec, local: Bool[Array, ""] | None) -> int | Int[Array, ""] | None:

@@ -1,8 +1,8 @@
 """Norms whose gradients are finite at zero, Gram matrices, and LAPACK's decompositions.
 
 On CPUs jaxlib (0.10) splits a batch over the threads of XLA's pool and waits inside one of them, so
-that two decompositions in one program can deadlock. Batches go through a loop instead, which is as
-fast at the sizes of heads. Derivatives are JAX's own.
+that two decompositions in one program can deadlock. There batches go through a loop, which is as
+fast at the sizes of heads; the platform is known where a program is lowered. Derivatives are JAX's.
 """
 
 import math
@@ -125,9 +125,6 @@ def _one_by_one(name: str, **options: Any) -> Callable[[Array], Any]:
     def decompose(M: Array) -> Any:
         return getattr(jnp.linalg, name)(M, **options)
 
-    if jax.default_backend() != "cpu":
-        return decompose
-
     @custom_vmap
     def loop(matrices: Array) -> Any:
         return jax.lax.map(decompose, matrices)
@@ -148,7 +145,7 @@ def _one_by_one(name: str, **options: Any) -> Callable[[Array], Any]:
         batch = M.shape[:-2]
         return _reshaped(one(_reshaped(M, len(batch), (math.prod(batch),))), 1, batch)
 
-    return each
+    return lambda M: jax.lax.platform_dependent(M, cpu=each, default=decompose)
 
 
 def _reshaped(found: Any, n_axes: int, batch: tuple[int, ...]) -> Any:

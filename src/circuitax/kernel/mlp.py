@@ -23,6 +23,7 @@ class Activation(StrEnum):
     """Names as written in a config; `linear` is the identity."""
 
     relu = "relu"
+    relu_squared = "relu_squared"
     gelu = "gelu"
     gelu_tanh = "gelu_tanh"
     silu = "silu"
@@ -32,7 +33,8 @@ class Activation(StrEnum):
 def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
     """Apply one activation to every entry.
 
-    ``relu(z) = max(0, z)``; ``gelu(z) = z Φ(z)``; ``silu(z) = z σ(z)``; ``linear(z) = z``;
+    ``relu(z) = max(0, z)``; ``relu_squared(z) = max(0, z)²``; ``gelu(z) = z Φ(z)``;
+    ``silu(z) = z σ(z)``; ``linear(z) = z``;
     ``gelu_tanh(z) = z (1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``, the form of GPT-2 and Gemma.
 
     Source: S0 Definition 4 (ReLU) and footnote 1 (GELU).
@@ -45,6 +47,8 @@ def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[A
     match _known(activation):
         case Activation.relu:
             return jax.nn.relu(z)
+        case Activation.relu_squared:
+            return jax.nn.relu(z) ** 2
         case Activation.gelu:
             return jax.nn.gelu(wide, approximate=False).astype(z.dtype)
         case Activation.gelu_tanh:
@@ -58,8 +62,9 @@ def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[A
 def gate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
     """The factor g of an activation written as ``z g(z)``.
 
-    ``relu``: the step, 1 for z > 0; ``gelu``: Φ(z); ``silu``: σ(z); ``linear``: 1; ``gelu_tanh``:
-    ``(1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``. None of them divides by z, so that 0 is no case.
+    ``relu``: the step, 1 for z > 0; ``relu_squared``: ``max(0, z)``; ``gelu``: Φ(z); ``silu``:
+    σ(z); ``linear``: 1; ``gelu_tanh``: ``(1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``. None of them
+    divides by z, so that 0 is no case.
 
     Source: ours; RelP and LRP hold the same factor.
     """
@@ -67,6 +72,8 @@ def gate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array
     match _known(activation):
         case Activation.relu:
             return (z > 0).astype(z.dtype)
+        case Activation.relu_squared:
+            return jax.nn.relu(z)
         case Activation.gelu:
             return jax.scipy.stats.norm.cdf(wide).astype(z.dtype)
         case Activation.gelu_tanh:

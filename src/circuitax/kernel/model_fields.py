@@ -57,6 +57,14 @@ _DECIDE = (
 )
 
 
+def axes_of(name: str, spec: TransformerSpec) -> tuple[str, ...]:
+    """The axes of one weight in a model of this spec; gains of a joint QK-norm have heads."""
+    heads = {_HEADS + "q_gain": "n_heads", _HEADS + "k_gain": "n_kv_heads"}
+    if spec.joint_qk_norm and name in heads:
+        return ("n_layers", heads[name], "d_head")
+    return AXES[name]
+
+
 def weight_shape(name: str, spec: TransformerSpec) -> Shape:
     """The shape of one weight in a model of this spec."""
     sizes = {
@@ -73,7 +81,7 @@ def weight_shape(name: str, spec: TransformerSpec) -> Shape:
         "n_extra": spec.mlp_depth - 1,
     }
     shape = []
-    for axis in AXES[name]:
+    for axis in axes_of(name, spec):
         size = sizes[axis]
         if size is None:
             raise ValueError(f"{name} has no shape in a model with {axis}=None")
@@ -159,7 +167,7 @@ def check_fields(spec: TransformerSpec, fields: Fields) -> None:
         want = weight_shape(name, spec)
         if leaf.shape != (*leading, *want):
             behind = f" behind the leading axes {leading} of W_E" if leading else ""
-            axes = ", ".join(AXES[name])
+            axes = ", ".join(axes_of(name, spec))
             raise ValueError(f"{name} has shape {leaf.shape}, must be [{axes}] = {want}{behind}")
 
 
@@ -174,6 +182,8 @@ def check_options(spec: TransformerSpec, fields: Fields) -> None:
         for name, weights in zip(_NORMS, norms, strict=True):
             if weights is not None:
                 raise ValueError(f"{name} is given, but norm={spec.norm.value} has no gain")
+    if not spec.pre_norm and not blocks.attention_norm is blocks.mlp_norm is None:
+        raise ValueError("blocks.attention_norm and mlp_norm must be None for pre_norm=False")
     if final_norm is not None and not spec.final_norm:
         raise ValueError("final_norm is given as weights, but final_norm=False in the spec")
     if spec.positions.needs_table and W_pos is None:

@@ -340,7 +340,7 @@ def one_text(run: Any, name: str = "run") -> Run:
     check_one_member(run.model)
     if run.is_batch:
         raise ValueError(
-            f"{name} has {run.n_texts} texts, must have one: vmap over the batch, or take {name}[i]"
+            f"{name} has {run.n_texts} texts, must have one: take {name}[i], or for one in {name}"
         )
     if run.mask is not None:
         raise ValueError(f"{name} is padded, must be without: take {name}[i] of the batch")

@@ -204,6 +204,8 @@ def divided_difference(
         slope = _sigmoid_slope(a, b)
     elif activation == Activation.gelu:
         slope = _normal_slope(a, b)
+    elif activation == Activation.relu_squared:
+        slope = divided_difference(a, b, Activation.relu)
     else:
         c = math.sqrt(2 / math.pi)
         inner = 2 * c * (1 + 0.044715 * (a * a + a * b + b * b))

@@ -66,6 +66,9 @@ class TransformerSpec:
         local_layers: The layers that ``window`` and ``local_rotary_base`` are for; None for all.
         smeared_keys: Each key is mixed with the one before it.
         qk_norm: Every query and key goes through an RMS norm with gain before it is rotated.
+        joint_qk_norm: That norm has one divisor for all heads, and gains of each head.
+        pre_norm: Attention and the MLP read the stream through the norm; False, which needs
+            ``post_norm``, for bare reads.
         post_norm: What attention and the MLP write goes through an RMS norm with gain, before it
             is added.
         post_ln: Post-LN, ``x = N(x + f(x))``: the norm acts on the stream after each addition, and
@@ -121,6 +124,8 @@ class TransformerSpec:
     window: int | None = None
     local_layers: tuple[int, ...] | None = None
     qk_norm: bool = False
+    joint_qk_norm: bool = False
+    pre_norm: bool = True
     post_norm: bool = False
     post_ln: bool = False
     score_cap: float | None = None
@@ -225,6 +230,12 @@ class TransformerSpec:
                 raise ValueError("local_layers needs window or local_rotary_base")
         if self.post_norm and self.norm != Norm.rmsnorm:
             raise ValueError(f"post_norm=True needs norm=rmsnorm, not {self.norm.value}")
+        for name, given, needed in (
+            ("joint_qk_norm=True", self.joint_qk_norm, "qk_norm"),
+            ("pre_norm=False", not self.pre_norm, "post_norm"),
+        ):
+            if given and not getattr(self, needed):
+                raise ValueError(f"{name} needs {needed}=True")
         if self.post_ln and self.norm == Norm.none:
             raise ValueError("post_ln=True needs a norm, not norm=none")
         for name in ("post_norm", "parallel"):
@@ -281,8 +292,8 @@ class TransformerSpec:
 
     @property
     def read_norm(self) -> Norm:
-        """The norm through which attention and the MLP read; `none` in post-LN."""
-        return Norm.none if self.post_ln else self.norm
+        """The norm through which attention and the MLP read; `none` if they read it bare."""
+        return self.norm if self.pre_norm and not self.post_ln else Norm.none
 
     def is_local(self, layer: int) -> bool:
         """Whether ``window`` and ``local_rotary_base`` are for this layer."""
@@ -322,7 +333,7 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 # Options that are younger than accepted records are written where they are set only, so that the
 # notes of a model without them stay as they were.
-_YOUNGER = {"post_ln": False}
+_YOUNGER = {"post_ln": False, "pre_norm": True, "joint_qk_norm": False}
 
 
 def to_plain(spec: TransformerSpec) -> dict[str, Any]:

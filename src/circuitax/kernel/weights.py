@@ -62,7 +62,8 @@ class HeadStack(NamedTuple):
         b_V: Bias of values.
         b_O: Bias of what the heads of a layer write together.
         smear: The logit alpha of smeared keys: weight sigmoid(alpha) on the key itself.
-        q_gain: Gain of the RMS norm of each query (QK-norm), which all heads of a layer share.
+        q_gain: Gain of the RMS norm of each query (QK-norm), which all heads of a layer share; of
+            each head where ``spec.joint_qk_norm``.
         k_gain: The same for each key.
     """
 

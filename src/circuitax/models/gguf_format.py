@@ -100,7 +100,7 @@ def _content(reader: Any, key: str) -> Any:
         raise ValueError(f"GGUF key {key!r} must be in UTF-8") from None
 
 
-def model_from_gguf(file: Path, dtype: DTypeLike) -> Model:
+def model_from_gguf(file: Path, dtype: DTypeLike | None) -> Model:
     """A model from a GGUF file of architecture llama, qwen2 or qwen3."""
     reader = open_gguf(file)
     family = field(reader, "general.architecture", str)
@@ -147,7 +147,14 @@ def gguf_tensors(reader: Any) -> Tensors:
             _forget(reader)
         return whole
 
-    return Tensors(frozenset(found), shape, read)
+    # Norms of a file in half precision are of single precision; quantised weights become that.
+    halves = {"F16": "float16", "BF16": "bfloat16"}
+    return Tensors(
+        frozenset(found),
+        shape,
+        read,
+        lambda name: halves.get(found[name].tensor_type.name, "float32"),
+    )
 
 
 def _forget(reader: Any) -> None:

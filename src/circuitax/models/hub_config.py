@@ -35,6 +35,7 @@ from circuitax.models.hub_weights import (
 
 _ACTIVATIONS = {
     "relu": Activation.relu,
+    "relu2": Activation.relu_squared,
     "gelu": Activation.gelu,
     "gelu_python": Activation.gelu,
     "gelu_new": Activation.gelu_tanh,
@@ -46,32 +47,33 @@ _ACTIVATIONS = {
 # Keys that no forward pass reads: names, training, how it is computed, tokens and generation, heads
 # other than the language model's, and lengths of options that are refused where they are on.
 _IGNORED = """
-_attn_implementation _flash_attn_2_enabled _name_or_path _num_labels architectures attention_dropout
-attn_implementation attn_pdrop auto_map bad_words_ids begin_suppress_tokens bos_token_id
-cache_implementation chunk_size_feed_forward classifier_dropout cross_attention_hidden_size
-decoder_start_token_id diversity_penalty do_sample dropout dtype early_stopping embd_pdrop
-embedding_dropout encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
-finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing hidden_dropout
-id2label initializer_factor initializer_range is_decoder is_llama_config label2id length_penalty
-max_length max_new_tokens max_sequence_length max_window_layers min_length model_type n_ctx
-n_special name_or_path no_repeat_ngram_size num_beam_groups num_beams num_labels
-num_return_sequences original_max_position_embeddings output_attentions output_hidden_states
-output_scores pad_token_id predict_special_tokens prefix pretraining_tp problem_type pruned_heads
-remove_invalid_values repetition_penalty resid_pdrop residual_dropout return_dict
-return_dict_in_generate scale_attention_softmax_in_fp32 sep_token_id sliding_window_size
-summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
-suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class
-top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p
-unsloth_fixed unsloth_version use_bfloat16 use_cache use_return_dict
+_attn_implementation _flash_attn_2_enabled _name_or_path _num_labels activation_dropout
+architectures attention_dropout attn_implementation attn_pdrop auto_map bad_words_ids
+begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward classifier_dropout
+cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample dropout dtype
+early_stopping embd_pdrop embed_dropout embedding_dropout encoder_no_repeat_ngram_size eos_token_id
+exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id
+gradient_checkpointing hidden_dropout id2label init_std initializer_factor initializer_range
+is_decoder is_llama_config label2id layerdrop length_penalty max_length max_new_tokens
+max_sequence_length max_window_layers min_length model_type n_ctx n_special name_or_path
+no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences
+original_max_position_embeddings output_attentions output_hidden_states output_scores pad_token_id
+predict_special_tokens prefix pretraining_tp problem_type pruned_heads remove_invalid_values
+repetition_penalty resid_dropout resid_pdrop residual_dropout return_dict return_dict_in_generate
+scale_attention_softmax_in_fp32 sep_token_id sliding_window_size summary_activation
+summary_first_dropout summary_proj_to_labels summary_type summary_use_proj suppress_tokens
+task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p
+torch_dtype torchscript transformers.js_config transformers_version typical_p unsloth_fixed
+unsloth_version use_bfloat16 use_cache use_return_dict
 """
 _HARMLESS = frozenset(_IGNORED.split())
 # Keys that a family may lack, by the value at which they change nothing; None is one of all keys.
 _OFF = {
     False: "add_cross_attention attention_bias is_encoder_decoder mlp_bias reorder_and_upcast_attn "
-    "rope_interleaved scale_attn_by_inverse_layer_idx use_bidirectional_attention use_mrope "
-    "use_sliding_window",
+    "_remove_final_layer_norm rope_interleaved scale_attn_by_inverse_layer_idx use_mrope "
+    "use_bidirectional_attention use_sliding_window",
     1: "attention_multiplier embedding_multiplier logits_scaling partial_rotary_factor "
-    "residual_multiplier",
+    "residual_multiplier do_layer_norm_before layer_norm_elementwise_affine",
     "default": "mlp_type rope_type",
     "gelu_pytorch_tanh": "hidden_act hidden_activation",
     "layer_norm": "norm_type",
@@ -153,13 +155,20 @@ def _openai_gpt(config: Config) -> TransformerSpec:
     return spec.replace(post_ln=True, final_norm=False)
 
 
-def _gpt(config: Config, activation: Activation) -> TransformerSpec:
-    d_model = integer(config, "n_embd")
+def _gpt(
+    config: Config,
+    activation: Activation,
+    width: str = "n_embd",
+    length: str = "n_positions",
+    depth: str = "n_layer",
+    heads: str = "n_head",
+) -> TransformerSpec:
+    d_model = integer(config, width)
     return TransformerSpec(
         d_vocab=integer(config, "vocab_size"),
-        n_ctx=integer(config, "n_positions", most=LONGEST),
-        n_layers=integer(config, "n_layer", most=DEEPEST),
-        n_heads=integer(config, "n_head", 1),
+        n_ctx=integer(config, length, most=LONGEST),
+        n_layers=integer(config, depth, most=DEEPEST),
+        n_heads=integer(config, heads, 1),
         d_model=d_model,
         d_mlp=4 * d_model,
         activation=activation,
@@ -207,6 +216,41 @@ def _llama(
         "window": optional(config, "sliding_window") if windowed else None,
     }
     return TransformerSpec(**(usual | options))
+
+
+def _opt(config: Config) -> TransformerSpec:
+    activation = choice(config, "activation_function", _ACTIVATIONS, "relu")
+    names = ("hidden_size", "max_position_embeddings", "num_hidden_layers", "num_attention_heads")
+    spec = _gpt(config, activation, *names).replace(d_mlp=integer(config, "ffn_dim"))
+    if optional(config, "word_embed_proj_dim") not in (None, spec.d_model):
+        raise ValueError(
+            f"config key 'word_embed_proj_dim' is {config['word_embed_proj_dim']}, must be that of "
+            f"'hidden_size', {spec.d_model}: a map behind the embedding is not modelled"
+        )
+    return spec
+
+
+def _gpt_neo(config: Config) -> TransformerSpec:
+    activation = choice(config, "activation_function", _ACTIVATIONS, "gelu_new")
+    names = ("hidden_size", "max_position_embeddings", "num_layers", "num_heads")
+    spec = _gpt(config, activation, *names)
+    types: Any = config.get("attention_types")
+    listed = config.get("attention_layers")
+    try:
+        kinds = [kind for group, n in types for _ in range(min(n, DEEPEST)) for kind in group]
+    except (TypeError, ValueError):
+        kinds = []
+    known = len(kinds) == spec.n_layers and set(kinds) <= {"global", "local"}
+    if not known or listed not in (None, kinds):
+        raise ValueError(
+            f"config key 'attention_types' is {cut(types)}, must name global or local for each of "
+            f"{spec.n_layers} layers, as 'attention_layers' does where it is given"
+        )
+    local = tuple(layer for layer, kind in enumerate(kinds) if kind == "local")
+    window = {"window": integer(config, "window_size"), "local_layers": local} if local else {}
+    config.get("window_size")
+    d_mlp = optional(config, "intermediate_size") or spec.d_mlp
+    return spec.replace(d_mlp=d_mlp, score_scale=1.0, **window)
 
 
 def _gpt_neox(config: Config) -> TransformerSpec:
@@ -304,6 +348,10 @@ _CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
 _HELIUM = {"head_dim": 128, "rms_norm_eps": 1e-8, "rope_theta": 1e5}
 _NEOX = {"attention_bias": True, "hidden_act": "gelu", "layer_norm_eps": 1e-5, "rotary_pct": 0.25}
 _NEOX_BIASES = {"attention_bias": ("dense", "query_key_value")}
+_NEO_BIASES = {"model_type": ("out_proj", "c_fc", "c_proj")}
+_OPT_BIASES = {"enable_bias": (*_QKV, "out_proj", "fc1", "fc2")}
+_NEO = _TIED | {"attention_types": [[["global", "local"], 12]], "window_size": 256}
+_OPT = _TIED | {"enable_bias": True}
 _PHI = {"partial_rotary_factor": 1.0, "rms_norm_eps": 1e-5}
 _QWEN = {"max_window_layers": 28, "sliding_window": 4096}
 _SMALL = _TIED | {"no_rope_layer_interval": 4, "rope_theta": 2e6}
@@ -313,24 +361,45 @@ _gemma_layout = partial(llama_layout, unit_gain=True)
 _gpt1_layout = partial(gpt_layout, tokens="tokens_embed", positions="positions_embed")
 _gpt2_layout = partial(gpt_layout, tokens="wte", positions="wpe")
 _helium_layout = partial(llama_layout, halves=False)
-_starcoder2_layout = partial(llama_layout, mlp=("", "c_fc", "c_proj"))
+_MLP_NAMES = {"up_proj": "c_fc", "down_proj": "c_proj"}
+_starcoder2_layout = partial(llama_layout, renamed=_MLP_NAMES)
+_gpt_neo_layout = partial(
+    llama_layout,
+    renamed=_MLP_NAMES
+    | {"embed_tokens": "wte", "embed_positions": "wpe", "layers": "h", "norm": "ln_f"}
+    | {"input_layernorm": "ln_1", "post_attention_layernorm": "ln_2"}
+    | {"self_attn": "attn.attention", "o_proj": "out_proj"},
+)
+_opt_layout = partial(
+    llama_layout,
+    renamed={"o_proj": "out_proj", "mlp": "", "up_proj": "fc1", "down_proj": "fc2"}
+    | {"input_layernorm": "self_attn_layer_norm", "norm": "final_layer_norm"}
+    | {"post_attention_layernorm": "final_layer_norm"},
+    first_position=2,
+)
+_arcee = partial(_llama, gated=False)
 _biased = partial(_llama, gated=False, norm=Norm.layernorm)
 _mistral = partial(_llama, windowed=True)
 _olmo = partial(_llama, norm=Norm.layernorm_pre, eps=None)
+_olmo2 = partial(_llama, pre_norm=False, post_norm=True, qk_norm=True, joint_qk_norm=True)
 _phi3 = partial(_llama, windowed=True, part="partial_rotary_factor")
 _starcoder2 = partial(_biased, windowed=True, eps="norm_epsilon")
 FAMILIES: dict[str, Family] = {
+    "arcee": Family(_arcee, llama_layout, {"rms_norm_eps": 1e-5, "hidden_act": "relu2"}, _BIASES),
     "gemma": Family(_gemma, _gemma_layout, _GEMMA, _OUT),
     "gemma2": Family(_gemma2, _gemma_layout, _GEMMA | _CAPS, _OUT),
     "gemma3_text": Family(_gemma3, _gemma_layout, _GEMMA, _OUT),
     "gpt2": Family(_gpt2, _gpt2_layout, _TIED),
+    "gpt_neo": Family(_gpt_neo, _gpt_neo_layout, _NEO, _NEO_BIASES),
     "gpt_neox": Family(_gpt_neox, gpt_neox_layout, _NEOX, _NEOX_BIASES),
     "granite": Family(_granite, llama_layout, {}, _BIASES, _granite_factors),
     "helium": Family(_llama, _helium_layout, _HELIUM, _BIASES | {"attention_bias": _QKV}),
     "llama": Family(_llama, llama_layout, {}, _BIASES),
     "mistral": Family(_mistral, llama_layout, {"sliding_window": 4096}),
     "olmo": Family(_olmo, llama_layout, {}, _OUT),
+    "olmo2": Family(_olmo2, llama_layout, {"rms_norm_eps": 1e-5}, _OUT),
     "openai-gpt": Family(_openai_gpt, _gpt1_layout, _TIED),
+    "opt": Family(_opt, _opt_layout, _OPT, _OPT_BIASES),
     "phi3": Family(_phi3, phi3_layout, _PHI),
     "qwen2": Family(_qwen, llama_layout, _QWEN, {"model_type": _QKV}),
     "qwen3": Family(partial(_qwen, qk_norm=True), llama_layout, _QWEN | {"head_dim": 128}, _OUT),

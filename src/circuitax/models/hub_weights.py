@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -82,10 +83,15 @@ def llama_layout(
     *,
     halves: bool = True,
     unit_gain: bool = False,
-    mlp: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
     scales: Mapping[str, float] | None = None,
+    renamed: Mapping[str, str] = MappingProxyType({}),
+    first_position: int = 0,
 ) -> Layout:
-    """Llama's files, and those of the families that are named after it."""
+    """Llama's files, and those of the families that are named after it, or have other names.
+
+    ``renamed`` has the family's word for pieces of Llama's names, ``""`` for those that it lacks;
+    ``first_position`` is the row of the first token in the table of positions.
+    """
     d, d_head, n_heads, n_kv = spec.d_model, spec.head_width, spec.n_heads, spec.kv_heads
     d_mlp = spec.d_mlp or 0
     at = prefix + "layers.{}."
@@ -128,24 +134,40 @@ def llama_layout(
             parts[place + ".offset"] = bare(key, d)
     if spec.norm == Norm.layernorm_pre:
         parts = {name: part for name, part in parts.items() if not name.endswith(".gain")}
-    shapes = {"gate": (d_mlp, d), "in": (d_mlp, d), "out": (d, d_mlp)}
-    for (name, shape), theirs in zip(shapes.items(), mlp, strict=True):
-        if theirs:
+    if not spec.pre_norm:
+        del parts["blocks.attention_norm.gain"], parts["blocks.mlp_norm.gain"]
+    if spec.positions.needs_table:
+        rows = (spec.n_ctx or 0) + first_position
+        key = prefix + "embed_positions.weight"
+        parts["W_pos"] = Part(key, (rows, d), lambda W: W[first_position:])
+    for name, theirs, shape in (
+        ("gate", "gate_proj", (d_mlp, d)),
+        ("in", "up_proj", (d_mlp, d)),
+        ("out", "down_proj", (d, d_mlp)),
+    ):
+        if spec.gated or name != "gate":
             key = at + f"mlp.{theirs}."
             parts[f"blocks.mlp.W_{name}"] = Part(key + "weight", shape, _turned_over)
             parts[f"blocks.mlp.b_{name}"] = bare(key + "bias", shape[0], optional=True)
-    if spec.qk_norm:
-        for name in ("q", "k"):
-            parts[f"blocks.attention.{name}_gain"] = bare(
-                at + f"self_attn.{name}_norm.weight", d_head, lambda g: turned(gain(g))
-            )
+    for name, n in (("q", n_heads), ("k", n_kv)) if spec.qk_norm else ():
+        # Of one head, or of all in a row.
+        form = (n, d_head) if spec.joint_qk_norm else (d_head,)
+        parts[f"blocks.attention.{name}_gain"] = bare(
+            at + f"self_attn.{name}_norm.weight",
+            math.prod(form),
+            lambda g, form=form: turned(gain(g).reshape(form)),  # type: ignore[misc]
+        )
     if spec.post_norm:
         for ours, theirs in (("attention", "attention"), ("mlp", "feedforward")):
             parts[f"blocks.{ours}_post_norm.gain"] = bare(
                 at + f"post_{theirs}_layernorm.weight", d, gain
             )
+    for ours, part in parts.items():
+        pieces = [renamed.get(piece, piece) for piece in part.key.split(".")]
+        parts[ours] = part._replace(key=".".join(filter(None, pieces)))
     usual = {"W_E": d**0.5} if unit_gain else {}
-    return Layout(parts, ("rotary_emb.inv_freq",), scales=scales or usual)
+    buffers = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
+    return Layout(parts, buffers, scales=scales or usual)
 
 
 def phi3_layout(spec: TransformerSpec, prefix: str) -> Layout:
@@ -269,11 +291,14 @@ def _heads_out(W: np.ndarray, n: int) -> np.ndarray:
 _ALIGNMENT = 64  # bytes
 
 
-def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike) -> Model:
+def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike | None) -> Model:
     """A model of a Hub family."""
     # A model with a head for its task has one more name in front of all that is inside.
     prefix = ""
-    for known in ("model.", "transformer.", "gpt_neox.", "language_model.model."):
+    for known in (
+        *("model.", "decoder.", "model.decoder.", "transformer.", "gpt_neox."),
+        "language_model.model.",
+    ):
         if any(name.startswith(known) for name in tensors.names):
             prefix = known
     layout, n_layers = hub.layout(prefix), hub.spec.n_layers
@@ -291,21 +316,27 @@ def model_from_hub(tensors: Tensors, hub: Hub, dtype: DTypeLike) -> Model:
 
 
 def model_from_layout(
-    tensors: Tensors, layout: Layout, spec: TransformerSpec, dtype: DTypeLike, *, tied: bool
+    tensors: Tensors, layout: Layout, spec: TransformerSpec, dtype: DTypeLike | None, *, tied: bool
 ) -> Model:
-    """A model whose weights a `Layout` places; arguments and errors as of `model_from_hub`."""
+    """A model whose weights a `Layout` places; arguments and errors as of `model_from_hub`.
+
+    Without a ``dtype`` all have that of the embedding in the file.
+    """
     tensors.require_layers(spec.n_layers)
+    table = layout.parts["W_E"].key
+    if dtype is None and table in tensors.names:
+        dtype = tensors.kind(table)
+    dtype = jax.dtypes.canonicalize_dtype(jnp.float32 if dtype is None else dtype)
     parts = dict(layout.parts)
     known: set[str] = set()
     untied = parts["W_U"]
     if tied:
         if untied.key in tensors.names:
             known.add(untied.key)  # some files keep the shared array under both names
-            table = parts["W_E"]
-            first, second = (tensors.take(part.key, part.shape) for part in (table, untied))
+            first, second = (tensors.take(p.key, p.shape) for p in (parts["W_E"], untied))
             if not np.array_equal(first, second):
                 raise ValueError(
-                    f"config key 'tie_word_embeddings' is True, but weights {table.key!r} and "
+                    f"config key 'tie_word_embeddings' is True, but weights {table!r} and "
                     f"{untied.key!r} differ: false opens them both"
                 )
         del parts["W_U"]
@@ -350,25 +381,18 @@ def _whole_shape(part: Part, n_layers: int) -> tuple[int, ...]:
 
 
 def _stacked(tensors: Tensors, part: Part, keys: list[str], dtype: DTypeLike) -> Array:
-    """One weight of all layers, written into place layer by layer."""
+    """One weight of all layers, written into place layer by layer, there in its final type."""
     working = np.promote_types(np.dtype(dtype), np.float32)
-    layered = "{}" in part.key
     whole: np.ndarray | None = None
     for layer, key in enumerate(keys):
         one = part.convert(tensors.take(key, part.shape).astype(working, copy=False))
-        if not layered:
-            whole = one
-            break
         if whole is None:
-            whole = _aligned((len(keys), *one.shape), working)
-        whole[layer] = one
+            whole = _aligned(_whole_shape(part, len(keys)), np.dtype(dtype))
+        (whole[layer] if "{}" in part.key else whole)[...] = one
     if whole is None:
         return jnp.zeros(_whole_shape(part, 0), dtype)
     # JAX takes aligned memory as it is; what it copies it lets go of much later.
-    if not layered:
-        whole, given = _aligned(whole.shape, working), whole
-        whole[...] = given
-    return jax.block_until_ready(jnp.asarray(whole, dtype))
+    return jax.block_until_ready(jnp.asarray(whole))
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

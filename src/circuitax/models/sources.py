@@ -40,7 +40,7 @@ def has_smollm2() -> bool:
 
 
 # Eight bits and integers mean nothing without scales, which no family here keeps in its file.
-_KINDS = ("F64", "F32", "F16", "BF16")
+_KINDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
 class Tensors(NamedTuple):
@@ -50,11 +50,13 @@ class Tensors(NamedTuple):
         shape: Of one tensor by name, without reading it.
         read: One tensor by name, of the type in the file. Raises a ValueError if that is no type of
             weights.
+        kind: The name of that type, without reading the tensor.
     """
 
     names: frozenset[str]
     shape: Callable[[str], tuple[int, ...]]
     read: Callable[[str], np.ndarray]
+    kind: Callable[[str], str]
 
     def require_layers(self, n_layers: int) -> None:
         """Refuse more layers than tensors."""
@@ -75,7 +77,12 @@ class Tensors(NamedTuple):
 
 def tensors_of(state: Mapping[str, np.ndarray]) -> Tensors:
     """The arrays of a state dict that is in memory."""
-    return Tensors(frozenset(state), lambda name: state[name].shape, state.__getitem__)
+    return Tensors(
+        frozenset(state),
+        lambda name: state[name].shape,
+        state.__getitem__,
+        lambda name: str(state[name].dtype),
+    )
 
 
 @contextmanager
@@ -83,30 +90,35 @@ def open_safetensors(files: Iterable[Path]) -> Iterator[Tensors]:
     """The tensors of one or more safetensors files."""
     where: dict[str, Path] = {}
     shapes: dict[str, tuple[int, ...]] = {}
+    kinds: dict[str, str] = {}
     for file in files:
         try:
             # Flax arrays, since NumPy has no type for the bfloat16 of many files.
             with safe_open(file, framework="flax") as opened:
                 names = opened.keys()
-                heads = {name: opened.get_slice(name).get_shape() for name in names}
+                heads = {name: opened.get_slice(name) for name in names}
+                found = {n: (tuple(h.get_shape()), h.get_dtype()) for n, h in heads.items()}
         except SafetensorError as error:
             raise ValueError(f"{file} must be a safetensors file: {error}") from None
-        for name, shape in heads.items():
+        for name, (shape, kind) in found.items():
             if name in where:
                 raise ValueError(f"weight {name!r} is in both {where[name].name} and {file.name}")
-            where[name], shapes[name] = file, tuple(shape)
+            where[name], shapes[name], kinds[name] = file, shape, kind
 
     def read(name: str) -> np.ndarray:
         # Opened again for each tensor: a map that stays open keeps all pages read so far.
+        kind_of(name)
         with safe_open(where[name], framework="flax") as opened:
-            kind = opened.get_slice(name).get_dtype()
-            if kind not in _KINDS:
-                raise ValueError(
-                    f"weight {name!r} is of type {kind}, must be one of {', '.join(_KINDS)}"
-                )
             return np.asarray(opened.get_tensor(name))
 
-    yield Tensors(frozenset(where), shapes.__getitem__, read)
+    def kind_of(name: str) -> str:
+        if kinds[name] not in _KINDS:
+            raise ValueError(
+                f"weight {name!r} is of type {kinds[name]}, must be one of {', '.join(_KINDS)}"
+            )
+        return _KINDS[kinds[name]]
+
+    yield Tensors(frozenset(where), shapes.__getitem__, read, kind_of)
 
 
 def safetensors_files(source: Path) -> list[Path]:
@@ -135,12 +147,20 @@ def safetensors_files(source: Path) -> list[Path]:
     )
 
 
+def torch_files(source: Path) -> list[Path]:
+    """The files of a folder that torch saved, where it has no others, or the one that is named."""
+    if source.is_file():
+        return [source] if source.suffix == ".bin" else []
+    return [] if [*source.glob("*.safetensors*")] else sorted(source.glob("pytorch_model*.bin"))
+
+
 # Names of the settings that count layers, heads, tokens and entries, in all formats. Longest texts
 # are not among them: a model may have no array for its positions.
 SIZES = (
     *("n_layer", "n_layers", "num_hidden_layers", "n_head", "n_heads", "num_attention_heads"),
     *("n_key_value_heads", "num_key_value_heads", "n_embd", "d_model", "hidden_size", "d_head"),
     *("head_dim", "n_inner", "d_mlp", "intermediate_size", "d_vocab", "vocab_size"),
+    *("ffn_dim", "num_heads", "num_layers"),
 )
 
 

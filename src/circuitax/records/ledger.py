@@ -68,11 +68,13 @@ def headline(rows: Sequence[SettledRow]) -> str:
     total = sum(words.values())
     counted = [settled.row for settled in rows if settled.row.published and settled.word]
     revised = sum(row.revised for row in counted)
+    places = len({(row.paper, row.place or row.source) for row in counted})
     a, b, c, d = (words.get(word, 0) for word in WORDS)
     return (
-        f"Of {total} published results {a} are reproduced, {b} partly, {c} not; {d} could not be "
-        f"tested here. These are small models on two cores; the criteria of {revised} were refined "
-        "after first results, and git has the record."
+        f"Of {total} published results, from {places} figures and sections of the papers, {a} are "
+        f"reproduced, {b} partly, {c} not; {d} could not be tested here. These are small models on "
+        f"two cores; the criteria of {revised} were refined after first results, and git has the "
+        "record."
     )
 
 

@@ -137,7 +137,7 @@ class Mapping(Enum):
     """Mapping of members to the machine; all choices give equal numbers up to rounding."""
 
     auto = "auto"
-    """``loop`` on a CPU, ``vmap`` elsewhere."""
+    """``loop`` on a CPU, ``vmap`` elsewhere; chosen where the program is lowered."""
     loop = "loop"
     """One after the other: a member's batch stays in the cache while it is used."""
     vmap = "vmap"
@@ -268,11 +268,17 @@ def _chunk(
     plan: Plan, one_group: bool, state: TrainState, members: Member
 ) -> tuple[TrainState, Metrics]:
     n_members = members.init_key.shape[0]
+    if plan.mapping is Mapping.auto and n_members > 1:
+        one_by_one, at_once = (
+            partial(_chunk, replace(plan, mapping=choice), one_group)
+            for choice in (Mapping.loop, Mapping.vmap)
+        )
+        return jax.lax.platform_dependent(state, members, cpu=one_by_one, default=at_once)
     shared = n_members if one_group else plan.common
     # -1 would fail: a model without layers has arrays without entries.
     n_groups = n_members // shared
     groups = jax.tree.map(lambda leaf: leaf.reshape(n_groups, shared, *leaf.shape[1:]), members)
-    over = _over(plan.mapping)
+    over = jax.vmap if plan.mapping is Mapping.vmap else _loop
 
     def one_group_step(state: TrainState, group: Member) -> tuple[TrainState, Metrics]:
         # Diverged members keep their step, and all others are at the same one.
@@ -295,12 +301,6 @@ def _chunk(
         return jax.tree.map(lambda leaf: leaf.reshape(n_members, *leaf.shape[2:]), out)
 
     return scan_steps(one_step, state, plan.chunk)
-
-
-def _over(mapping: Mapping) -> Callable:
-    if mapping is Mapping.auto:
-        mapping = Mapping.loop if jax.default_backend() == "cpu" else Mapping.vmap
-    return _loop if mapping is Mapping.loop else jax.vmap
 
 
 def _loop(fn: Callable) -> Callable:

@@ -22,7 +22,7 @@ from circuitax.kernel.run import Run, run
 from circuitax.models.pretrained import load_pretrained
 
 HERE = Path(__file__).parents[2] / "fixtures" / "families"
-NAMES = ["gpt2", "gpt_neox", "llama", "llama_biased", "qwen2", "qwen3", "gemma3_text"]
+NAMES = ["gpt2", "gpt_neox", "llama", "llama_biased", "qwen2", "qwen3", "gemma3_text", "olmo2"]
 L, H, N = 3, 4, 12
 
 
@@ -55,8 +55,9 @@ def maps(model, layer: int, head: int) -> dict[str, np.ndarray]:
         "O": np.asarray(at.W_O[layer, head]),
     }
     if at.q_gain is not None:
-        found["Q"] = found["Q"] * np.asarray(at.q_gain[layer])
-        found["K"] = found["K"] * np.asarray(at.k_gain[layer])
+        joint = spec.joint_qk_norm
+        found["Q"] = found["Q"] * np.asarray(at.q_gain[layer, head] if joint else at.q_gain[layer])
+        found["K"] = found["K"] * np.asarray(at.k_gain[layer, group] if joint else at.k_gain[layer])
     if blocks.attention_post_norm is not None:
         found["O"] = found["O"] * np.asarray(blocks.attention_post_norm.gain[layer])
     return found
@@ -82,7 +83,8 @@ def test_one_path_is_the_product_of_its_maps(seen: Run) -> None:
         x = np.asarray(linear.mlps[0] if path[0][0] else linear.embedding)
         for layer, head in path:
             at = maps(seen.model, layer, head)
-            gain = np.asarray(seen.model.blocks.attention_norm.gain[layer])
+            norm = seen.model.blocks.attention_norm
+            gain = np.ones(x.shape[-1]) if norm is None else np.asarray(norm.gain[layer])
             read = x * gain
             if seen.model.spec.norm.centres:
                 read = (x - x.mean(axis=-1, keepdims=True)) * gain
@@ -180,6 +182,7 @@ def test_circuits_of_every_head(seen: Run) -> None:
     model = fold_norms(seen.model)
     E, U = np.asarray(model.W_E), np.asarray(model.W_U)
     rows = E / np.sqrt((E**2).mean(axis=-1, keepdims=True) + model.spec.norm_eps)
+    rows = rows if model.spec.pre_norm else E
     ov = np.asarray(materialise(heads.token_ov(model, centred=False)))
     virtual = np.asarray(materialise(virtual_ov(model, 0, 2)))
     for layer in range(L):

@@ -165,7 +165,7 @@ def position_vectors(model: Model, n_ctx: int) -> Float[Array, "n_ctx d_model"]:
 def _token_rows(model: Model) -> Float[Array, "d_vocab d_model"]:
     """Each token's embedding over its own norm scale; gain and centring are in the readers."""
     check_pre_ln(model, "token circuits")
-    scale = norm_scale(model.W_E, model.spec.norm, model.spec.norm_eps)
+    scale = norm_scale(model.W_E, model.spec.read_norm, model.spec.norm_eps)
     return model.W_E / scale[:, None]
 
 

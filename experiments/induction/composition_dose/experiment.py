@@ -1,0 +1,137 @@
+"""A price on composition in the loss: is it the circuit that the phase change waits for?"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+from scipy.stats import ortho_group
+
+from circuitax.circuits.detectors import induction_scores
+from circuitax.circuits.weights.composition import composition_scores
+from circuitax.config.ranges import Positive
+from circuitax.data.synthetic import RepeatedSource
+from circuitax.kernel.keys import derive
+from circuitax.kernel.model import Model
+from circuitax.kernel.spec import TransformerSpec
+from circuitax.kit.measured_training import language_arm
+from circuitax.kit.members import drawn_by_each, each_with_own
+from circuitax.lab.lab import Lab
+from circuitax.training.language import Step
+from circuitax.training.optim import OptimSpec
+from experiments.induction.shared.two_layers import require_readable
+
+# What has a price; "turned" is K-composition behind one random rotation of all that heads write.
+KINDS = ("Q", "K", "V", "turned")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One recipe of two layers, at several prices of each kind of composition.
+
+    Attributes:
+        model: Sizes, of two layers.
+        task: Texts to train on; those to measure on have distinct symbols.
+        optim: Optimizer.
+        seeds: Members at each price; their initial weights and texts are the same at all prices.
+        doses: Prices in nats for a composition of twice its value by chance; a reward if negative.
+        measure_every: Steps between two measurements.
+        texts: Texts to measure on; each seed has its own.
+    """
+
+    model: TransformerSpec = field(default_factory=TransformerSpec)
+    task: RepeatedSource = field(default_factory=RepeatedSource)
+    optim: OptimSpec = field(default_factory=OptimSpec)
+    seeds: Positive = 16
+    doses: Annotated[tuple[float, ...], "increasing"] = (-0.1, 0.0, 0.1, 1.0)
+    measure_every: Annotated[int, "divides optim.steps"] = 20
+    texts: Positive = 64
+
+    def __post_init__(self) -> None:
+        require_readable(self.model, self.task)
+        if self.model.n_layers != 2:
+            raise ValueError(f"model.n_layers={self.model.n_layers} must be 2")
+        if 0.0 not in self.doses:
+            raise ValueError(f"doses={self.doses} must contain 0, to compare with")
+
+
+def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
+    """Train every kind at every dose from the same weights on the same texts; 0 is trained once."""
+    source = RepeatedSource(**{**vars(spec.task), "batch": spec.texts, "distinct": True})
+    exams = drawn_by_each(source, derive(key, "evaluation"), spec.seeds)
+    examine = each_with_own(partial(measure, task=spec.task), exams)
+    found: dict[tuple[str, float], dict[str, Any]] = {}
+    divergences = {}
+    for kind, dose in [(k, d) for k in KINDS for d in spec.doses if d or k == KINDS[0]]:
+        name = f"{kind}-{dose:g}" if dose else "none"
+        prices = dose * jnp.eye(len(KINDS))[KINDS.index(kind)]
+        trained = language_arm(
+            lab,
+            name,
+            derive(key, "members"),
+            spec.model,
+            spec.task,
+            spec.optim,
+            seeds=spec.seeds,
+            every=spec.measure_every,
+            measure=examine,
+            penalty=priced,
+            hyper=jnp.tile(prices, (spec.seeds, 1)),
+        )
+        found[kind, dose] = trained.curves | {"alive": trained.alive}
+        divergences[name] = trained.divergence
+
+    def grid(name: str) -> np.ndarray:
+        cells = [[found[k if d else KINDS[0], d][name] for d in spec.doses] for k in KINDS]
+        return np.array(cells)
+
+    over = ("kind", "dose", "step", "member")
+    return xr.Dataset(
+        {
+            **{name: (over, grid(name)) for name in ("loss", "in_context", "prefix")},
+            "excess": ((*over, "composition"), grid("excess")),
+            "alive": (("kind", "dose", "member"), grid("alive")),
+        },
+        coords={
+            "kind": list(KINDS),
+            "dose": list(spec.doses),
+            "step": trained.steps,
+            "composition": list(KINDS),
+        },
+    ).assign_attrs(divergence=divergences)
+
+
+def priced(model: Model, step: Step) -> Array:
+    """The price of each kind times its excess over chance, summed."""
+    return jnp.dot(step.hyper, excess(model))
+
+
+def excess(model: Model) -> Array:
+    """``d score² - 1`` of each of `KINDS`, mean over pairs of a head and one of the next layer.
+
+    Zero on average for heads that a random rotation stands between, whose ``score²`` is 1/d.
+    """
+    W_O = model.blocks.attention.W_O
+    rotation = jnp.asarray(ortho_group.rvs(model.d_model, random_state=0), W_O.dtype)
+    attention = model.blocks.attention._replace(W_O=W_O @ rotation)
+    turned = model.replace(blocks=model.blocks._replace(attention=attention))
+    own, other = (composition_scores(m)[:, 0, :, 1, :] ** 2 for m in (model, turned))
+    scores = jnp.concatenate([own, other[1:2]])
+    return model.d_model * scores.mean(axis=(1, 2)) - 1
+
+
+def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
+    """Loss, in-context score (late losses less early ones), best prefix matching, and excesses."""
+    scores = induction_scores(model, texts)
+    losses = scores.loss_by_position
+    early, late = losses[: task.min_period - 1], losses[task.max_period :]
+    return {
+        "loss": losses.mean(),
+        "in_context": late.mean() - early.mean(),
+        "prefix": scores.prefix.max(),
+        "excess": excess(model),
+    }
