@@ -71,7 +71,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     "stack": ({}, {"models": ["a model", [], None, 3, ["x"]]}),
     "load_pretrained": (
         {"source": "tests/fixtures/families/llama"},
-        {"source": [None, 3, ""], "config": [3, "x"], "dtype": ["x", int, None]},
+        {"source": [None, 3, ""], "config": [3, "x"], "dtype": ["x", int]},
     ),
     "save_pretrained": (
         {"model": "a model", "folder": "refused"},

@@ -107,7 +107,10 @@ def test_flows_close_for_every_family(name: str, x64: None) -> None:
     runs = [cx.run(model, text) for text in TEXTS]
     found, post_norm = cx.contrast(*runs, token=3, minus=5), model.spec.post_norm
     check_closes(found, runs, 1e-12, post_norm)
-    if post_norm:
+    if model.spec.joint_qk_norm:
+        with pytest.raises(ValueError, match="depends on all heads"):
+            check_places_close(found, runs)
+    elif post_norm:
         check_places_close(found, runs)
 
 

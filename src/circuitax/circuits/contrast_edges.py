@@ -94,9 +94,11 @@ def contrast_edges(
     J̄ carries what u writes past everything but chosen nodes to where v reads, and m_v is the part
     of the multiplier there that comes by v, and by one kind of reading; heads with a norm behind
     them also read its divisor, which all heads of a position share. Arguments and errors are those
-    of `contrast`.
+    of `contrast`; a norm of the queries and keys of all heads together is refused.
     """
     model, texts, asked = question(run, other, token, minus, position)
+    if model.spec.joint_qk_norm:
+        raise ValueError("run has joint_qk_norm=True: what one head reads depends on all heads")
     for node in nodes:
         if node.kind not in ("head", "mlp"):
             raise ValueError(f"nodes has one of kind {node.kind!r}, must be of heads and MLPs")

@@ -13,6 +13,30 @@ LARGEST, DEEPEST, LONGEST = 2**24, 10_000, 2**31 - 1
 _MOST = 1e300
 _NONE = object()  # no value of a setting, which may be None
 
+# Keys that no forward pass reads: names, training, how it is computed, tokens and generation, heads
+# other than the language model's, and lengths of options that are refused where they are on.
+_IGNORED = """
+_attn_implementation _flash_attn_2_enabled _name_or_path _num_labels activation_dropout
+architectures attention_dropout attn_implementation attn_pdrop auto_map bad_words_ids
+begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward classifier_dropout
+cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample dropout dtype
+early_stopping embd_pdrop embed_dropout embedding_dropout encoder_no_repeat_ngram_size eos_token_id
+exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id
+gradient_checkpointing hidden_dropout id2label init_std initializer_factor initializer_range
+is_decoder is_llama_config label2id layerdrop length_penalty max_length max_new_tokens
+max_sequence_length max_window_layers min_length model_type n_ctx n_special name_or_path
+no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences
+original_max_position_embeddings output_attentions output_hidden_states output_scores pad_token_id
+predict_special_tokens prefix pretraining_tp problem_type pruned_heads remove_invalid_values
+repetition_penalty resid_dropout resid_pdrop residual_dropout return_dict return_dict_in_generate
+scale_attention_softmax_in_fp32 sep_token_id sliding_window_size summary_activation
+summary_first_dropout summary_proj_to_labels summary_type summary_use_proj suppress_tokens
+task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p
+torch_dtype torchscript transformers.js_config transformers_version typical_p unsloth_fixed
+unsloth_version use_bfloat16 use_cache use_return_dict
+"""
+HARMLESS = frozenset(_IGNORED.split())
+
 
 class Settings(dict[str, Any]):
     """Settings over defaults, which know what was read of them: no key of a file is silence."""
