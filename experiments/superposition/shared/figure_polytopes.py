@@ -86,7 +86,7 @@ def turning_sets(figure: SubFigure, W: np.ndarray, titles: Sequence[str]) -> Non
 def dimensions_over_points(ax: Axes, x: np.ndarray, one: xr.Dataset) -> None:
     """Dimensionality of each feature and each sample of one training set of every size."""
     samples = [dimensionalities(v.dropna("shown").values) for v in one.shown_vectors]
-    kinds = (BLUE, "features", one.feature_dimension.values), (GREEN, "samples", samples)
+    kinds = (BLUE, "features", dimensionalities(one.W.values)), (GREEN, "samples", samples)
     for colour, name, each in kinds:
         at = np.repeat(x, [len(values) for values in each])
         ax.plot(at, np.concatenate(each), ".", color=colour, alpha=0.5, label=name)

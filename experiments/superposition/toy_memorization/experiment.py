@@ -129,6 +129,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         for name in found[0]
     }
     arrays["theory_loss"] = (("theory_points", "scale"), _theory())
+    seen = np.arange(spec.sizes[-1]) < np.array(spec.sizes)[:, None, None]
+    shown = np.where(seen, arrays["W"][1][0] @ x[0], np.nan)
+    arrays["shown_vectors"] = (("points", "hidden", "shown"), shown)
     coords = {
         "dataset": np.arange(spec.datasets),
         "points": spec.sizes,
@@ -136,15 +139,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "theory_points": list(THEORY_POINTS),
         "scale": [1.0, 0.99],
     }
-    notes = {
-        "density": spec.density,
-        "data": "own training set for each dataset; its first T samples for size T",
-        "samples": "scaled to unit norm",
-        "convention": "sum over features",
-        "weight_decay": "decay of the member, for W and b",
-        "selection": f"lowest training loss of {spec.restarts} restarts, for each dataset",
-    }
-    return xr.Dataset(arrays, coords, notes)
+    return xr.Dataset(arrays, coords, {"density": spec.density})
 
 
 def _samples(keys: Key[Array, " dataset"], spec: Spec, size: int) -> Float[Array, "dataset n _"]:
@@ -181,14 +176,9 @@ def _group(
     members = Member(init_keys, init_keys, jnp.full(total, spec.optim.learning_rate), sets)
     problem = MemorizingToy(ToySpec(spec.n_features, N_HIDDEN))
     plan = Plan(problem, spec.optim, spec.chunk, mesh=None)
-    trained = measured_training(
-        lab,
-        f"train-{group[0]}-{group[-1]}",
-        ensemble.init(plan, members),
-        ensemble.advance(plan, members),
-        steps=spec.optim.steps,
-        every=spec.chunk,
-    )
+    state, advance = ensemble.init(plan, members), ensemble.advance(plan, members)
+    name, steps = f"train-{group[0]}-{group[-1]}", spec.optim.steps
+    trained = measured_training(lab, name, state, advance, steps=steps, every=spec.chunk)
     measured = _measure(
         problem, total // spec.restarts, trained.models, trained.state.alive, sets, exam
     )
