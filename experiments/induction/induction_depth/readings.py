@@ -30,8 +30,7 @@ from experiments.induction.shared.phase_change import (
 )
 
 CORNER = 0.8  # eigenvalue scores from here on are in the corner
-DEEP = (3, 4)
-USUAL = 1  # place of the width that all depths have, among those of two layers
+DEEP, USUAL = (3, 4), 1  # the second: place of the width that all depths have, of two layers
 WIDTHS = ("-", ":", "-.")  # lines of the widths of two layers
 
 

@@ -11,8 +11,7 @@ from circuitax.records.crossfit import crossfit_choice
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 from experiments.real_models.shared.model_facts import of_smollm2
 
-CELLS = ("layer", "head")
-READINGS = ("Q", "K", "V")
+CELLS, READINGS = ("layer", "head"), ("Q", "K", "V")
 INDUCTION_SCORE = 0.5  # from which a head counts as one that matches prefixes
 PREVIOUS, INDUCTION = LAYER_COLOURS[:2]
 CURVES = {
