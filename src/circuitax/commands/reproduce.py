@@ -4,10 +4,11 @@ import json
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from circuitax.commands.cli import YES_NO, Command, Option, n_jobs, wanted
+from circuitax.commands.cli import YES_NO, Command, Option, UsageError, n_jobs, wanted
 from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
 from circuitax.config.spec import SCALES
 from circuitax.lab.pages import write_pages
@@ -55,6 +56,13 @@ quantities agree with the accepted ones.
         Option(
             "jobs", "N", "experiments side by side; one that measures time is computed alone", "1"
         ),
+        Option(
+            "launcher",
+            "NAME",
+            "a job of Slurm for each experiment, behind those that it reads, with the settings of "
+            "conf/hydra/launcher/NAME.yaml",
+            allowed=("", "slurm_cpu", "slurm_gpu"),
+        ),
     ),
 )
 TYPED = "python -m experiments.reproduce"
@@ -67,7 +75,9 @@ RUNS = "runs.json"  # in results/latest/: the runs made here that its pages show
 def main(options: dict[str, Any]) -> int:
     """Run the suite; exit status 1 when an experiment failed or a run is damaged, naming it."""
     entries = discover()
-    jobs = n_jobs(options["jobs"])
+    jobs, launcher = n_jobs(options["jobs"]), options["launcher"]
+    if launcher and not find_spec("submitit"):
+        raise UsageError(f'launcher={launcher} needs submitit: pip install -e ".[slurm]"')
     asked = wanted(options["only"], entries)
     names = most_first(asked, entries)
     scale = options["scale"]
@@ -75,8 +85,8 @@ def main(options: dict[str, Any]) -> int:
     pages = _Pages(entries, results_folder() / "latest")
     print(pages.write(), flush=True)
     # Planning imports JAX, which the pages need not wait for.
-    from circuitax.commands.launch import Ended, in_order, log_of
-    from circuitax.config.plan import plan
+    from circuitax.commands.launch import Ended, as_they_end, in_order, log_of, submitted
+    from circuitax.config.plan import launcher_settings, plan
     from circuitax.lab.execute import fresh
     from circuitax.lab.loop import StopFlag
 
@@ -92,9 +102,19 @@ def main(options: dict[str, Any]) -> int:
         print(_announcement(list(left), len(there), entries, scale, jobs), flush=True)
         command = [sys.executable, "-m", "experiments.run"]
         alone = [name for name in left if entries[name].alone]
-        logs = work_folder() / "reproduce" if jobs > 1 else None
+        logs = work_folder() / "reproduce" if jobs > 1 or launcher else None
+
+        def line(name: str) -> list[str]:
+            return [*command, *typed[name]]
+
         ended: list[Ended] = []
-        for item in in_order(left, lambda name: [*command, *typed[name]], jobs, stop, alone, logs):
+        if launcher and logs and left:
+            settings = launcher_settings(launcher, next(iter(left)), entries)
+            sent = submitted(left, line, settings, alone, logs)
+            ending = as_they_end(sent, logs, stop)
+        else:
+            ending = in_order(left, line, jobs, stop, alone, logs)
+        for item in ending:
             ended.append(item)
             if item.status == 0:
                 pages.write({item.name: folder[item.name]})

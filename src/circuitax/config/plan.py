@@ -197,6 +197,14 @@ def own_hydra() -> Iterator[None]:
         GlobalHydra.instance().hydra = outer
 
 
+def launcher_settings(name: str, experiment: str, entries: dict[str, ExperimentEntry]) -> Any:
+    """What ``conf/hydra/launcher/NAME.yaml`` says, for jobs of an experiment; folders are open."""
+    job = [f"experiment={experiment}", f"hydra/launcher={name}", *_searchpath(entries, None)]
+    with own_hydra():
+        config = hydra.compose("config", overrides=job, return_hydra_config=True)
+    return OmegaConf.to_container(config.hydra.launcher, resolve=False)
+
+
 def quoted(key: str, text: str) -> str:
     """The override ``key='text'``, for text with characters of Hydra's grammar."""
     return f"{key}={QuotedString(text, Quote.single).with_quotes()}"
