@@ -63,7 +63,8 @@ class Row(NamedTuple):
 def cost(function: Callable[..., Any], *shapes: Any, donated: tuple[int, ...] = ()) -> Cost:
     """What XLA says of a program for arguments of these shapes; it is not run."""
     program = jax.jit(function, donate_argnums=donated).lower(*shapes).compile()
-    found, held = program.cost_analysis(), program.memory_analysis()
+    found: Any = program.cost_analysis()
+    held: Any = program.memory_analysis()
     at_end = held.output_size_in_bytes - held.alias_size_in_bytes
     peak = held.argument_size_in_bytes + held.temp_size_in_bytes + at_end
     return Cost(found["flops"], found["bytes accessed"], float(peak))

@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from circuitax.kernel.forward import forward
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
@@ -92,6 +93,7 @@ def test_a_config_in_full_is_that_of_the_repository() -> None:
         ({"window_size": 3}, "window", None),
         ({"use_qk_norm": True}, "qk_norm", True),
         ({"attn_only": False, "gated_mlp": True}, "gated", True),
+        ({"attn_only": False, "act_fn": "gelu_fast"}, "activation", Activation.gelu_tanh),
         ({"tie_word_embeddings": True}, "d_vocab_out", None),
         # Settings of a training, of which older files hold all.
         ({"normalization": None, "lr_hidden": 2e-3}, "d_vocab_out", None),
@@ -109,7 +111,7 @@ def test_honoured(change: dict, name: str, value: object) -> None:
         ({"attn_only": "no"}, "'attn_only' is 'no', must be true or false"),
         ({"attn_only": False, "act_fn": ["gelu"]}, r"'act_fn' is \['gelu'\], must be one of"),
         ({"normalization_type": ["LN"]}, r"'normalization_type' is \['LN'\], must be one of"),
-        ({"normalization_type": "RMSPre"}, "'normalization_type' is 'RMSPre', must be one of"),
+        ({"normalization_type": "DyT"}, "'normalization_type' is 'DyT', must be one of"),
         ({"normalization": "LN"}, "'normalization_type' is None, must be that of 'normalization'"),
         ({"positional_embedding_type": "alibi"}, r"'alibi', must be one of \['rotary', 'short"),
         ({"positional_embedding_type": "relative_positional_bias"}, "'relative_positional_bias',"),
@@ -219,3 +221,25 @@ def test_options_go_there_and_back(tmp_path: Path, options: dict) -> None:
     tokens = jnp.array([1, 5, 2, 2, 6])
     before, after = (np.asarray(forward(m, tokens)[0]) for m in (model, again))
     np.testing.assert_array_equal(before, after)
+
+
+def test_a_save_whose_gains_are_in_its_maps(tmp_path: Path, x64: None) -> None:
+    """``RMSPre``, the form of every Llama in TransformerLens, from the model with its gains."""
+    source = FIXTURES.parent / "lens_options" / "grouped"
+    state, config = load_file(source / "model.safetensors"), source / "config.json"
+    for layer in range(2):
+        at = f"blocks.{layer}."
+        gain = state.pop(at + "ln1.w")[:, None]
+        for name in ("attn.W_Q", "attn._W_K", "attn._W_V"):
+            state[at + name] = (gain * state[at + name]).astype(np.float64)
+        gain = state.pop(at + "ln2.w")[:, None]
+        for name in ("mlp.W_in", "mlp.W_gate"):
+            state[at + name] = gain * state[at + name]
+    state["unembed.W_U"] = state.pop("ln_final.w")[:, None] * state["unembed.W_U"]
+    save_file(state, tmp_path / "model.safetensors")
+    settings = json.loads(config.read_text()) | {"normalization_type": "RMSPre"}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    model, reference = load_pretrained(tmp_path, dtype="float64"), np.load(source / "reference.npz")
+    assert model.final_norm is None and model.spec.norm == Norm.rmsnorm
+    logits, _ = jax.jit(jax.vmap(forward, (None, 0)))(model, jnp.asarray(reference["tokens"]))
+    np.testing.assert_allclose(logits, reference["logits"], atol=1e-5)

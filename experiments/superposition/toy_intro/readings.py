@@ -178,7 +178,7 @@ def weights(data: xr.Dataset) -> Figure:
         for ax, W in zip(panels, row, strict=True):
             ax.set(xticks=[], yticks=[])
             if plane:
-                arrows(ax, W, colours)
+                arrows(ax, W, list(colours))
                 ax.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
             else:
                 image = ax.imshow(W.T @ W, cmap=DIVERGING, vmin=-1, vmax=1, rasterized=True)

@@ -35,12 +35,15 @@ _NORMS = {
     None: Norm.none,
     "LN": Norm.layernorm,
     "LNPre": Norm.layernorm_pre,
+    "RMSPre": Norm.rmsnorm,
     "RMS": Norm.rmsnorm,
 }
 _ACTIVATIONS = {
     "relu": Activation.relu,
     "gelu": Activation.gelu,
-    "gelu_new": Activation.gelu_tanh,
+    "gelu_fast": Activation.gelu_tanh,
+    "gelu_pytorch_tanh": Activation.gelu_tanh,
+    "gelu_new": Activation.gelu_tanh,  # the last of a kind is the one that is written
     "silu": Activation.silu,
 }
 _POSITIONS = {
@@ -313,12 +316,21 @@ _TURNED = ("W_Q", "W_K", "b_Q", "b_K", "q_gain", "k_gain")
 BUFFERS = tuple(f".attn.{name}" for name in ("mask", "IGNORE", "rotary_sin", "rotary_cos"))
 
 
-def lens_layout(spec: TransformerSpec, *, grouped: bool, halves: bool = False) -> Layout:
+def folds_gains(config: Config) -> bool:
+    """Whether the norms have no gains, which ours then lack too."""
+    return "RMSPre" in (config.get("normalization"), config.get("normalization_type"))
+
+
+def lens_layout(
+    spec: TransformerSpec, *, grouped: bool, halves: bool = False, folded: bool = False
+) -> Layout:
     """TransformerLens's files, whose arrays are shaped as ours; absent biases are 0."""
     turned = partial(to_neighbours, n_turned=spec.rotary_width)
     turns = halves and spec.positions == Positions.rotary
     parts = {}
     for ours, parameter in transformer_parameters(spec).items():
+        if folded and ours.endswith("norm.gain"):
+            continue
         name = ours.rpartition(".")[2]
         parts[ours] = Part(
             _their_name(ours, grouped=grouped),
@@ -330,7 +342,12 @@ def lens_layout(spec: TransformerSpec, *, grouped: bool, halves: bool = False) -
 
 
 def model_from_lens(
-    tensors: Tensors, spec: TransformerSpec, dtype: DTypeLike | None, *, halves: bool = False
+    tensors: Tensors,
+    spec: TransformerSpec,
+    dtype: DTypeLike | None,
+    *,
+    halves: bool = False,
+    folded: bool = False,
 ) -> Model:
     """A model of TransformerLens; errors as of `hub_weights.model_from_hub`.
 
@@ -338,7 +355,8 @@ def model_from_lens(
     moves into ``b_out``: ``b_out + b_in @ W_out``.
     """
     shared = any("attn._W_K" in name for name in tensors.names)
-    layout = lens_layout(spec, grouped=shared or spec.kv_heads != spec.n_heads, halves=halves)
+    grouped = shared or spec.kv_heads != spec.n_heads
+    layout = lens_layout(spec, grouped=grouped, halves=halves, folded=folded)
     model = model_from_layout(tensors, layout, spec, dtype, tied=False)
     mlp = model.blocks.mlp
     if not spec.gated or mlp is None:
@@ -346,7 +364,7 @@ def model_from_lens(
     # In double precision, in which the model may be asked for.
     b_in, W_out, b_out = (np.asarray(x, np.float64) for x in (mlp.b_in, mlp.W_out, mlp.b_out))
     late = jnp.asarray(b_out + np.einsum("lm,lmd->ld", b_in, W_out), model.W_E.dtype)
-    moved = mlp._replace(b_in=jnp.zeros_like(mlp.b_in), b_out=late)
+    moved = mlp._replace(b_in=jnp.zeros(b_in.shape, late.dtype), b_out=late)
     return model.replace(blocks=model.blocks._replace(mlp=moved))
 
 

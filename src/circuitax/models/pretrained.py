@@ -33,6 +33,7 @@ from circuitax.models.hub_weights import model_from_hub
 from circuitax.models.lens_format import (
     BUFFERS,
     config_from_spec,
+    folds_gains,
     lens_state,
     model_from_lens,
     pairs_halves,
@@ -97,11 +98,12 @@ def load_pretrained(
             return model_from_hub(tensors, hub, dtype)
     file = _state_file(place.path)
     require_sizes(settings, [file])
-    spec, halves = spec_from_config(settings), pairs_halves(settings)
+    spec = spec_from_config(settings)
+    how = {"halves": pairs_halves(settings), "folded": folds_gains(settings)}
     if file.suffix != ".safetensors":
-        return model_from_lens(tensors_of(_state(file, BUFFERS)), spec, dtype, halves=halves)
+        return model_from_lens(tensors_of(_state(file, BUFFERS)), spec, dtype, **how)
     with open_safetensors([file]) as tensors:
-        return model_from_lens(tensors, spec, dtype, halves=halves)
+        return model_from_lens(tensors, spec, dtype, **how)
 
 
 def save_pretrained(model: Model, folder: str | Path) -> None:
