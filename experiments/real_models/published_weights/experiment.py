@@ -133,7 +133,7 @@ def _open(spec: Spec, name: str, lab: Lab) -> Model | None:
     if not place:
         return None
     try:
-        model = load_pretrained(place, config=SETTINGS[name])
+        model = load_pretrained(place, config=SETTINGS[name], dtype="float32")
     except FileNotFoundError as error:
         if place != NAMES[name]:
             raise ValueError(f"{name}: {error}") from None
