@@ -12,7 +12,7 @@ from circuitax.records.sample import Sample, exactly, geometric_mean_of, mean_of
 from experiments.real_models.shared.model_facts import of_smollm2
 
 TRUTHS = {"position": "positions", "part": "parts of a layer", "head": "heads", "neuron": "neurons"}
-SHOWN = ("secant", "mean of both gradients", "EAP-IG, 5 steps", "RelP", "direct effect", "random")
+SHOWN = ("secant", "mean of both gradients", "EAP-IG, 5 steps", "RelP", "random")
 
 
 def error(data: xr.Dataset, truth: str, method: str) -> Sample:
