@@ -70,7 +70,8 @@ def turning_sets(figure: SubFigure, W: np.ndarray, titles: Sequence[str]) -> Non
     All are seen alike, from where the last is an octahedron with its vertices on the axes.
     """
     left, _, right = np.linalg.svd(W[-1, :, :SET])
-    for ax, at, title in zip(figure.subplots(1, len(W)), range(len(W)), titles, strict=True):
+    axes = figure.subplots(1, len(W), squeeze=False)[0]
+    for ax, at, title in zip(axes, range(len(W)), titles, strict=True):
         flat = (left @ right @ VIEW).T @ W[at]
         for own, colour in ((flat[:, :SET], BLUE), (flat[:, SET:], GREEN)):
             ax.fill(*own, color=colour, alpha=0.25, linewidth=0)
