@@ -163,7 +163,8 @@ def ledger(
     """The k largest paths to the logit of a token, or to its lead over another token.
 
     The logit is read through the final norm of the run: gain, centring and offset are folded into
-    the unembedding, and the divisor is that of the position.
+    the unembedding, and the divisor is that of the position. Weights, patterns and divisors are
+    taken as the run has them: what is proven of a run in half precision is of its rounded numbers.
 
     Args:
         run: A run on one text, made with ``outputs=True`` if the model has MLPs.
