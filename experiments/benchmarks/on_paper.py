@@ -109,7 +109,7 @@ def model_rows(name: str, spec: cx.TransformerSpec, batch: int, n_members: int =
         Row(f"{name}: forward pass, {n_ctx:,} tokens", at_depth(forward, depth), n_ctx, 0.0),
         # Members need no sums over devices.
         Row(
-            f"{name}: training step, {share}{batch} texts of {n_ctx:,}",
+            f"{name}: training step, {share}{batch} × {n_ctx:,} tokens",
             at_depth(training, depth),
             tokens,
             weights if n_members == 1 else 0.0,

@@ -20,7 +20,6 @@ from circuitax.projection.packings import (
     orthoplex_bound,
     prune,
     random_counts,
-    random_exponent,
     welch_bound,
 )
 
@@ -58,8 +57,8 @@ def test_capacity_inverts_the_coherence_bounds() -> None:
 
 def test_exponents_in_their_limits_and_order() -> None:
     for epsilon in (0.1, 0.3, 0.7):
-        assert 0 < 2 * random_exponent(epsilon) < kabatiansky_levenshtein(epsilon)
-    assert random_exponent(1e-3) == pytest.approx(1e-6 / 4, rel=1e-5)
+        greedy = -np.log1p(-(epsilon**2)) / 2  # of Gilbert and Varshamov
+        assert 0 < greedy < kabatiansky_levenshtein(epsilon)
     # At 60 degrees (kissing numbers) Kabatiansky and Levenshtein print (1/n) log2 N ≤ 0.401.
     assert kabatiansky_levenshtein(0.5) / np.log(2) == pytest.approx(0.401, abs=5e-4)
     limit = 0.5e-6 * np.log(2 * np.exp(0.5) / 1e-3)

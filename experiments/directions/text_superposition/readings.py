@@ -104,7 +104,7 @@ def _numbers(ax: Axes, data: xr.Dataset, name: str, number: str) -> None:
     reference_line(ax, y=1, style="solid", colour=GREY)
     ax.set_xlim(-0.5, len(KINDS) - 0.5)
     ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 4, 7)))
     ax.yaxis.set_major_formatter(ScalarFormatter())
     ax.yaxis.set_minor_formatter("")
 

@@ -125,7 +125,7 @@ def formation(data: xr.Dataset) -> Figure:
     parts["all together"] = _progress(data, _loss(data, "nothing"), GUESS)
     for part, rows in parts.items():
         draw(axes[0, 1], rows=rows, colour=COLOURS.get(part, BLACK), label=part)
-    axes[0, 1].set(title="there, nothing given", ylabel="progress", ylim=(0, 1.05), xlabel=x)
+    axes[0, 1].set(title="there, nothing given", ylabel="progress", ylim=(0, 1.45), xlabel=x)
     places = {cell: -i for i, cell in enumerate(("nothing", *PARTS, *LEFT.values()))}
     for arm, shift, colour in (("", 0, BLACK), *ARMS):
         cells = [cell for cell in places if arm + cell in data.cell.values]

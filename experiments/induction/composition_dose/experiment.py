@@ -23,7 +23,7 @@ from circuitax.kit.members import drawn_by_each, each_with_own
 from circuitax.lab.lab import Lab
 from circuitax.training.language import Step
 from circuitax.training.optim import OptimSpec
-from experiments.induction.shared.two_layers import require_readable
+from experiments.induction.shared.two_layers import in_context, require_readable
 
 # What has a price; "turned" is K-composition behind one random rotation of all that heads write.
 KINDS = ("Q", "K", "V", "turned")
@@ -125,13 +125,12 @@ def excess(model: Model) -> Array:
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
-    """Loss, in-context score (late losses less early ones), best prefix matching, and excesses."""
+    """Loss, in-context score, best prefix matching, and excesses."""
     scores = induction_scores(model, texts)
     losses = scores.loss_by_position
-    early, late = losses[: task.min_period - 1], losses[task.max_period :]
     return {
         "loss": losses.mean(),
-        "in_context": late.mean() - early.mean(),
+        "in_context": in_context(task, losses),
         "prefix": scores.prefix.max(),
         "excess": excess(model),
     }

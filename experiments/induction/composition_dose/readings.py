@@ -72,7 +72,8 @@ def doses(data: xr.Dataset) -> Figure:
             alpha=shade,
         )
     axes[0, 0].set(xlabel="step", ylabel="in-context score, nats", title="price on K-composition")
-    axes[0, 0].legend()
+    axes[0, 0].set_ylim(top=1.4)
+    axes[0, 0].legend(loc="upper center", ncols=2)
     others = [float(dose) for dose in data.dose.values if dose]
     for place, (kind, colour) in enumerate(COLOURS.items()):
         x = np.arange(len(others)) + 0.15 * (place - 1.5)

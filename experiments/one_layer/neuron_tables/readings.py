@@ -70,11 +70,7 @@ def units(data: xr.Dataset) -> Figure:
                 tokens = first[name].values[layer, place, :SHOWN]
                 _list(table, 0.6 + 5.6 * column, row, [names[int(t)] for t in tokens])
             at = first.isel(layer=layer, unit=unit)
-            kinds = (
-                ("fired", 0.35, ORANGE, "where it fires"),
-                ("everywhere", 0.7, GREY, "everywhere"),
-            )
-            for name, below, colour, label in kinds:
+            for name, below, colour, label in BARS:
                 label = label if row == 1 else ""
                 bars.barh(row + below, 100 * at[name], 0.35, color=colour, label=label)
             row += 1

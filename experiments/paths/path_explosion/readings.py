@@ -104,12 +104,12 @@ def depth(data: xr.Dataset) -> Figure:
         ax.plot(places, [e.value for e in estimates], color=colour, linewidth=0.8)
         for place, row in zip(places, rows, strict=True):
             seed_dots(ax, place, row, colour, half_width=0.03)
-        label = "1 step" if steps == 1 else f"{steps} steps"
+        label = "asked for 1 step" if steps == 1 else f"asked for {steps} steps"
         interval_bars(ax, places, estimates, colour=colour, label=label, marker="o", markersize=3)
     reference_line(ax, y=data.guess, label="a guess")
     ax.set(xlabel="layers", ylabel="loss on answers, nats", ylim=(0, None))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend(title="the question asks for", title_fontsize=7)
+    ax.legend(loc="center right")
     sample_note(figure, _sample(data))
     return figure
 

@@ -24,6 +24,7 @@ from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
+from circuitax.kit.members import stack_named
 from circuitax.kit.real_model import (
     RANDOM,
     REAL,
@@ -98,8 +99,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     ]
     name = token_names(spec.weights)
     arrays: dict[str, Any] = {
-        key: (("prompt", *AXES.get(key, ())), np.stack([one[key] for one in found]))
-        for key in found[0]
+        key: (("prompt", *AXES.get(key, ())), stack_named(found, key)) for key in found[0]
     }
     arrays |= {
         "text": ("prompt", ["".join(name(int(i)) for i in p.ids) for p in prompts]),

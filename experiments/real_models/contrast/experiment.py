@@ -29,6 +29,7 @@ from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
+from circuitax.kit.members import stack_named
 from circuitax.kit.real_model import REAL, at_hand, check_real_name, open_weights, outside_inputs
 from circuitax.lab.lab import Lab
 from experiments.real_models.contrast.methods import (
@@ -108,10 +109,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         lab.stage(task.replace(" ", "-"), examine, model, pairs, spec)
         for task, pairs in lab.track(list(zip(TASKS, given, strict=True)), "tasks")
     ]
-    arrays = {
-        name: (("task", *dims), np.stack([one[name] for one in found]))
-        for name, dims in AXES.items()
-    }
+    arrays = {name: (("task", *dims), stack_named(found, name)) for name, dims in AXES.items()}
     coords = {
         "task": list(TASKS),
         "half": ["chosen on", "looked at"],

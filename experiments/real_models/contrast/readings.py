@@ -88,9 +88,9 @@ def faithfulness(data: xr.Dataset, method: str) -> np.ndarray:
     """``(F(C) - F(∅)) / (F(M) - F(∅))`` of each right pair, F(M) - F(∅) the mean of its task."""
     sign = xr.DataArray([0.5, -0.5], dims="side")
     kept, whole = ((x * sign).sum("side") for x in (data.kept.sel(ranked_by=method), data.whole))
-    kept = kept - kept.isel(size=0)
-    whole = whole - (data.kept.sel(ranked_by=method) * sign).sum("side").isel(size=0)
-    return (kept / whole.mean("unit")).values[data.right.values.astype(bool)]
+    empty = kept.isel(size=0)
+    shares = (kept - empty) / (whole - empty).mean("unit")
+    return shares.values[data.right.values.astype(bool)]
 
 
 def sums(data: xr.Dataset) -> Figure:
@@ -100,7 +100,7 @@ def sums(data: xr.Dataset) -> Figure:
     for panel, (truth, title) in zip(axes[0], TRUTHS.items(), strict=True):
         for row, name in enumerate(methods):
             found = errors(data, truth, name)
-            if np.isfinite(found).all():
+            if not np.isnan(found).all():  # a method may have no flows of a kind
                 colour = BLUE if name.startswith("secant") else GREY
                 e = geometric_estimate(np.log(found))
                 panel.errorbar(e.value, row, xerr=interval_lengths([e]), fmt="o", color=colour)

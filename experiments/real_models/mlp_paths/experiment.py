@@ -18,6 +18,7 @@ from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
+from circuitax.kit.members import stack_named
 from circuitax.kit.real_model import (
     REAL,
     at_hand,
@@ -112,7 +113,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     ]
     name = token_names(spec.weights)
     arrays: dict[str, Any] = {
-        key: ((sample, *AXES.get(key, ())), np.stack([one[key] for one in found]))
+        key: ((sample, *AXES.get(key, ())), stack_named(found, key))
         for sample, found in (("prompt", each), ("map", maps))
         for key in found[0]
     }

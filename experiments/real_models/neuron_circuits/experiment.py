@@ -18,6 +18,7 @@ import xarray as xr
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
+from circuitax.kit.members import stack_named
 from circuitax.kit.real_model import REAL, at_hand, check_real_name, open_weights, outside_inputs
 from circuitax.lab.lab import Lab
 from experiments.real_models.neuron_circuits.circuits import (
@@ -98,10 +99,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         lab.stage(task.replace(" ", "-"), examine, model, words, int(seed), spec)
         for task, words, seed in lab.track(list(zip(TASKS, given, seeds, strict=True)), "tasks")
     ]
-    arrays = {
-        name: (("task", *dims), np.stack([one[name] for one in found]))
-        for name, dims in AXES.items()
-    }
+    arrays = {name: (("task", *dims), stack_named(found, name)) for name, dims in AXES.items()}
     coords = {
         "task": list(TASKS),
         "half": ["chosen on", "looked at"],

@@ -70,16 +70,16 @@ def turning_sets(figure: SubFigure, W: np.ndarray, titles: Sequence[str]) -> Non
     All are seen alike, from where the last is an octahedron with its vertices on the axes.
     """
     left, _, right = np.linalg.svd(W[-1, :, :SET])
-    for ax, at, title in zip(figure.subplots(1, len(W)), range(len(W)), titles, strict=True):
+    axes = figure.subplots(1, len(W), squeeze=False)[0]
+    for ax, at, title in zip(axes, range(len(W)), titles, strict=True):
         flat = (left @ right @ VIEW).T @ W[at]
         for own, colour in ((flat[:, :SET], BLUE), (flat[:, SET:], GREEN)):
             ax.fill(*own, color=colour, alpha=0.25, linewidth=0)
             arrows(ax, own, [colour] * SET, linewidth=0.6, markersize=3)
-        farthest = W[at, :, :SET].T @ W[at, :, SET:] == (W[at, :, :SET].T @ W[at, :, SET:]).min(
-            axis=1, keepdims=True
-        )
-        for i, j in np.argwhere(~farthest) if at == len(W) - 1 else ():
-            ax.plot(*flat[:, [i, SET + j]], color=GREY, linewidth=0.6)
+        if at == len(W) - 1:  # edges go from a vertex to all of the other set but its antipode
+            across = W[at, :, :SET].T @ W[at, :, SET:]
+            for i, j in np.argwhere(across > across.min(axis=1, keepdims=True)):
+                ax.plot(*flat[:, [i, SET + j]], color=GREY, linewidth=0.6)
         ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), title=title)
 
 

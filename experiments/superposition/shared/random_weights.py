@@ -1,4 +1,4 @@
-"""Weights as they are before any training, and what of them nulls are drawn from; without JAX."""
+"""Weights as they are before any training, and dimensionalities of features; without JAX."""
 
 import numpy as np
 
@@ -6,14 +6,6 @@ import numpy as np
 def normal_weights(rng: np.random.Generator, std: float, *shape: int) -> np.ndarray:
     """Independent normal entries ``[..., n_hidden, n_features]``, as weights start with."""
     return std * rng.standard_normal(shape)
-
-
-def same_norms(rng: np.random.Generator, W: np.ndarray) -> np.ndarray:
-    """Random directions ``[..., n_hidden, n_features]`` of features as long as those of W."""
-    drawn = rng.standard_normal(W.shape)
-    length = np.linalg.norm(W, axis=-2, keepdims=True)
-    turned: np.ndarray = drawn * length / np.linalg.norm(drawn, axis=-2, keepdims=True)
-    return turned
 
 
 def dimensionalities(W: np.ndarray) -> np.ndarray:

@@ -181,7 +181,7 @@ def neurons(data: xr.Dataset) -> Figure:
         below.bar(places, rest, 1.0, bottom=share[order], color=others, label="all others")
         above.set_title(f"$p$ = {float(data.sweep_density[i]):g}")
         above.set_xlim(-0.5, live.size - 0.5)
-        below.set(ylim=(0, 1), xticks=[], xlabel=f"{len(W)} of {live.size}\nneurons used")
+        below.set(ylim=(0, 1), xticks=[], xlabel=f"{len(W)} of {live.size}\nneurons")
     for ax in axes[:, 1:].flat:
         ax.set_yticks([])
     axes[0, 0].set_ylabel("feature, most\nimportant on top")

@@ -159,7 +159,7 @@ def pairs(data: xr.Dataset) -> Figure:
         angle = pair_angles(data[f"{name}_W"].values[:, i]).ravel()
         seed_dots(right, place, angle, GREY, half_width=0.2)
         optimum = pair_angles(data[f"{name}_optimum_W"].values[i]).mean()
-        right.plot([place], [optimum], "s", color=GREEN, markersize=5, fillstyle="none")
+        right.plot([place], [optimum], "s", color=OPTIMUM, markersize=5, fillstyle="none")
     reference_line(right, y=90)
     reference_line(right, y=180)
     right.set(ylabel="angle inside a pair (degrees)", ylim=(0, 190), yticks=[0, 45, 90, 135, 180])

@@ -207,9 +207,11 @@ def rays(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(2, len(shown), width=PAGE, height=2.6)
     for panels, size in zip(axes.T, shown, strict=True):
         one = data.isel(dataset=0).sel(points=size)
+        reach = 1.05 * max(float(abs(one[name]).max()) for name in ("W", "hidden_vectors"))
         both = one.W.values, one.hidden_vectors.values[:, :size]
         for ax, vectors, colour in zip(panels, both, (BLUE, GREEN), strict=True):
             arrows(ax, vectors, [colour] * vectors.shape[1], linewidth=0.6, marker="")
+            ax.set(xlim=(-reach, reach), ylim=(-reach, reach))
         panels[0].set_title(f"$T$ = {size}", fontsize=7)
         panels[1].set_visible(size <= kept)
     axes[0, 0].set_ylabel("features")

@@ -126,7 +126,6 @@ def phase(data: xr.Dataset) -> Figure:
             phase_axes(ax)
             if row == 0:
                 ax.set_title(title + (f" {data.sizes['seed']}" if source == "trained" else ""))
-            if row == 0:
                 ax.set_xlabel("")
             if column == 0:
                 ax.set_ylabel(f"{model}\nimportance of the last feature")

@@ -157,19 +157,22 @@ def submitted(
     import submitit
     from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf
 
-    own = {"_target_", "submitit_folder", "max_num_timeout"}
+    own = {"_target_", "submitit_folder", "max_num_timeout", "name"}
     common = {field.name for field in fields(BaseQueueConf)}
-    executor = submitit.AutoExecutor(
-        logs / "slurm", cluster="slurm", slurm_max_num_timeout=settings["max_num_timeout"]
-    )
-    given = {name: value for name, value in settings.items() if name not in own}
-    executor.update_parameters(
-        **{name if name in common else f"slurm_{name}": value for name, value in given.items()}
-    )
+    given = {
+        name if name in common else f"slurm_{name}": value
+        for name, value in settings.items()
+        if name not in own
+    }
     jobs: dict[str, Any] = {}
     for name in after:
         needed = [jobs[other].job_id for other in after[name] if other in jobs]
+        # An executor takes None for what it had before: each job has its own.
+        executor = submitit.AutoExecutor(
+            logs / "slurm", cluster="slurm", slurm_max_num_timeout=settings["max_num_timeout"]
+        )
         executor.update_parameters(
+            **given,
             name=name,
             slurm_dependency=f"afterany:{':'.join(needed)}" if needed else None,
             slurm_exclusive=True if name in alone else None,
@@ -192,6 +195,8 @@ def as_they_end(jobs: dict[str, Any], logs: Path, stop: StopFlag) -> Iterator[En
             if job.done():
                 del left[name]
                 if error := job.exception():
+                    # What follows its first ruler: a traceback, or what the job printed.
+                    told = str(error).split("-" * 22 + "\n")[:2][-1].strip().rpartition("\n")[2]
                     with log_of(name, logs).open("a", encoding="utf-8") as file:
-                        file.write(f"\n{str(error).splitlines()[0]}\n")
+                        file.write(f"\njob {job.job_id} ({job.state}): {told}\n")
                 yield Ended(name, *((1, 0.0) if error else job.result()))

@@ -61,7 +61,7 @@ quantities agree with the accepted ones.
             "NAME",
             "a job of Slurm for each experiment, behind those that it reads, with the settings of "
             "conf/hydra/launcher/NAME.yaml",
-            allowed=("", "slurm_cpu", "slurm_gpu"),
+            allowed=("slurm_cpu", "slurm_gpu"),
         ),
     ),
 )

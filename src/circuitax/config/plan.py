@@ -199,6 +199,7 @@ def own_hydra() -> Iterator[None]:
 
 def launcher_settings(name: str, experiment: str, entries: dict[str, ExperimentEntry]) -> Any:
     """What ``conf/hydra/launcher/NAME.yaml`` says, for jobs of an experiment; folders are open."""
+    _register(experiment, entries)
     job = [f"experiment={experiment}", f"hydra/launcher={name}", *_searchpath(entries, None)]
     with own_hydra():
         config = hydra.compose("config", overrides=job, return_hydra_config=True)

@@ -15,7 +15,7 @@ from circuitax.cores import machine_bytes
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.weights import Blocks, HeadStack, MLPWeights, NormWeights
+from circuitax.models.parameters import model_from_names
 from circuitax.models.sources import Tensors
 
 
@@ -367,7 +367,8 @@ def model_from_layout(
     for name in sorted(tensors.names):
         if name not in known and not name.endswith(layout.ignored):
             raise ValueError(f"weight {name!r} has no place in a model with this config")
-    return _model(spec, named)
+    biases = any(name.rpartition(".")[2].startswith("b_") for name in named)
+    return model_from_names(named, spec.replace(biases=biases))
 
 
 def _count(part: Part, spec: TransformerSpec) -> int:
@@ -401,29 +402,3 @@ def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     buffer = np.empty(n_bytes + _ALIGNMENT, np.uint8)
     start = -buffer.ctypes.data % _ALIGNMENT
     return buffer[start : start + n_bytes].view(dtype).reshape(shape)
-
-
-def _model(spec: TransformerSpec, named: Mapping[str, Array]) -> Model:
-    def fields(place: str, kinds: tuple[str, ...]) -> dict[str, Array]:
-        return {kind: named[place + kind] for kind in kinds if place + kind in named}
-
-    def norm(place: str) -> NormWeights | None:
-        found = fields(place + ".", NormWeights._fields)
-        return NormWeights(**found) if found else None
-
-    mlp = fields("blocks.mlp.", MLPWeights._fields)
-    blocks = Blocks(
-        HeadStack(**fields("blocks.attention.", HeadStack._fields)),
-        norm("blocks.attention_norm"),
-        MLPWeights(**mlp) if mlp else None,
-        norm("blocks.mlp_norm"),
-        norm("blocks.attention_post_norm"),
-        norm("blocks.mlp_post_norm"),
-    )
-    biases = any(name.rpartition(".")[2].startswith("b_") for name in named)
-    return Model(
-        spec.replace(biases=biases),
-        **fields("", ("W_E", "W_U", "W_pos", "b_U")),
-        blocks=blocks,
-        final_norm=norm("final_norm"),
-    )

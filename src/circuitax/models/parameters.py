@@ -99,19 +99,26 @@ def _norms(spec: TransformerSpec) -> dict[str, Parameter]:
 def model_from_params(params: Mapping[str, Any], spec: TransformerSpec) -> Model:
     """The model whose weights are the parameters of a `Transformer` module."""
     check_names(params, spec)
+    return model_from_names(params, spec)
+
+
+def model_from_names(named: Mapping[str, Any], spec: TransformerSpec) -> Model:
+    """The model of named weights, of which some may be absent: the inverse of `Model.named`."""
 
     def norm(place: str) -> NormWeights | None:
-        fields = _fields(params, place, NormWeights._fields)
+        fields = _fields(named, place, NormWeights._fields)
         return NormWeights(**fields) if fields else None
 
-    mlp = _fields(params, "blocks.mlp.", MLPWeights._fields)
+    mlp = _fields(named, "blocks.mlp.", MLPWeights._fields)
     blocks = Blocks(
-        attention=HeadStack(**_fields(params, "blocks.attention.", HeadStack._fields)),
+        attention=HeadStack(**_fields(named, "blocks.attention.", HeadStack._fields)),
         attention_norm=norm("blocks.attention_norm."),
         mlp=MLPWeights(**mlp) if mlp else None,
         mlp_norm=norm("blocks.mlp_norm."),
+        attention_post_norm=norm("blocks.attention_post_norm."),
+        mlp_post_norm=norm("blocks.mlp_post_norm."),
     )
-    top = _fields(params, "", ("W_E", "W_U", "W_pos", "b_U"))
+    top = _fields(named, "", ("W_E", "W_U", "W_pos", "b_U"))
     return Model(spec, **top, blocks=blocks, final_norm=norm("final_norm."))
 
 

@@ -66,8 +66,8 @@ def load_pretrained(
             local cache.
         config: Settings, for a source that has no ``config.json``.
         dtype: Type of the result. None for that of the embedding in the file, and float32 for
-            quantised weights; sums over paths of a model in half precision close to its own digits
-            only, float32 gives them six more.
+            quantised weights and for files of torch; sums over paths of a model in half precision
+            close to its own two or three digits, those in float32 to seven.
 
     Raises:
         ValueError: If a file is missing or damaged, torch or gguf is needed and missing, the config

@@ -92,11 +92,6 @@ def kabatiansky_levenshtein(epsilon: ArrayLike) -> Values:
     return np.asarray(plus * np.log(plus) - minus * np.log(minus))
 
 
-def random_exponent(epsilon: ArrayLike) -> Values:
-    """``ln N / d`` of random directions: ``−ln(1 − ε²) / 4 ≈ ε²/4`` as d grows."""
-    return np.asarray(-np.log1p(-(check_epsilon(epsilon) ** 2)) / 4)
-
-
 def _sizes(n_vectors: ArrayLike, dim: ArrayLike) -> tuple[Values, Values]:
     return np.asarray(n_vectors, float), np.asarray(dim, float)
 

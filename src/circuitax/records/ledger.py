@@ -163,7 +163,7 @@ def row_lines(found: Sequence[SettledRow]) -> list[str]:
             for row in untold
         )
         reasons = "; ".join(f"{why} ({n})" for why, n in whys.most_common())
-        lines.append(f"{MARKS[NOT_TESTED]} {len(untold)} {NOT_TESTED}: {reasons}")
+        lines.append(f"{MARKS[NOT_TESTED]} {len(untold)} rows {NOT_TESTED}: {reasons}")
     return lines
 
 

@@ -65,7 +65,7 @@ def write_json(path: Path, value: Any) -> None:
 def whole_folder(target: Path) -> Iterator[Path]:
     """A temporary folder that becomes ``target`` when the block ends without an error.
 
-    A folder at ``target`` is replaced; after an error or a kill it is unchanged.
+    A folder at ``target`` is replaced, by `publish`; after an error it is unchanged.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = _hidden(target, "tmp")

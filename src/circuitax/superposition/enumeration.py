@@ -20,8 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from circuitax.kernel.mlp import Activation
 
-MAX_FEATURES = 9
-
 
 class Pieces(NamedTuple):
     """A piecewise polynomial: knots, and a Legendre series on each piece in between."""

@@ -227,7 +227,7 @@ class OffsetScores(NamedTuple):
         self, offsets: Int[Array, " n_offsets"]
     ) -> Float[Array, "n_layers n_heads n_dest n_src n_offsets"]:
         """The scores at some offsets Δ = t - s."""
-        angle = self.frequencies[:, :, None] * offsets[None, None, :].astype(self.cosine.dtype)
+        angle = self.frequencies[:, :, None] * offsets[None, None, :]
         turned = jnp.einsum("lhdsp,lpo->lhdso", self.cosine, jnp.cos(angle))
         turned = turned + jnp.einsum("lhdsp,lpo->lhdso", self.sine, jnp.sin(angle))
         return self.constant[..., None] + turned
