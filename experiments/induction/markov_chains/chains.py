@@ -8,17 +8,17 @@ from jaxtyping import Array, Float, Int, Key
 
 from circuitax.kernel.keys import derive
 
-# Rounds that scale rows and columns of an even table.
-_SCALINGS = 20
+# Of three symbols one draw in eight has no negative entry.
+_DRAWS = 128
 
 
 @dataclass(frozen=True)
 class ChainSource:
     """Texts of a chain of ``order`` o over k symbols; the first o symbols are uniform.
 
-    Every row of a text's table of transitions is drawn from Dirichlet(1, …, 1). With ``even`` and
-    order 1, rows and columns of the table are scaled in turn until all of them sum to 1: every
-    symbol is then equally frequent, and counting single symbols tells nothing.
+    Every row of a text's table of transitions is drawn from Dirichlet(1, …, 1). With ``even`` the
+    table is drawn uniformly from those whose rows and columns all sum to 1: every symbol is then
+    equally frequent, and counting single symbols tells nothing.
 
     Source: arXiv 2402.11004, section 2, which draws the first symbol from the stationary
     distribution; with a uniform one the posterior means below are the best predictors exactly,
@@ -32,17 +32,18 @@ class ChainSource:
     even: bool = False
 
     def __post_init__(self) -> None:
-        if self.even and self.order != 1:
-            raise ValueError(f"order={self.order} must be 1 where even=True")
+        if self.even and (self.order, self.d_vocab) != (1, 3):
+            raise ValueError(
+                f"order={self.order} and d_vocab={self.d_vocab} must be 1 and 3 where even=True"
+            )
 
     def __call__(self, key: Key[Array, ""]) -> Int[Array, "batch length"]:
         """One batch, a pure function of the key."""
         k, o = self.d_vocab, self.order
-        table = jax.random.dirichlet(derive(key, "table"), jnp.ones(k), (self.batch, k**o))
         if self.even:
-            for _ in range(_SCALINGS):
-                table = table / table.sum(axis=-2, keepdims=True)
-                table = table / table.sum(axis=-1, keepdims=True)
+            table = jax.vmap(_even_table)(jax.random.split(derive(key, "table"), self.batch))
+        else:
+            table = jax.random.dirichlet(derive(key, "table"), jnp.ones(k), (self.batch, k**o))
         first = jax.random.randint(derive(key, "first"), (self.batch, o), 0, k)
         draws = jax.random.uniform(derive(key, "next"), (self.length - o, self.batch))
         place = k ** jnp.arange(o - 1, -1, -1)
@@ -55,6 +56,15 @@ class ChainSource:
 
         _, rest = jax.lax.scan(step, first, draws)
         return jnp.concatenate([first, rest.T], axis=1)
+
+
+def _even_table(key: Key[Array, ""]) -> Float[Array, "3 3"]:
+    """The first of many draws of four corner entries that leaves no entry negative."""
+    corner = jax.random.uniform(key, (_DRAWS, 2, 2))
+    wide = jnp.concatenate([corner, 1 - corner.sum(axis=2, keepdims=True)], axis=2)
+    tables = jnp.concatenate([wide, 1 - wide.sum(axis=1, keepdims=True)], axis=1)
+    fits = (tables >= 0).all(axis=(1, 2))
+    return jnp.where(fits.any(), tables[jnp.argmax(fits)], 1 / 3)
 
 
 def posterior_mean(

@@ -11,6 +11,10 @@ from circuitax.records.members import members_where
 from circuitax.records.sample import Absent, Sample, difference_of, mean_of, share_of
 
 COLOURS = {"uniform": GREY, "unigram": BLUE, "bigram": ORANGE, "trigram": GREEN}
+LOOKS = (
+    ("previous", 0, BLUE, "layer 1, token before"),
+    ("matching", -1, ORANGE, "last, behind copies"),
+)
 ARMS = ("1 layer", "2 layers", "2 layers, even", "2 layers, order 2")
 # A phase is what a model is nearest to in at least so many measurements on end.
 LEAST = 2
@@ -46,6 +50,19 @@ def second_layer_first(data: xr.Dataset) -> Sample:
     """Steps to half of the rise of matching in layer 2, less those of attention back in layer 1."""
     members = _arm(data, ARMS[1])
     return difference_of(members.matching_date, members.previous_date)
+
+
+def nearest_later_when_even(data: xr.Dataset) -> Sample:
+    """Steps until a model is nearest to pairs, where symbols are even less where not.
+
+    The last step stands for a model that never is.
+    """
+    return difference_of(*(_nearest_from(_arm(data, arm), "bigram") for arm in (ARMS[2], ARMS[1])))
+
+
+def _nearest_from(members: xr.Dataset, predictor: str) -> xr.DataArray:
+    there = _nearest(members) == predictor
+    return there.step[there.argmax("step")].where(there.any("step"), there.step[-1])
 
 
 def _date(members: xr.Dataset) -> xr.DataArray:
@@ -90,13 +107,14 @@ def phases(data: xr.Dataset) -> Figure:
             if np.isfinite(curve).all():
                 mean_curve(column[0], data.step, curve, colour, label=name)
         column[0].set(title=arm, yscale="log")
-        for name, layer, colour in (("previous", 0, BLUE), ("matching", -1, ORANGE)):
+        for name, layer, colour, label in LOOKS:
             curve = members[name].isel(layer=layer).transpose("step", "member")
             if np.isfinite(curve).all():
-                mean_curve(column[1], data.step, curve, colour)
+                mean_curve(column[1], data.step, curve, colour, label=label)
         column[1].set(xscale="symlog", xlabel="step")
     axes[0, 0].set_ylabel("divergence, nats")
     axes[1, 0].set_ylabel("attention")
+    axes[1, 1].legend(loc="upper left", fontsize=6)
     legend_above(figure, axes[0, -1], columns=5)
     letter_panels(axes.flat)
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
