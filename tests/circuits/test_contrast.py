@@ -329,10 +329,20 @@ def test_it_prints_as_a_table_and_refuses_other_lengths() -> None:
     run, other = (cx.run(model, text) for text in TEXTS)
     text = cx.contrast(run, other, token=3, minus=5).text(lambda i: f"'{i}'")
     assert "logit of '3' less '5' at 5" in text and "1 '2' / '7'" in text and "head 1.0" in text
+    size = np.abs(cx.contrast(run, other, token=3, minus=5).flow[0]).sum()
+    assert f"of tokens {size:.4g}" in text
     assert "\n  0 '1'   " in text, "a token that both texts have is written once"
     longer = cx.run(model, [*TEXTS[1], 2])
     with pytest.raises(ValueError, match="other has a text of 7 tokens, must have the 6 of run: "):
         cx.contrast(run, longer, token=3)
+    with pytest.raises(ValueError, match="has other weights"):
+        cx.contrast(run, cx.run(model.replace(W_U=2 * model.W_U), TEXTS[1]), token=3)
+    edited = cx.run(model, TEXTS[1], cx.ablate_head(other, (0, 1)))
+    with pytest.raises(ValueError, match="other was made with interventions"):
+        cx.contrast(run, edited, token=3)
+    for node, named in ((("head", 2, 0, 0), "layer=2"), (("mlp", 0, 0, -1), "position=-1")):
+        with pytest.raises(ValueError, match=named):
+            contrast_edges(run, other, [Node(*node)], token=3)
 
 
 def test_pairs_have_a_mean_with_an_interval() -> None:

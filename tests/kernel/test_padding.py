@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from circuitax.circuits.patching import patch_effects
+from circuitax.circuits.path_patching import path_effects
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
@@ -62,3 +63,13 @@ def test_lists_of_unequal_length_are_padded_and_patched_as_each_alone(x64, make_
         np.testing.assert_allclose(losses[i, :, : len(text)], patch_effects(*pair), atol=1e-12)
     with pytest.raises(ValueError, match="must be True for one run of at least one token"):
         run_model(model, jnp.zeros((1, 3), int), mask=[[True, False, True]])
+
+
+@pytest.mark.parametrize("between", ["held", "free"])
+def test_paths_of_a_padded_text_are_those_of_the_text_alone(between, x64, make_transformer):
+    model = make_transformer(**KINDS["learned"])
+    tokens, mask = padded("left")
+    runs = [run_model(model, (tokens + i) % 11, outputs=True, mask=mask) for i in (0, 1)]
+    asked = {"metric": lambda logits: logits[2], "position": -1, "between": between}
+    found = path_effects(*runs, **asked)
+    np.testing.assert_allclose(found[1], path_effects(runs[0][1], runs[1][1], **asked), atol=1e-12)

@@ -24,7 +24,7 @@ from circuitax.kernel.norm import norm_scale
 from circuitax.kernel.rules import Rule, Step, plain
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.run import run as forward_run
-from circuitax.kernel.secants import PAIR, logarithmic_mean, secant
+from circuitax.kernel.secants import PAIR, in_other, logarithmic_mean, secant
 
 POINTS = 8  # at which derivatives are taken together: the weights are read once for all of them
 
@@ -196,14 +196,14 @@ def stepwise(step: Step) -> Step:
         allowed = jnp.broadcast_to(mask, scores.shape)
         z = jnp.where(allowed, scores, -jnp.inf)
         total = jax.nn.logsumexp(z, axis=-1, keepdims=True)
-        common = jnp.maximum(total, _other(total))
+        common = jnp.maximum(total, in_other(total))
 
         def mean(logs: Array) -> Array:
             logs = jnp.where(allowed, logs, 0)
-            return jnp.where(allowed, logarithmic_mean(logs, _other(logs)), 0)
+            return jnp.where(allowed, logarithmic_mean(logs, in_other(logs)), 0)
 
         falls = jnp.sum(mean(z - common) * tangents[0], axis=-1, keepdims=True)
-        falls = falls / logarithmic_mean(total - common, _other(total - common))
+        falls = falls / logarithmic_mean(total - common, in_other(total - common))
         return attention.masked_softmax(scores, mask), mean(z - total) * (tangents[0] - falls)
 
     def attend(scores: Array, mask: Bool[Array, "dest src"], v: Array) -> tuple[Array, Array]:
@@ -231,8 +231,3 @@ def direct_multipliers(model: Model, last: Float[Array, "n_ctx d_model"]) -> Int
         return direct
     through = jnp.einsum("td,lmd->ltm", last, model.W_out)
     return direct._replace(mlp_add=streams[1:], add=Activations(post=through))
-
-
-def _other(x: Array) -> Array:
-    """The same number in the other text."""
-    return jax.lax.ppermute(x, PAIR, [(0, 1), (1, 0)])

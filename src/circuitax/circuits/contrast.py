@@ -18,9 +18,10 @@ from circuitax.kernel.checks import check_index, counted_index
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream, unembed
 from circuitax.kernel.interventions import Activations, Interventions, NormScales, Trace
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm, apply_norm
-from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.run import Run, unedited
 from circuitax.kernel.secants import PAIR, secant
 from circuitax.kernel.shown import known, largest, shapes
 from circuitax.kernel.weights import NormWeights
@@ -109,7 +110,10 @@ class Contrast(NamedTuple):
         names, numbers = list(nodes), list(nodes.values())
         order = largest(np.array([row[0] for row in numbers]))
         rows = [(names[i], numbers[i]) for (i,) in order]
-        return NumberTable("Heads and MLPs, largest first", ("all", "value", "query", "key"), rows)
+        sizes = (np.abs([x[0] for x in numbers]).sum(), np.abs(np.asarray(self.flow[0])).sum())
+        notes = ["  absolute sum of all heads and MLPs {:.4g}, of tokens {:.4g}".format(*sizes)]
+        title = "Heads and MLPs, largest first"
+        return NumberTable(title, ("all", "value", "query", "key"), rows, notes)
 
     def __repr__(self) -> str:
         concrete = np.ndim(self.delta) == 0 and known(*self)
@@ -133,16 +137,16 @@ def contrast(
     of attribution patching.
 
     Args:
-        run: A run on one text. Only its model and its text are used: both texts are run again,
-            without edits.
+        run: A run on one text, without edits. Both texts are run again, in single precision at
+            least.
         other: A run of the same model on another text of as many tokens.
         token: Id whose logit is compared.
         minus: Id whose logit is subtracted; None for none.
         position: Where the logit is read; negative positions count from the end.
 
     Raises:
-        ValueError: If a run is of a batch or an ensemble, the models or the lengths of the texts
-            differ, or an id or the position is out of range.
+        ValueError: If a run is of a batch or an ensemble or is edited, the models or the lengths of
+            the texts differ, or an id or the position is out of range.
 
     Source: ours; DeepLIFT (Shrikumar et al., 2017) for multipliers that sum to a difference.
     """
@@ -157,9 +161,12 @@ def question(
     position: SupportsIndex,
 ) -> tuple[Model, Int[Array, "2 n_ctx"], Int[Array, "3"]]:
     """The model, both texts, and token, subtracted token (-1 for none) and position, checked."""
-    model, n_ctx = one_text(run).model, run.tokens.shape[0]
-    if one_text(other, "other").model.spec != model.spec:
+    model, n_ctx = unedited(run).model, run.tokens.shape[0]
+    if unedited(other, name="other").model.spec != model.spec:
         raise ValueError("other.model has another spec, must be the model of run")
+    for a, b in zip(jax.tree.leaves(model), jax.tree.leaves(other.model), strict=True):
+        if a is not b and known(a, b) and not np.array_equal(a, b):
+            raise ValueError("other.model has other weights, must be the model of run")
     if other.tokens.shape[0] != n_ctx:
         raise ValueError(
             f"other has a text of {other.tokens.shape[0]} tokens, must have the {n_ctx} of run: "
@@ -171,7 +178,7 @@ def question(
     place = counted_index("position", position, n_ctx)
     texts = jnp.stack([run.tokens, other.tokens])
     asked = jnp.stack([jnp.asarray(i) for i in (token, -1 if minus is None else minus, place)])
-    return model, texts, asked
+    return jax.tree.map(at_least_single, model), texts, asked
 
 
 class Pass(NamedTuple):

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 from circuitax.circuits.contrast import Pass, multipliers_of, one_pass, question
 from circuitax.circuits.paths.path_graph import Node
 from circuitax.documented import documented
+from circuitax.kernel.checks import check_index
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream
 from circuitax.kernel.interventions import Interventions, NormScales
@@ -102,6 +103,11 @@ def contrast_edges(
     for node in nodes:
         if node.kind not in ("head", "mlp"):
             raise ValueError(f"nodes has one of kind {node.kind!r}, must be of heads and MLPs")
+        n_layers = 0 if node.kind == "mlp" and model.d_mlp is None else model.n_layers
+        n_which = model.n_heads if node.kind == "head" else 1
+        sizes = (n_layers, n_which, texts.shape[1])
+        for name, index, size in zip(node._fields[1:], node[1:], sizes, strict=True):
+            check_index(f"nodes' {name}", index, size)
     rows = [(n.kind == "mlp", n.layer, n.which, n.position) for n in nodes]
     chosen = jnp.asarray(rows, jnp.int32).reshape(-1, 4)
     return ContrastEdges(_edges(model, texts, asked, chosen))

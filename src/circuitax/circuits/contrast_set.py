@@ -14,6 +14,7 @@ from circuitax.documented import documented
 from circuitax.kernel.checks import counted_index, whole
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import Tokens, token_ids
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.model import Model
 from circuitax.kernel.shown import largest
 
@@ -86,6 +87,7 @@ def contrast_set(
     if any(ids.shape != (n_pairs,) for ids in asked):
         raise ValueError(f"token and minus must be of {n_pairs} ids, one for each pair")
     place = jnp.full(n_pairs, counted_index("position", position, both[0].shape[1]), jnp.int32)
+    model = jax.tree.map(at_least_single, model)
     each = _in_blocks(
         model, jnp.stack(both, 1), jnp.stack([*asked, place], 1), whole("block", block, 1)
     )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.patching import check_donor
 from circuitax.circuits.sites import (
@@ -146,7 +146,9 @@ def path_effects(
     model, n_heads = run.model, run.model.n_heads
     first = chosen_of("writers", writers, model.n_layers)
     then = chosen_of("readers", readers, model.n_layers)
-    outputs = in_front(run, (run.tokens, run.trace._replace(gates=None), donor.head_outputs))
+    outputs = in_front(
+        run, (run.tokens, run.trace._replace(gates=None, inside=None), donor.head_outputs)
+    )
     before = read_logits(run, reading, texts)
     n_texts, metric_axes = before.shape[0], before.shape[1:]
     nothing = jnp.zeros((n_heads, n_heads, *metric_axes), before.dtype)
@@ -157,7 +159,7 @@ def path_effects(
     for block, layer in shown(work, f"paths into {reads}"):
         at = blocks[block]
         some, given = jax.tree.map(lambda leaf, at=at: leaf[at], (texts, outputs))
-        seen = _seen(model, given, jnp.asarray(layer), reads, between)
+        seen = _seen(model, given, some.mask, jnp.asarray(layer), reads, between)
         found = [
             _read_by(model, some, seen, jnp.asarray(m), TAPS[reads], reading)
             - before[at].reshape(len(at), 1, 1, *metric_axes)
@@ -206,19 +208,20 @@ def _tap(trace: Trace, reads: str) -> Float[Array, "n_layers n_heads n_ctx width
 def _seen(
     model: Model,
     texts: tuple[Int[Array, "n_texts n_ctx"], Trace, Float[Array, "n_texts n_layers n_heads n d"]],
+    masks: Bool[Array, "n_texts n_ctx"] | None,
     layer: Int[Array, ""],
     reads: str,
     between: str,
 ) -> Float[Array, "n_texts writer n_layers n_heads n_ctx width"]:
     """Queries, keys or values of all heads once each head of a layer has written the donor's."""
 
-    def one(text: tuple[Array, Trace, Array], head: Array) -> Array:
+    def one(text: tuple[Array, Trace, Array], mask: Array | None, head: Array) -> Array:
         tokens, trace, donor = text
         edit = _written(trace, (layer, head), donor[layer, head], between)
-        return _tap(forward(model, tokens, edit, outputs=True)[1], reads)
+        return _tap(forward(model, tokens, edit, outputs=True, mask=mask)[1], reads)
 
-    over_heads = jax.vmap(one, (None, 0))
-    return jax.vmap(over_heads, (0, None))(texts, jnp.arange(model.n_heads))
+    over_heads = jax.vmap(one, (None, None, 0))
+    return jax.vmap(over_heads, (0, 0, None))(texts, masks, jnp.arange(model.n_heads))
 
 
 @compiled("tap", "reading")

@@ -347,14 +347,16 @@ def one_text(run: Any, name: str = "run") -> Run:
     return run
 
 
-def unedited(run: Any, allowed: Collection[str] = (), *, batch: bool = False) -> Run:
+def unedited(
+    run: Any, allowed: Collection[str] = (), *, batch: bool = False, name: str = "run"
+) -> Run:
     """A run of one text; refuses one made with other `Interventions` than the allowed."""
-    run = check_run(run) if batch else one_text(run)
+    run = check_run(run, name) if batch else one_text(run, name)
     check_one_member(run.model)
-    edits = [name for name in run.edited if name not in allowed]
+    edits = [edit for edit in run.edited if edit not in allowed]
     if edits:
         raise ValueError(
-            f"run was made with interventions ({', '.join(edits)}), must be made without here"
+            f"{name} was made with interventions ({', '.join(edits)}), must be made without here"
         )
     return run
 

@@ -45,7 +45,7 @@ def weight_secant(step: F) -> Callable[..., Any]:
     return _bilinear(step) if step in _LINEAR else secant(step)
 
 
-def _other(x: Array) -> Array:
+def in_other(x: Array) -> Array:
     """The same number in the other text."""
     return jax.lax.ppermute(x, PAIR, [(0, 1), (1, 0)])
 
@@ -78,7 +78,7 @@ def _quotient(x: Float[Array, "*shape"], y: Float[Array, "*#shape"]) -> Float[Ar
 @_quotient.defjvp
 def _quotient_difference(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, y), (dx, dy) = primals, tangents
-    return x / y, _mean(1 / y) * dx - _mean(x) * (dy / (y * _other(y)))
+    return x / y, _mean(1 / y) * dx - _mean(x) * (dy / (y * in_other(y)))
 
 
 def _norm_scale(
@@ -111,7 +111,7 @@ def _cap(scores: Float[Array, "*shape"], bound: float | None) -> Float[Array, "*
     @capped.defjvp
     def difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
         (s,), (ds,) = primals, tangents
-        slope = 4 * _sigmoid_slope(2 * s / bound, 2 * _other(s) / bound)
+        slope = 4 * _sigmoid_slope(2 * s / bound, 2 * in_other(s) / bound)
         return attention.cap(s, bound), slope * ds
 
     y: Array = capped(scores)
@@ -128,7 +128,7 @@ def _activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[
     @activated.defjvp
     def difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
         (z,), (dz,) = primals, tangents
-        return activate(z, activation), divided_difference(z, _other(z), activation) * dz
+        return activate(z, activation), divided_difference(z, in_other(z), activation) * dz
 
     y: Array = activated(z)
     return y
@@ -157,7 +157,7 @@ def _softmax_difference(primals: Any, tangents: Any) -> tuple[Array, Array]:
     allowed = jnp.broadcast_to(mask, scores.shape)
     logs = jax.nn.log_softmax(jnp.where(allowed, scores, -jnp.inf), axis=-1)
     logs = jnp.where(allowed, logs, 0)
-    L = jnp.where(allowed, logarithmic_mean(logs, _other(logs)), 0)
+    L = jnp.where(allowed, logarithmic_mean(logs, in_other(logs)), 0)
     weighted = L * ds
     total = jnp.sum(L, axis=-1, keepdims=True)
     common = jnp.sum(weighted, axis=-1, keepdims=True) / jnp.where(total > 0, total, 1)
@@ -181,7 +181,7 @@ def log_total(scores: Float[Array, "*shape"]) -> Float[Array, "*batch"]:
 def _log_total_difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (scores,), (ds,) = primals, tangents
     logs = jax.nn.log_softmax(scores, axis=-1)
-    L = logarithmic_mean(logs, _other(logs))
+    L = logarithmic_mean(logs, in_other(logs))
     return jax.nn.logsumexp(scores, axis=-1), jnp.sum(L * ds, axis=-1) / jnp.sum(L, axis=-1)
 
 

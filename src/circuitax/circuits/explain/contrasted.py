@@ -135,6 +135,8 @@ def explain_contrast(
     if moved.mlps is not None:
         sizes |= {("mlp", l, 0, t): abs(x) for (l, t), x in np.ndenumerate(np.asarray(moved.mlps))}
     order = sorted((key for key in sizes if sizes[key] > 0), key=lambda key: -sizes[key])
+    if not order:
+        raise ValueError("other must differ from run at the position or before: nothing moves")
     nodes = tuple(Node(kind, l, which, t) for kind, l, which, t in order[:n_nodes])
     edges = np.asarray(contrast_edges(run, other, nodes, **asked).edges, np.float64)
     heads_wrote, mlps_wrote = moved.wrote
