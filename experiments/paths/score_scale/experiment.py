@@ -85,10 +85,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             after = examine(trained.models)
             cells.append(
                 {quantity: np.stack([before[quantity], after[quantity]]) for quantity in before}
-                | {"training_loss": trained.training_loss, "alive": trained.alive}
+                | {"alive": trained.alive}
             )
             divergences[name] = trained.divergence
-    return _dataset(spec, cells, trained.steps[1:]).assign_attrs(divergence=divergences)
+    return _dataset(spec, cells).assign_attrs(divergence=divergences)
 
 
 def measure(model: Model, texts: Array) -> dict[str, Array]:
@@ -113,7 +113,7 @@ def measure(model: Model, texts: Array) -> dict[str, Array]:
     }
 
 
-def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) -> xr.Dataset:
+def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]]) -> xr.Dataset:
     def grid(name: str) -> np.ndarray:
         stacked = stack_named(cells, name)
         return stacked.reshape(len(SCALES), len(spec.widths), *stacked.shape[1:])
@@ -121,16 +121,11 @@ def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) 
     over = ("scale", "width", "time", "member")
     data = {name: (over, grid(name)) for name in ("variance", "entropy", "jacobian", "loss")}
     return xr.Dataset(
-        {
-            **data,
-            "training_loss": (("scale", "width", "step", "member"), grid("training_loss")),
-            "alive": (("scale", "width", "member"), grid("alive")),
-        },
+        data | {"alive": (("scale", "width", "member"), grid("alive"))},
         coords={
             "scale": list(SCALES),
             "width": list(spec.widths),
             "time": ["initial", "trained"],
-            "step": steps,
         },
     )
 
