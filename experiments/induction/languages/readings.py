@@ -132,7 +132,7 @@ def readings(data: xr.Dataset) -> Figure:
     low = min(float(data.loss_of_depth.min()), float(data.bigram_loss.min()))
     loss.set_ylim(bottom=low - 0.5)
     orders.set_xticks(range(3), ("direct\npath", "single\nheads", "virtual\nheads"))
-    orders.set(ylabel="nats saved, from a uniform guess on")
+    orders.set(ylabel="nats saved")
     orders.set(title="what paths are worth, two layers")
     layers.set_xticks((0, 1), ("without heads\nof layer 1", "with them"))
     layers.set(ylabel="nats saved", title="what heads of layer 0 are worth")

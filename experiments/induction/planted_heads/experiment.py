@@ -98,7 +98,6 @@ def evaluate(spec: Spec, key: Key[Array, ""]) -> dict[str, Array]:
         "previous": scores.previous[0],
         "prefix": scores.prefix[1],
         "raised": copying.raised.mean(axis=0)[1],
-        "cosine": copying.cosine.mean(axis=0)[1],
         "eigenvalues": copying_score(token_ov(model))[1],
         "qk_trace": qk_trace(model, scores.previous[0]),
     }

@@ -10,8 +10,6 @@ PREFIX_SCORE = 0.4
 PREVIOUS_SCORE = 0.4
 # A head below this matches no prefixes.
 NO_MATCH = 0.2
-# Values of ``role``.
-NEITHER, PREVIOUS, INDUCTION = range(3)
 
 
 def roles(data: xr.Dataset) -> xr.Dataset:
