@@ -1,5 +1,7 @@
 """Planted heads read: whether evaluators order heads by the strength that was planted."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -37,9 +39,9 @@ def scores(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 2, height=2.6)
     for ax, (x, y, strength, below, beside) in zip(axes[0], PANELS, strict=True):
         low, colours = (-1, DIVERGING) if strength == "planted_copying" else (0, SEQUENTIAL)
-        at, planted = (data[name].values.ravel() for name in (x, y)), data[strength].values.ravel()
-        how = {"vmin": low, "vmax": 1, "cmap": colours, "edgecolor": "0.4", "linewidth": 0.3}
-        dots = ax.scatter(*at, c=planted, s=10, **how)
+        at = (data[name].values.ravel() for name in (x, y))
+        how: dict[str, Any] = {"vmin": low, "vmax": 1, "cmap": colours, "linewidth": 0.3}
+        dots = ax.scatter(*at, c=data[strength].values.ravel(), s=10, edgecolor="0.4", **how)
         figure.colorbar(dots, ax=ax, label="planted strength")
         n = data.sizes["member"]
         ax.set(xlabel=below, ylabel=beside, title=f"{data[x].size} heads of {n} models")

@@ -8,7 +8,6 @@ were not trained.
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +29,8 @@ from circuitax.kit.kept_models import KeptModels, kept_windows
 from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
 
+FIRING = 0.01  # of all positions: where a unit is most active it fires
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -39,13 +40,11 @@ class Spec:
         task: The text that those models were trained on.
         windows: Held-out windows, at most those that were kept.
         entries: Tokens that count as a unit's keys and values.
-        firing: A unit fires at this share of all positions, where it is most active.
     """
 
     task: TextSpec = field(default_factory=TextSpec)
     windows: Positive = 512
     entries: Positive = 10
-    firing: Annotated[float, "(0, 0.5]"] = 0.01
 
     def upstream(self, name: str) -> dict[str, str | int]:
         """``text_models`` of the same text; see `circuitax.config.plan`."""
@@ -85,7 +84,7 @@ def of_member(model: Model, windows: Array, settings: Spec) -> dict[str, Array]:
     active = jnp.moveaxis(active, 1, 0).reshape(active.shape[1], -1, active.shape[-1])
     table = of_layers(model, mlp, k)
     values = jax.nn.one_hot(table.values.columns, d_vocab, dtype=bool).any(axis=-2)
-    n_firing = max(1, round(settings.firing * active.shape[1]))
+    n_firing = max(1, round(FIRING * active.shape[1]))
     true = values_come_true(active, windows[:, 1:].ravel(), values, n_firing)
     by_token = mean_by_token(active, windows[:, :-1].ravel(), d_vocab)
     fires_on = jax.lax.top_k(by_token, k)[1]

@@ -92,7 +92,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         scores[positions.value] = _over_seeds(
             of_scores, model, derive(key, f"scores, {positions.value}"), spec.seeds, double
         )
-    notes = {"score_heads": spec.score_heads, "random_d_head": spec.random.head_width}
     return xr.Dataset(
         {
             "path_error": (
@@ -117,7 +116,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "positions": list(scores),
             "kind": list(KINDS),
         },
-        attrs=notes,
     )
 
 

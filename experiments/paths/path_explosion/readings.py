@@ -2,7 +2,6 @@
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -62,45 +61,17 @@ def orders(data: xr.Dataset) -> Figure:
         present = np.arange(int(depth) + 1)
         number = data["count"].isel(depth=i, order=present)
         counts.plot(present, number, color=DEPTHS[i], marker="o", markersize=3)
-        _means(losses, members_where(data.isel(depth=i)).loss.isel(order=present))
+        rows = members_where(data.isel(depth=i)).loss.isel(order=present)
+        means = [mean_estimate(row) for row in rows.transpose("order", "member").values]
+        label, colour = f"{depth} layer" + "s" * (depth > 1), DEPTHS[i]
+        interval_bars(losses, present, means, colour=colour, label=label, marker="o", markersize=3)
     counts.set(yscale="log", ylabel="paths of this order", title="$C(L, k)\\,H^k$ paths")
-    reference_line(losses, y=data.guess)
-    losses.annotate(
-        "a guess",
-        (1, float(data.guess)),
-        xycoords=("axes fraction", "data"),
-        ha="right",
-        va="bottom",
-        fontsize=7,
-    )
+    reference_line(losses, y=data.guess, label="a guess")
     losses.set(ylabel="loss on answers, nats", title="paths up to this order")
-    _label_orders(axes[0])
-    legend_above(figure, losses, columns=6)
-    letter_panels(axes[0])
-    sample_note(figure, f"b: {_sample(data)}")
-    return figure
-
-
-def _sample(data: xr.Dataset) -> str:
-    return f"mean and 95 % interval of {data.sizes['member']} seeds at each depth"
-
-
-def _means(ax: Axes, values: xr.DataArray) -> None:
-    """Means over the members of one depth with their intervals, for each order."""
-    depth = int(values.depth)
-    rows = values.transpose(..., "member").values
-    interval_bars(
-        ax,
-        np.arange(len(rows)),
-        [mean_estimate(row) for row in rows],
-        colour=DEPTHS[depth - 1],
-        label=f"{depth} layer" + "s" * (depth > 1),
-        marker="o",
-        markersize=3,
-    )
-
-
-def _label_orders(axes: list[Axes]) -> None:
-    for ax in axes:
+    for ax in axes[0]:
         ax.set_xlabel("order: heads on a path")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    legend_above(figure, losses, columns=7)
+    letter_panels(axes[0])
+    sample_note(figure, f"b: mean and 95 % interval of {data.sizes['member']} seeds at each depth")
+    return figure
