@@ -1,7 +1,6 @@
 """Random transformers of every kind, and a NumPy forward pass to hold them against."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,7 +13,7 @@ from circuitax.kernel.weights import HeadStack, MLPWeights, NormWeights
 
 def _random_weights(rng, L, H, d, k, v, V, n, biases, norm, learned, mlp, n_extra):
     def normal(*shape):
-        return jnp.asarray(rng.normal(size=shape) / np.sqrt(shape[-2] if len(shape) > 1 else 1))
+        return rng.normal(size=shape) / np.sqrt(shape[-2] if len(shape) > 1 else 1)
 
     def bias(*shape):
         return 0.3 * normal(*shape) if biases else None
@@ -90,7 +89,9 @@ def make_run(rng):
         )
         if dtype is not None:
             weights = jax.tree.map(lambda x: x.astype(dtype), weights)
-        tokens = jnp.asarray(rng.integers(0, d_vocab, n_ctx))
+        # `jnp.asarray` of a NumPy array compiles a program for each shape.
+        weights = jax.device_put(weights)
+        tokens = jax.device_put(rng.integers(0, d_vocab, n_ctx))
         model = Model.of(**weights, norm=norm, positions=positions, **spec)
         return jax.jit(run_model, static_argnames="outputs")(model, tokens, outputs=True)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 from jax import Array
@@ -40,7 +40,7 @@ def make_transformer(rng: np.random.Generator) -> MakeTransformer:
         **options: Any,
     ) -> Model:
         def draw(*shape: int) -> Array:
-            return jnp.asarray(0.6 * rng.standard_normal(shape), jnp.result_type(float))
+            return jax.device_put(0.6 * rng.standard_normal(shape))
 
         def maybe(wanted: bool, *shape: int) -> Array | None:
             return draw(*shape) if wanted else None

@@ -393,7 +393,7 @@ def _stacked(tensors: Tensors, part: Part, keys: list[str], dtype: DTypeLike) ->
     if whole is None:
         return jnp.zeros(_whole_shape(part, 0), dtype)
     # JAX takes aligned memory as it is; what it copies it lets go of much later.
-    return jax.block_until_ready(jnp.asarray(whole))
+    return jax.block_until_ready(jax.device_put(whole))
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Key
 
+from circuitax.kernel.compiled import compiled
 from circuitax.kernel.model import Model
 from circuitax.kernel.model_fields import Shape, weight_shape
 from circuitax.kernel.norm import Norm
@@ -27,11 +28,18 @@ def draw_parameters(
     key: Key[Array, ""], parameters: Mapping[str, Parameter], dtype: DTypeLike = jnp.float32
 ) -> dict[str, Array]:
     """One sample of each parameter, all cut from a single row of normal numbers."""
-    sizes = {name: math.prod(p.shape) for name, p in parameters.items() if p.std > 0}
+    return _drawn(key, tuple(parameters.items()), dtype)
+
+
+@compiled("parameters", "dtype")
+def _drawn(
+    key: Key[Array, ""], parameters: tuple[tuple[str, Parameter], ...], dtype: DTypeLike
+) -> dict[str, Array]:
+    sizes = {name: math.prod(p.shape) for name, p in parameters if p.std > 0}
     row = jax.random.normal(key, (sum(sizes.values()),), dtype)
     drawn: dict[str, Array] = {}
     start = 0
-    for name, parameter in parameters.items():
+    for name, parameter in parameters:
         if name in sizes:
             stop = start + sizes[name]
             sample = row[start:stop].reshape(parameter.shape)

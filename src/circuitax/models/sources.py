@@ -93,8 +93,7 @@ def open_safetensors(files: Iterable[Path]) -> Iterator[Tensors]:
     kinds: dict[str, str] = {}
     for file in files:
         try:
-            # Flax arrays, since NumPy has no type for the bfloat16 of many files.
-            with safe_open(file, framework="flax") as opened:
+            with safe_open(file, framework="numpy") as opened:
                 names = opened.keys()
                 heads = {name: opened.get_slice(name) for name in names}
                 found = {n: (tuple(h.get_shape()), h.get_dtype()) for n, h in heads.items()}
@@ -108,8 +107,8 @@ def open_safetensors(files: Iterable[Path]) -> Iterator[Tensors]:
     def read(name: str) -> np.ndarray:
         # Opened again for each tensor: a map that stays open keeps all pages read so far.
         kind_of(name)
-        with safe_open(where[name], framework="flax") as opened:
-            return np.asarray(opened.get_tensor(name))
+        with safe_open(where[name], framework="numpy") as opened:
+            return opened.get_tensor(name)
 
     def kind_of(name: str) -> str:
         if kinds[name] not in _KINDS:
