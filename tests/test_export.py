@@ -19,7 +19,7 @@ from jax import export
 import circuitax as cx
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel import linalg
-from circuitax.kernel.streaming import top_k
+from circuitax.kernel.chain import top_k
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.subcomponents import DecomposedMaps
 from circuitax.models.toy import ToySpec

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from circuitax.circuits.losses import term_losses
 from circuitax.circuits.patching import ablated_metrics, each_component
-from circuitax.circuits.term_losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.model import Model

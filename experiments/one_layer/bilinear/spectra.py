@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.neurons import mlp_streams
+from circuitax.circuits.detectors import mlp_streams
 from circuitax.circuits.weights.mlps import as_eigenvectors, bilinear_mlps, kept_eigenvectors
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.mlp import apply_mlp

@@ -14,10 +14,9 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.paths.expansion import all_paths, expand, n_paths
+from circuitax.circuits.losses import cumulative, selection_losses
+from circuitax.circuits.paths.expansion import all_paths, expand, n_paths, order_streams
 from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.orders import order_streams
-from circuitax.circuits.term_losses import cumulative, selection_losses
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import Chained, ChainedMapSource
 from circuitax.kernel.keys import derive

@@ -16,9 +16,8 @@ from jaxtyping import Array, Int
 from circuitax.circuits.ledger.ledger import Ledger, head_ledger
 from circuitax.circuits.patching import head_gradients
 from circuitax.circuits.paths.components import attribute
-from circuitax.circuits.paths.expansion import Path, path_name
+from circuitax.circuits.paths.expansion import Path, order_streams, path_name
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.orders import order_streams
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, SupportsFloat, SupportsInt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from circuitax.documented import documented
+from circuitax.display.tables import documented
 from circuitax.kernel.checks import check_range
 
 _Z2 = 1.959964**2  # of Wilson's interval at 95 %

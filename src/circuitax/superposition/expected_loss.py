@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from circuitax.documented import documented
+from circuitax.display.tables import documented
 from circuitax.kernel.checks import check_range, choice, whole
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.weights import TiedWeights

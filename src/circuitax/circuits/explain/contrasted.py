@@ -13,7 +13,7 @@ from circuitax.circuits.explain.path_graphs import raised_and_lowered
 from circuitax.circuits.paths.path_graph import Node
 from circuitax.display.attribution_graph import attribution_graph
 from circuitax.display.contrast_page import contrast_page
-from circuitax.documented import documented
+from circuitax.display.tables import documented
 from circuitax.kernel.run import Run
 
 NAMED = 3  # heads in the first line
