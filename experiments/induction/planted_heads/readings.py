@@ -6,8 +6,16 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from circuitax.figures.marks import legend_above, mean_curve, zero_line
-from circuitax.figures.palette import BLUE, DIVERGING, ORANGE, SEQUENTIAL
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLUE,
+    COLUMN,
+    DIVERGING,
+    ORANGE,
+    SEQUENTIAL,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.sample import Sample, mean_of
 
 PANELS = (

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.style import BLACK, BLUE, GREY, ORANGE
 
 LETTERS = (
     string.ascii_uppercase + string.ascii_lowercase + string.digits + "αβγδεζηθικλμνξπρστυφχψω"

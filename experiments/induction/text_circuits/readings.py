@@ -6,10 +6,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, spread, zero_line
-from circuitax.figures.palette import BLACK, KIND_COLOURS, ORDER_COLOURS
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Sample, exactly, mean_of
+from circuitax.figures.style import (
+    BLACK,
+    KIND_COLOURS,
+    ORDER_COLOURS,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import Sample, exactly, mean_of, members_where
 from experiments.induction.shared.figure_term_panels import LAYERS, distance, terms
 from experiments.induction.shared.measures_term_worth import (
     even_attention,

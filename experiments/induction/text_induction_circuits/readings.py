@@ -4,8 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, Sample, mean_of
+from circuitax.records.sample import Absent, Sample, mean_of, members_where
 from experiments.induction.shared.figure_head_panels import (
     composition,
     eigenvalues,

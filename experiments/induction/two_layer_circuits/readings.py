@@ -6,10 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line
-from circuitax.figures.palette import GREEN, PINK
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, Sample, exactly, mean_of, share_of
+from circuitax.figures.style import GREEN, PINK, letter_panels, new_figure, sample_note
+from circuitax.records.sample import Absent, Sample, exactly, mean_of, members_where, share_of
 from experiments.induction.shared.figure_head_panels import (
     composition,
     eigenvalues,

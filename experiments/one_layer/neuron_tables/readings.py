@@ -8,10 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.display.viewers import visible
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Sample, mean_of
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import Sample, mean_of, members_where
 
 SHOWN = 5  # tokens of a list
 BARS = (("fired", 0.35, ORANGE, "where it fires"), ("everywhere", 0.7, GREY, "everywhere"))

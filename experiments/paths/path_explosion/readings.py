@@ -14,9 +14,10 @@ from circuitax.figures.marks import (
     seed_dots,
     zero_line,
 )
-from circuitax.figures.palette import (
+from circuitax.figures.style import (
     BLACK,
     BLUE,
+    COLUMN,
     DEPTH_COLOURS,
     GREEN,
     GREY,
@@ -24,11 +25,12 @@ from circuitax.figures.palette import (
     ORDER_COLOURS,
     PINK,
     SKY,
+    letter_panels,
+    new_figure,
+    sample_note,
 )
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.members import members_where
-from circuitax.records.sample import Sample, exactly, mean_of, share_of
+from circuitax.records.sample import Sample, exactly, mean_of, members_where, share_of
 
 DEPTHS = (*DEPTH_COLOURS[1:], BLACK, BLACK, BLACK)
 ORDERS = (*ORDER_COLOURS, PINK, BLACK, BLACK, BLACK, BLACK)

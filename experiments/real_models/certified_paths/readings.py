@@ -7,8 +7,16 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
 
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, TEXT_COLOURS
-from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    TEXT_COLOURS,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.sample import (
     Absent,
     NotRun,

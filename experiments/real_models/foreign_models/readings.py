@@ -4,8 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.palette import BLUE, ORANGE
-from circuitax.figures.style import new_figure
+from circuitax.figures.style import BLUE, ORANGE, new_figure
 from circuitax.records.estimate import proportion_estimate
 from circuitax.records.sample import Sample, sample, share_of
 from experiments.real_models.shared.published_numbers import (

@@ -221,7 +221,7 @@ def test_orders_are_sums_of_paths(make_run, x64):
 def test_all_orders_are_the_forward_pass_and_order_0_is_the_bigram(make_run, x64):
     run = make_run(4)
     orders = expansion.order_streams(_model(run))
-    np.testing.assert_allclose(expansion.sum(0), run.trace.streams[-1], atol=1e-12)
+    np.testing.assert_allclose(orders.sum(0), run.trace.streams[-1], atol=1e-12)
     np.testing.assert_array_equal(orders[0], run.model.W_E[run.tokens])
 
 
