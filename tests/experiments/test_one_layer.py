@@ -28,6 +28,7 @@ from circuitax.training.optim import Optimizer, OptimSpec
 from experiments.one_layer.bigram.experiment import FullBatchBigrams, Joint
 from experiments.one_layer.bilinear.spectra import kept_losses, part_losses
 from experiments.one_layer.one_layer_circuits.additivity import AdditiveTask, OneLayer, text_gap
+from experiments.one_layer.shared.family_readings import EXPONENTS, fitted_law
 
 # --- Softmax heads and sums over sources on text.
 
@@ -41,7 +42,6 @@ ADDITIVE = TransformerSpec(
     start_token=11,
 )
 KEY = jax.random.key(5)
-from experiments.one_layer.shared.family_readings import EXPONENTS, fitted_law
 
 
 def windows_of(tokens):
