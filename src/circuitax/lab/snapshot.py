@@ -36,6 +36,17 @@ from circuitax.records.record import Record
 if TYPE_CHECKING:  # pages say what became of twins, and do not wait for JAX
     from circuitax.config.plan import PlannedRun
 
+# Values of each variable that a twin keeps, evenly spaced, so that a difference has a size.
+N_VALUES = 8
+# Significant digits of these values: more than float32 has, fewer than a page of JSON needs.
+_DIGITS = 10
+# A difference of this share of a variable's largest value may be rounding, on another processor or
+# with other libraries: the few steps of a twin amplify it.
+ROUNDING = {"float32": 1e-3, "float64": 1e-9}
+
+# Outcomes; a twin is not computed where a package or a text that it reads is not there.
+SAME, ROUNDED, DIFFERENT = "same", "rounded", "different"
+NOT_COMPUTED = "not computed"
 FILE = "twins.yaml"  # fields of twins, in conf/
 FAILED = "failed"  # a twin that raised an error
 # What has the more weight, where several cases of a twin have several outcomes.
@@ -280,19 +291,6 @@ def _read(path: Path) -> dict[str, Any] | None:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
         raise ValueError(f"{path.parent.name}/{path.name} is damaged: {error}") from error
-
-
-# Values of each variable that a twin keeps, evenly spaced, so that a difference has a size.
-N_VALUES = 8
-# Significant digits of these values: more than float32 has, fewer than a page of JSON needs.
-_DIGITS = 10
-# A difference of this share of a variable's largest value may be rounding, on another processor or
-# with other libraries: the few steps of a twin amplify it.
-ROUNDING = {"float32": 1e-3, "float64": 1e-9}
-
-# Outcomes; a twin is not computed where a package or a text that it reads is not there.
-SAME, ROUNDED, DIFFERENT = "same", "rounded", "different"
-NOT_COMPUTED = "not computed"
 
 
 class TwinComparison(NamedTuple):
