@@ -58,19 +58,6 @@ def second_layer_first(data: xr.Dataset) -> Sample:
     return difference_of(members.matching_date, members.previous_date)
 
 
-def nearest_later_when_even(data: xr.Dataset) -> Sample:
-    """Steps until a model is nearest to pairs, where symbols are even less where not.
-
-    The last step stands for a model that never is.
-    """
-    return difference_of(*(_nearest_from(_arm(data, arm), "bigram") for arm in (ARMS[2], ARMS[1])))
-
-
-def _nearest_from(members: xr.Dataset, predictor: str) -> xr.DataArray:
-    there = _nearest(members) == predictor
-    return there.step[there.argmax("step")].where(there.any("step"), there.step[-1])
-
-
 def _date(members: xr.Dataset) -> xr.DataArray:
     """The step at which half of the way from the first to the last divergence is gone."""
     curve = members.distance.sel(predictor="bigram")

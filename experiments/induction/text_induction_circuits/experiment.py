@@ -72,8 +72,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         uniform=np.log(model.d_vocab),
         n_ctx=n_ctx,
     )
-    notes = {"prefix_by_chance": float(scores["chance"][0])}
-    return roles(data.assign_coords(where=list(seen))).assign_attrs(notes)
+    return roles(data.assign_coords(where=list(seen)))
 
 
 def _at_repeats(model: Model, texts: Array) -> dict[str, Array]:

@@ -27,7 +27,7 @@ from circuitax.figures.style import (
     new_figure,
     sample_note,
 )
-from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.estimate import mean_estimate
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, members_where
 
 # Times the longest training, up to which the law through the ends is drawn.
@@ -209,39 +209,6 @@ def positions(data: xr.Dataset) -> Figure:
     letter_panels(axes[0])
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
-
-
-def sweep(data: xr.Dataset) -> Figure:
-    """Last losses of a collected sweep over width, and over depth where it has several."""
-    losses = data.loss_by_position.mean("position").where(data.alive == 1)
-    if "n_layers" in losses.dims:
-        losses = losses.mean("n_layers")  # a model is the same in the runs that have trained it
-    names = sorted(map(str, losses.model.values), key=lambda name: (name == "full", name))
-    layers = [name for name in names if name != "full"]
-    widths = losses.d_model.values
-    figure, axes = new_figure(1, 2, height=2.6, sharey=True)
-    by_width, by_depth = axes[0]
-    for name, colour in zip(names, COLOURS, strict=False):
-        cells = [_finite(losses.sel(model=name, d_model=width)) for width in widths]
-        interval_bars(by_width, widths, cells, colour=colour, fmt="o-", label=_label(name))
-    for i, width in enumerate(widths):
-        grey = str(0.75 * (1 - i / max(len(widths) - 1, 1)))
-        cells = [_finite(losses.sel(model=name, d_model=width)) for name in layers]
-        x = np.arange(len(layers))
-        interval_bars(by_depth, x, cells, colour=grey, fmt="o-", label=f"d_model={width}")
-    by_width.set(xlabel="d_model", ylabel="held-out loss at the end, nats", xscale="log")
-    by_width.set_xticks(widths, [f"{width:g}" for width in widths], minor=False)
-    by_width.minorticks_off()
-    by_depth.set(xlabel="layers, attention only", xticks=np.arange(len(layers)))
-    for ax in axes[0]:
-        ax.legend()
-    letter_panels(axes[0])
-    return figure
-
-
-def _finite(losses: xr.DataArray) -> Estimate:
-    values = losses.values
-    return mean_estimate(values[np.isfinite(values)])
 
 
 def _models(data: xr.Dataset) -> list[tuple[str, str]]:

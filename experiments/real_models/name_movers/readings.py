@@ -56,15 +56,6 @@ def copy(data: xr.Dataset) -> Sample:
     return sample(exact(float(np.mean(each)), data.sizes["sentence"])._replace(method=method))
 
 
-def removed(data: xr.Dataset, without: str) -> Sample:
-    """Fall of the lead without a set of heads less the mean fall without others, over the lead."""
-    data = of_smollm2(data)
-    others = [name for name in data.without.values if name not in ("movers", without)]
-    left = data.lead_without
-    fall = left.sel(without=others).mean("without").values - left.sel(without=without).values
-    return mean_of(fall / leads(data).mean())
-
-
 def attention_of_movers(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Attention of the chosen heads to the indirect object and to both places of the subject."""
     attention = of_movers(data, "attention")
