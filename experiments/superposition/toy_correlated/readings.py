@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, seed_dots
 from circuitax.figures.style import (
+    BLACK,
     BLUE,
     DIVERGING,
     GREEN,
     GREY,
-    OPTIMUM,
     ORANGE,
     PAGE,
     letter_panels,
@@ -167,14 +167,14 @@ def pairs(data: xr.Dataset) -> Figure:
     for place, (name, i) in enumerate(cells):
         angle = pair_angles(data[f"{name}_W"].values[:, i]).ravel()
         seed_dots(right, place, angle, GREY, half_width=0.2)
-        optimum = pair_angles(data[f"{name}_optimum_W"].values[i]).mean()
-        right.plot([place], [optimum], "s", color=OPTIMUM, markersize=5, fillstyle="none")
+        best = pair_angles(best_weights(data, name)[i]).mean()
+        right.plot([place], [best], "s", color=BLACK, markersize=5, fillstyle="none")
     reference_line(right, y=90)
     reference_line(right, y=180)
     right.set(ylabel="angle inside a pair (degrees)", ylim=(0, 190), yticks=[0, 45, 90, 135, 180])
     labels = [f"{name}\n$p$ = {data[f'{name}_density'].values[i]:g}" for name, i in cells]
     right.set_xticks(range(len(cells)), labels, fontsize=6)
-    right.plot([], [], "s", color=OPTIMUM, markersize=5, fillstyle="none", label="optimum")
+    right.plot([], [], "s", color=BLACK, markersize=5, fillstyle="none", label="best network")
     right.plot([], [], "o", color=GREY, markersize=3, label="each pair of each seed")
     right.legend(loc="lower right", fontsize=6)
     letter_panels(axes[0])
@@ -182,14 +182,14 @@ def pairs(data: xr.Dataset) -> Figure:
 
 
 def collapse(data: xr.Dataset) -> Figure:
-    """Optimum of three pairs over density as arrows, and the number of collapsed pairs."""
-    p = data.crowded_density.values
+    """The best networks of three pairs over density as arrows, and how many pairs collapse."""
+    p, best = data.crowded_density.values, best_weights(data, "crowded")
     figure = new_figure(1, 1, width=PAGE, height=3.2)[0]
     figure.clf()
     grid = figure.add_gridspec(2, len(p), height_ratios=[1, 2])
     for i, density in enumerate(p):
         ax = figure.add_subplot(grid[0, len(p) - 1 - i])  # sparse to the right
-        _arrows(ax, data.crowded_optimum_W.values[i])
+        _arrows(ax, best[i])
         ax.set_title(f"$p$ = {density:g}", fontsize=7)
     below = figure.add_subplot(grid[1, :])
     for low, high, count in PUBLISHED:
@@ -202,12 +202,12 @@ def collapse(data: xr.Dataset) -> Figure:
     lift = random.uniform(-0.08, 0.08, every.shape)
     dots: dict[str, Any] = {"color": GREY, "markersize": 3, "label": f"each of {len(every)} seeds"}
     below.plot((p * shake).ravel(), (every + lift).ravel(), ".", **dots)
-    best = collapsed(data.crowded_optimum_W.values)
-    below.plot(p, best, "s", color=OPTIMUM, markersize=9, fillstyle="none", label="optimum")
+    square = {"color": BLACK, "markersize": 9, "fillstyle": "none", "label": "best network"}
+    below.plot(p, collapsed(best), "s", **square)
     below.set(ylabel="collapsed pairs of three", yticks=[0, 1, 2, 3])
     density_axis(below, p)
     below.legend(loc="upper right", fontsize=6)
-    figure.suptitle("optimum of three correlated pairs (colours) in two dimensions", fontsize=8)
+    figure.suptitle("best network of three correlated pairs (colours)", fontsize=8)
     return figure
 
 
