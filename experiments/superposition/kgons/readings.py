@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import zero_line
-from circuitax.figures.style import BLUE, COLUMN, GREY, ORANGE, PAGE, headline, new_figure
+from circuitax.figures.style import BLUE, COLUMN, GREY, ORANGE, headline, new_figure
 from circuitax.records.sample import Absent, Sample, exactly, share_of
 
 # k: norm l*, bias b*, L at c = k.
@@ -153,7 +153,7 @@ def kgons(data: xr.Dataset) -> Figure:
 
 def training(data: xr.Dataset) -> Figure:
     """Losses over training beside those of k-gons."""
-    figure, axes = new_figure(1, 1, width=PAGE, height=2.8)
+    figure, axes = new_figure(1, 1, height=2.8)
     ax = axes[0, 0]
     losses = kgon_losses(data)
     step, loss = data.step.values, data.loss.transpose("step", "seed").values

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import reference_line, seed_dots
 from circuitax.figures.style import (
     BLACK,
-    BLUE,
+    COLOURS,
     DIVERGING,
-    GREEN,
     GREY,
     ORANGE,
     PAGE,
@@ -33,7 +32,6 @@ SIZES = (4, 6, 20)
 ANGLES = {"correlated": 90, "anticorrelated": 180}  # of partners
 # Least norm of a hexagon over its greatest; one that is less even misses by as much as one can.
 EVEN_NORMS, NO_HEXAGON = 0.9, 180.0
-COLOURS = (BLUE, ORANGE, GREEN)
 # Collapsed pairs by the paper, from density to density.
 PUBLISHED = ((0.02, 0.05, 0), (0.05, 0.15, 1), (0.15, 0.2, 2), (0.25, 0.5, 3))
 
@@ -184,7 +182,7 @@ def pairs(data: xr.Dataset) -> Figure:
 def collapse(data: xr.Dataset) -> Figure:
     """The best networks of three pairs over density as arrows, and how many pairs collapse."""
     p, best = data.crowded_density.values, best_weights(data, "crowded")
-    figure = new_figure(1, 1, width=PAGE, height=3.2)[0]
+    figure = new_figure(1, 1, height=3.2)[0]
     figure.clf()
     grid = figure.add_gridspec(2, len(p), height_ratios=[1, 2])
     for i, density in enumerate(p):

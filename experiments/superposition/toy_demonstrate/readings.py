@@ -19,7 +19,6 @@ from circuitax.figures.style import (
     GREY,
     OPTIMUM,
     ORANGE,
-    PAGE,
     SEQUENTIAL,
     letter_panels,
     new_figure,
@@ -182,7 +181,7 @@ def small(data: xr.Dataset) -> Figure:
         "lowest exact loss": [None, *optimum],
     }
     titles = ["linear", *(f"$p$ = {p:g}" for p in data.density.values)]
-    figure, axes = new_figure(4, len(titles), width=PAGE, height=3.9)
+    figure, axes = new_figure(4, len(titles), height=3.9)
     for row, (label, networks) in enumerate(rows.items()):
         pictures, bars = axes[2 * row], axes[2 * row + 1]
         for column, network in enumerate(networks):
