@@ -109,9 +109,9 @@ def promote(
     pictures: Mapping[str, bytes],
     twin: Mapping[str, Any] | None = None,
 ) -> None:
-    """Copy a run's accepted files: no logs, no long tables, no weights but published ones, no PDF.
+    """Copy a run's accepted files: no logs, no long tables, no weights but published ones, no PDFs.
 
-    ``experiments.render NAME/accepted`` draws the PDFs beside the pictures.
+    ``experiments.render NAME/accepted`` draws the PDFs and SVGs beside the pictures.
     """
     published = [*(run / ARRAYS).glob(f"{PUBLISHED}*")]
     with whole_folder(target) as folder:
