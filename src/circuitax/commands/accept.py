@@ -52,8 +52,8 @@ runs are settled again, from their data alone, before anything is copied.
 """,
     options=(
         Option("only", "a,b", "experiments; all of them by default"),
-        Option("scale", "SCALE", "of the runs that are accepted; any by default", allowed=SCALES),
-        Option("run", "NAME/RUN", "this run, whatever its settings"),
+        Option("scale", "SCALE", "scale of the accepted runs; any by default", allowed=SCALES),
+        Option("run", "NAME/RUN", "the run that is accepted, whatever its settings are"),
         Option("dirty", "", "whether runs from changed sources are accepted", "no", YES_NO),
         Option(
             "settle",
