@@ -1,11 +1,13 @@
 """Attribution by derivatives: differences between two texts, times derivatives of a lead.
 
 Baselines beside `circuits.contrast`, which takes secants: attribution patching, EAP-IG, and rules
-of propagation such as RelP's. Interchange is what they approximate: of positions, of one layer's parts, of nodes. A coalition of
-players has what stands in the first text, all others what stands in the second one; its value is
-the lead of one logit over another. `shapley` shares the whole difference out.
-`weight_shares` takes the difference of two models on the same texts instead, exactly, with the
-derivations of docs/methods/contrast.md.
+of propagation such as RelP's. Interchange is what they approximate: of positions, of one layer's
+parts, of nodes. A coalition of players has what stands in the first text, all others what stands in
+the second one; its value is the lead of one logit over another. `shapley` shares the whole
+difference out.
+
+`weight_shares` takes the difference of two models on the same texts, exactly, with the derivations
+of docs/methods/contrast.md.
 """
 
 import operator
