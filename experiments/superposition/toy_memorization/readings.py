@@ -22,7 +22,6 @@ from circuitax.records.sample import (
     NotRun,
     Sample,
     crossfit_best,
-    exactly,
     mean_of,
     resampled,
     share_of,
@@ -126,14 +125,6 @@ def onset_of_decays(data: xr.Dataset) -> Sample:
     return resampled(
         lambda i: onset(last.isel(dataset=i)) / onset(first.isel(dataset=i)), data.sizes["dataset"]
     )
-
-
-def theory(data: xr.Dataset) -> dict[str, Sample]:
-    """Losses of T-gons of the exact norm, and of 0.99 of it, on disjoint samples."""
-    return {
-        "memorization-exact": exactly(data.theory_loss.sel(scale=1.0).max()),
-        "memorization-least": exactly(data.theory_loss.sel(scale=0.99).min()),
-    }
 
 
 def regular(vectors: np.ndarray) -> bool:

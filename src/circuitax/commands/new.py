@@ -21,11 +21,16 @@ this checkout (experiments/, conf/experiment/, tests/experiments/), or all three
 """,
     ("NAME",),
     (
-        Option("chapter", "CHAPTER", "in which it stands", allowed=CHAPTER_NAMES[:-1]),
+        Option(
+            "chapter",
+            "CHAPTER",
+            "chapter in which the experiment stands",
+            allowed=CHAPTER_NAMES[:-1],
+        ),
         Option(
             "folder",
             "FOLDER",
-            f"below which they go; {VARIABLE}=FOLDER makes every command find them there",
+            f"folder below which all go; {VARIABLE}=FOLDER makes every command find them there",
         ),
     ),
 )

@@ -211,7 +211,7 @@ def path_streams(
 def expand(
     run: Run, *, mlps: str = "dressed", gates: str = "frozen", max_paths: int = PATH_LIMIT
 ) -> Expansion:
-    """Logits of all paths, ``terms[i]`` that of ``paths[i]``, with bias and remainder.
+    """The logits as a sum over all paths: ``terms[i]`` is what ``paths[i]`` adds.
 
     Args:
         run: A run on one text, made with ``outputs=True`` if the model has MLPs; the remainder is

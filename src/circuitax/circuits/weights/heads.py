@@ -84,7 +84,7 @@ def token_qk(model: Model, *, offset: int = 0, centred: bool = True) -> Chain:
 
 
 def token_ov(model: Model, *, centred: bool = True) -> Chain:
-    """The full OV circuit ``W_E W_OV W_U``: entry (u, v) is the raise of v when u is attended.
+    """The full OV circuit ``W_E W_OV W_U``: entry (u, v) is how much attending to u raises v.
 
     ``[n_layers, n_heads, d_vocab, d_vocab]``, source × out. Value biases write the same whatever
     is attended and are left out; norms are as in `token_qk`, with the final scale left out.
