@@ -158,7 +158,7 @@ def _explain(options: dict[str, Any]) -> None:
     # Importing JAX takes a second, which a mistyped option should not cost.
     import jax
 
-    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
+    from circuitax.cores import keep_compiled_code, multiply_in_float32
     from circuitax.records.store import write_text
 
     began = time.monotonic()

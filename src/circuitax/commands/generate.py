@@ -62,6 +62,7 @@ def _write(options: dict[str, Any]) -> None:
     # Importing JAX takes a second, which a mistyped option or run should not cost.
     import jax
 
+    from circuitax.cores import keep_compiled_code, multiply_in_float32
     from circuitax.kernel.generate import Sampling
     from circuitax.kernel.keys import derive
     from circuitax.kit.kept_models import (
@@ -70,7 +71,6 @@ def _write(options: dict[str, Any]) -> None:
         read_prompt,
         tokens_left,
     )
-    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
 
     if greedy and (options["temperature"] != 1 or options["top_k"] or options["top_p"]):
         raise UsageError("greedy takes the most probable token: no temperature, top-k or top-p")

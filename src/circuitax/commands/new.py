@@ -97,7 +97,7 @@ _PARTS = ("experiment.py", "readings.py", "claims.toml")
 
 
 def _template(name: str) -> str:
-    return files("circuitax.commands.template").joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    return files("circuitax.commands").joinpath(f"template/{name}.txt").read_text(encoding="utf-8")
 
 
 def _check_name(name: str) -> None:
