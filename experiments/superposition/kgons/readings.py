@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import zero_line
-from circuitax.figures.style import BLUE, COLUMN, GREY, ORANGE, headline, new_figure
+from circuitax.figures.style import BLUE, COLUMN, GREY, ORANGE, new_figure
 from circuitax.records.sample import Absent, Sample, exactly, share_of
 
 # k: norm l*, bias b*, L at c = k.
@@ -161,17 +161,13 @@ def training(data: xr.Dataset) -> Figure:
     for k, level in zip(losses.vertices.values[2:], losses.values[2:], strict=True):
         ax.axhline(level, color=GREY, linewidth=0.8, linestyle="--", zorder=0)
         ax.text(step[-1], level, f" {k}-gon", fontsize=6.5, va="center")
-    found = plateaus(step, loss)
-    rests = [nearest_kgon(one.level, losses) >= 0 for one in found]
-    for one, at_kgon in zip(found, rests, strict=True):
-        middle, colour = (one.begin + one.end) / 2, BLUE if at_kgon else ORANGE
-        ax.plot([middle], [one.level], "o", color=colour, markersize=3)
+    for one in plateaus(step, loss):
+        colour = BLUE if nearest_kgon(one.level, losses) >= 0 else ORANGE
+        ax.plot([(one.begin + one.end) / 2], [one.level], "o", color=colour, markersize=3)
     ax.plot([], [], "o", color=BLUE, markersize=3, label="rests at a k-gon's loss")
     ax.plot([], [], "o", color=ORANGE, markersize=3, label="rests elsewhere")
     ax.set(xlabel="step", ylabel="exact loss $L$", yscale="log", xlim=(0, step[-1]))
     ax.set_yticks([0.05, 0.1, 0.2, 0.3], ["0.05", "0.1", "0.2", "0.3"])
     ax.minorticks_off()
     ax.legend(loc="upper right", fontsize=6.5)
-    of = f"{len(rests)} plateaus of {loss.shape[1]} networks"
-    headline(figure, f"{sum(rests)} of {of} lie at losses of k-gons")
     return figure

@@ -12,15 +12,7 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
-from circuitax.figures.style import (
-    BLUE,
-    COLOURS,
-    COLUMN,
-    ORANGE,
-    headline,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.style import BLUE, COLOURS, COLUMN, ORANGE, letter_panels, new_figure
 from circuitax.records.estimate import mean_of_finite
 from circuitax.records.sample import Absent, Sample, crossfit_choice, mean_of_those_finite
 
@@ -105,12 +97,6 @@ def ranking(data: xr.Dataset) -> Figure:
     n = data.sizes["seed"]
     title = f"dots: {n} seeds; bars: mean, t interval 95 %; strength of the highest cosine"
     figure.legend(handles=marks, loc="outside lower center", ncols=4, title=title)
-    means = best.cosine.sel(kind=list(LABELS), target=list(NAMES)).mean("seed")
-    first = [LABELS[str(kind)] for kind in means.idxmax("kind").values]
-    wins = sorted(((first.count(kind), kind) for kind in set(first)), reverse=True)
-    others = "".join(f", {kind} on {n}" for n, kind in wins[1:])
-    message = f"{wins[0][1]} finds features best on {wins[0][0]} of {len(NAMES)} targets"
-    headline(figure, f"{message}{others}, by the mean of their cosines")
     letter_panels(axes.flat)
     return figure
 

@@ -61,8 +61,6 @@ SEQUENTIAL = "viridis"
 COLUMN = 3.25  # inches: one column of a two-column page
 PAGE = 6.75  # inches: the full text width
 
-HEADLINE = "headline"  # mark of the line that `headline` writes
-_TITLE = 8  # points
 STYLE = Path(__file__).with_name("paper.mplstyle")
 
 Arguments = ParamSpec("Arguments")
@@ -155,19 +153,6 @@ def letter_panels(axes: Iterable[Axes]) -> None:
             fontweight="bold",
             fontsize=9,
         )
-
-
-def headline(figure: Figure, message: str) -> None:
-    """Write the message of a figure above it, at the left, in lines that fit; under ``styled``.
-
-    For messages that depend on the record. A figure without one gets the message that is declared
-    for it (`figures.picture`), when it is saved.
-    """
-    lines = wrapped(message, 0.98 * figure.get_figwidth(), _TITLE)
-    line = figure.suptitle(
-        "\n".join(lines), x=0.01, horizontalalignment="left", fontsize=_TITLE, fontweight="bold"
-    )
-    line.set_gid(HEADLINE)
 
 
 def sample_note(figure: Figure, words: str) -> None:
