@@ -213,8 +213,8 @@ def curves(data: xr.Dataset) -> Figure:
             colour = DEPTH_COLOURS[int(part.n_layers)]
             mean_curve(ax, curve.step, curve, colour, label=label, linestyle=line)
         zero_line(ax)
-        ax.set(title=title, xlabel="steps")
-        ax.legend(fontsize=6)
+        ax.set(title=title, xlabel="steps", ylim=(None, 1.3))
+        ax.legend(fontsize=6, loc="upper center", ncols=2)
     axes[0, 0].set_ylabel("in-context score, nats")
     letter_panels(axes[0])
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")

@@ -101,7 +101,8 @@ def phases(data: xr.Dataset) -> Figure:
         column[1].set(xscale="symlog", xlabel="step")
     axes[0, 0].set_ylabel("divergence, nats")
     axes[1, 0].set_ylabel("attention")
-    axes[1, 1].legend(loc="upper left", fontsize=6)
+    handles = axes[1, 1].get_legend_handles_labels()
+    axes[1, 0].legend(*handles, loc="upper left", fontsize=6)  # where no curve rises
     legend_above(figure, axes[0, -1], columns=5)
     letter_panels(axes.flat)
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")

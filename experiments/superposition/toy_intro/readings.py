@@ -206,7 +206,7 @@ def loss(data: xr.Dataset) -> Figure:
     ax.axhspan(0.01, 100 * TOLERANCE, color=GREY, alpha=0.15, label="counted as reached")
     ax.plot([], [], ".", color=GREY, label=f"each of {data.sizes['seed']} seeds")
     ax.set(yscale="log", ylim=(0.01, None))
-    ax.set(ylabel="loss above the exact optimum (%)")
+    ax.set(ylabel="loss above the\nexact optimum (%)")
     density_axis(ax, [1, 0.5, 0.2, 0.1, 0.05])
     legend_above(figure, ax, 4)
     return figure
