@@ -6,7 +6,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import BLUE, EVERY, GREY, letter_panels, new_figure, sample_note
+from circuitax.figures.palette import BLUE, EVERY, GREY
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun
 

@@ -5,15 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above
-from circuitax.figures.style import (
-    BLACK,
-    COLOURS,
-    COLUMN,
-    GREY,
-    PHASE_COLOURS,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, COLOURS, GREY, PHASE_COLOURS
+from circuitax.figures.style import COLUMN, new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
     NotRun,

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.style import BLACK, COLUMN, DIVERGING, GREY, PINK, new_figure
+from circuitax.figures.palette import BLACK, DIVERGING, GREY, PINK
+from circuitax.figures.style import COLUMN, new_figure
 from circuitax.records.sample import (
     Absent,
     NotRun,
