@@ -123,11 +123,6 @@ def _same(tokens: Int[Array, " n_ctx"]) -> Bool[Array, "n_ctx n_ctx"]:
     return tokens[:, None] == tokens[None, :]
 
 
-def score_kernel(scores: Float[Array, "*heads n_offsets"]) -> Float[Array, "*heads n_offsets"]:
-    """The attention of a head whose scores depend on the offset alone, ``softmax_Δ s(Δ)``."""
-    return jax.nn.softmax(scores, axis=-1)
-
-
 def measured_kernel(
     patterns: Float[Array, "*heads n_ctx n_ctx"], n_offsets: int, *, first: bool = False
 ) -> Float[Array, "*heads n_offsets"]:
