@@ -95,7 +95,9 @@ def test_a_key_that_a_family_lacks_is_refused(
 
 def test_what_would_open_of_a_model_of_texts_and_pictures(tmp_path: Path) -> None:
     inner = settings("gemma3_text")
-    with pytest.raises(ValueError, match=r"'model_type' is 'gemma3', .* its text part opens: 'text"):
+    with pytest.raises(
+        ValueError, match=r"'model_type' is 'gemma3', .* its text part opens: 'text"
+    ):
         read_hub({"model_type": "gemma3", "text_config": inner})
     state = load_file(HERE / "gemma3_text" / "model.safetensors")
     folder_of(tmp_path, inner, {f"language_model.{name}": W for name, W in state.items()})
