@@ -7,17 +7,8 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from circuitax.figures.marks import legend_above, seed_dots
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREEN,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, slope_estimate
 from circuitax.records.sample import Sample, exactly, mean_of, mean_of_those_finite
 

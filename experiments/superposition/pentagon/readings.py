@@ -12,17 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from circuitax.figures.marks import legend_above
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Sample, exactly
 
 FEATURE_COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY)

@@ -5,24 +5,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_dots
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PAGE,
-    letter_panels,
-    new_figure,
-)
-from circuitax.records.sample import (
-    Absent,
-    NotRun,
-    Sample,
-    geometric_mean_of,
-    mean_of,
-    members_where,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import PAGE, letter_panels, new_figure
+from circuitax.records.record import members_where
+from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of
 from experiments.superposition.shared.phase_axes import density_axis
 
 # Share of inputs without a gradient from which gradients count as masked.

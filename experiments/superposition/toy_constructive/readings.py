@@ -8,7 +8,8 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PAGE, new_figure, sample_note
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import COLUMN, PAGE, new_figure, sample_note
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, share_of
 from circuitax.superposition.feature_laws import feature_covariance
 

@@ -7,16 +7,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    PAGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY
+from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
     NotRun,

@@ -4,7 +4,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import DIVERGING, PAGE, new_figure
+from circuitax.figures.palette import DIVERGING
+from circuitax.figures.style import PAGE, new_figure
 from circuitax.records.estimate import Estimate, best_estimate
 from circuitax.records.sample import NotRun, Sample, best_of, exactly, sample
 from experiments.superposition.shared.random_weights import normal_weights

@@ -12,15 +12,8 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
-from circuitax.figures.style import (
-    BLUE,
-    COLOURS,
-    COLUMN,
-    ORANGE,
-    PAGE,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLUE, COLOURS, ORANGE
+from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure
 from circuitax.records.estimate import mean_of_finite
 from circuitax.records.sample import (
     Absent,

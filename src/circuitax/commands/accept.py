@@ -19,7 +19,6 @@ from circuitax.lab.runs import (
     NEUTRAL,
     PROVENANCE,
     PUBLISHED,
-    TIMES,
     TOKENIZER,
     TWIN,
     WholeRun,
@@ -130,7 +129,7 @@ def promote(
 
 def _left_behind(folder: str, names: list[str]) -> set[str]:
     """Names of a folder's files that are not copied."""
-    patterns = (ARRAYS, FIGURES, "log.txt", TIMES, "*.pdf", ".*")
+    patterns = (ARRAYS, FIGURES, "log.txt", "*.pdf", ".*")
     left = shutil.ignore_patterns(*patterns)(folder, names)
     if Path(folder).name == TABLES:
         left |= {n for n in names if (Path(folder) / n).stat().st_size > LONGEST_TABLE}
