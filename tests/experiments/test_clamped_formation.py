@@ -9,7 +9,7 @@ import xarray as xr
 import circuitax as cx
 from circuitax.kernel.positions import Positions
 from experiments.induction.clamped_formation.pairs import PairSource, answer_logs, given
-from experiments.induction.clamped_formation.readings import over_half, solved
+from experiments.induction.clamped_formation.readings import over_half, product_late, solved
 
 SIZES = cx.TransformerSpec(
     d_vocab=9, d_vocab_out=3, n_ctx=5, n_layers=2, n_heads=2, d_model=8, positions=Positions.rotary,
@@ -101,3 +101,5 @@ def test_dates_and_plateaus_are_read_from_losses() -> None:
     assert solved(data, "copying").value == 200
     # The loss is a guess's at three later measurements, and with copying at one.
     assert over_half(data, "copying").value == pytest.approx(100 - 300 / 2)
+    # The product of the parts is half done where matching is, at step 3.
+    assert product_late(data, "parts").value == -100

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from circuitax.circuits.known import Strengths, induction_model, planted_model
-from circuitax.circuits.term_losses import term_losses
+from circuitax.circuits.losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.positions import Positions

@@ -7,10 +7,24 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, mean_curve
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Sample, difference_of, mean_of, share_of
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import (
+    Sample,
+    difference_of,
+    mean_of,
+    members_where,
+    resampled,
+    share_of,
+)
 
 PARTS = ("previous", "matching", "copying")
 COLOURS = {"previous": BLUE, "matching": ORANGE, "copying": GREEN}
@@ -38,6 +52,25 @@ def there(data: xr.Dataset, part: str, before: str = "") -> Sample:
     """Tokens until a part is half there in models given nothing, less those of another part."""
     other = _date(data, _skill(data, before)) if before else 0
     return mean_of(_date(data, _skill(data, part)) - other)
+
+
+def product_late(data: xr.Dataset, of: str) -> Sample:
+    """Tokens until a product of three curves is half done, less those of the joint curve.
+
+    ``of="parts"``: of the parts of the models themselves, each with the two others given when it
+    is measured. ``of="trainings"``: of mean curves of models that were given the two others.
+    """
+    joint = _date(data, _progress(data, _loss(data, "nothing"), GUESS))
+    if of == "parts":
+        product = np.prod([_skill(data, part) for part in PARTS], axis=0)
+        return mean_of(_date(data, product) - joint)
+    apart = [_progress(data, _loss(data, LEFT[part])) for part in PARTS]
+
+    def late(i: np.ndarray, *chosen: np.ndarray) -> float:
+        means = [curve[:, j].mean(axis=1) for curve, j in zip(apart, chosen, strict=True)]
+        return float(_date(data, np.prod(means, axis=0)[:, None])[0] - joint[i].mean())
+
+    return resampled(late, len(joint), *(curve.shape[1] for curve in apart))
 
 
 def heads(data: xr.Dataset, of: str, when: str = "end") -> Sample:

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Integer
 
-from circuitax.circuits.term_losses import term_losses
+from circuitax.circuits.losses import term_losses
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import copying_score
 from circuitax.circuits.weights.token_tables import head_tables, rejoining

@@ -5,10 +5,16 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, Sample, difference_of, mean_of, share_of
+from circuitax.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import Absent, Sample, difference_of, mean_of, members_where, share_of
 
 COLOURS = {"uniform": GREY, "unigram": BLUE, "bigram": ORANGE, "trigram": GREEN}
 LOOKS = (

@@ -13,16 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 
 from circuitax.figures.marks import spread, zero_line
-from circuitax.figures.palette import (
+from circuitax.figures.style import (
     BLACK,
     DIVERGING,
     GREY,
     KIND_COLOURS,
     LAYER_COLOURS,
+    PAGE,
     SEQUENTIAL,
+    letter_panels,
+    new_figure,
+    sample_note,
 )
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
+from circuitax.records.sample import members_where
 from experiments.induction.shared.head_roles import example_member
 
 REPEATS = {

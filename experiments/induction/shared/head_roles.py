@@ -3,8 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent
+from circuitax.records.sample import Absent, members_where
 
 PREFIX_SCORE = 0.4
 PREVIOUS_SCORE = 0.4

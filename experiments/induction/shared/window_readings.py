@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.term_losses import term_losses
+from circuitax.circuits.losses import term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run

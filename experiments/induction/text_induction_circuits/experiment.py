@@ -14,9 +14,8 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
-from circuitax.kit.arms import file_name_of
 from circuitax.kit.kept_models import KeptModels, kept_windows
-from circuitax.kit.members import each_member
+from circuitax.kit.members import each_member, file_name_of
 from circuitax.lab.lab import Lab
 from experiments.induction.shared.head_roles import roles
 from experiments.induction.shared.two_layers import HEADS, circuit_data, n_ctx_for, repeated_texts

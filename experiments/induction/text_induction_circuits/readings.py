@@ -3,8 +3,7 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.records.members import members_where
-from circuitax.records.sample import Sample, mean_of
+from circuitax.records.sample import Sample, mean_of, members_where
 from experiments.induction.shared.figure_head_panels import (
     composition,
     eigenvalues,

@@ -11,8 +11,8 @@ import xarray as xr
 from jaxtyping import Array, Int
 
 from circuitax.circuits.detectors import induction_scores, shares_at_repeats, sums_at_repeats
+from circuitax.circuits.losses import score_losses, term_losses
 from circuitax.circuits.patching import ablated_metrics, ablation_error, each_component
-from circuitax.circuits.term_losses import score_losses, term_losses
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import forward, next_token_losses

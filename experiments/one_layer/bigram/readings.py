@@ -4,10 +4,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column
-from circuitax.figures.palette import BLUE, DEPTH_COLOURS, GREY, ORANGE
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Sample, mean_of
+from circuitax.figures.style import (
+    BLUE,
+    COLUMN,
+    DEPTH_COLOURS,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import Sample, mean_of, members_where
 
 
 def divergence(data: xr.Dataset, width: int = -1) -> Sample:

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.neurons import mean_by_token, neuron_activations, values_come_true
+from circuitax.circuits.detectors import mean_by_token, neuron_activations, values_come_true
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.circuits.weights.heads import unembedding
 from circuitax.circuits.weights.token_tables import NeuronTable, neuron_tables

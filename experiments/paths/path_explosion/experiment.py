@@ -15,10 +15,15 @@ import xarray as xr
 from jaxtyping import Array
 
 from circuitax.circuits.ledger.ledger import head_ledger
-from circuitax.circuits.paths.expansion import all_paths, expand, n_paths, path_streams
+from circuitax.circuits.losses import cumulative, selection_losses
+from circuitax.circuits.paths.expansion import (
+    all_paths,
+    expand,
+    n_paths,
+    order_streams,
+    path_streams,
+)
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.orders import order_streams
-from circuitax.circuits.term_losses import cumulative, selection_losses
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import ChainedMapSource
 from circuitax.kernel.keys import derive
