@@ -22,14 +22,15 @@ from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.members import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
-from circuitax.superposition.attacks import (
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import (
     analytic_errors,
     attack_directions,
+    dimensions_per_feature,
     gradient_errors,
     input_errors,
+    norms,
 )
-from circuitax.superposition.expected_loss import Convention
-from circuitax.superposition.features import dimensions_per_feature, norms
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem, tied_columns, weighted_squared_error
 

@@ -12,23 +12,10 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
-from circuitax.figures.style import (
-    BLUE,
-    COLOURS,
-    COLUMN,
-    ORANGE,
-    PAGE,
-    headline,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLUE, COLOURS, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure
 from circuitax.records.estimate import mean_of_finite
-from circuitax.records.sample import (
-    Absent,
-    Sample,
-    crossfit_choice,
-    mean_of_those_finite,
-)
+from circuitax.records.sample import Absent, Sample, crossfit_choice, mean_of_those_finite
 
 FINDS = 0.99  # mean max cosine of a seed that finds every direction
 # Features that are independent, and that occur together, of a narrow and of a wide dictionary.
@@ -90,7 +77,7 @@ def at_best_strength(data: xr.Dataset) -> xr.Dataset:
 def ranking(data: xr.Dataset) -> Figure:
     """Four scores of every method on every target with a dictionary as wide as the truth."""
     best = at_best_strength(data)
-    figure, axes = new_figure(2, 2, width=PAGE, height=4.2, sharex=True)
+    figure, axes = new_figure(2, 2, height=4.2, sharex=True)
     for ax, (score, label, title) in zip(axes.flat, SCORES, strict=True):
         for i, kind in enumerate(LABELS):
             rows = best[score].sel(kind=kind, target=list(NAMES)).values
@@ -111,12 +98,6 @@ def ranking(data: xr.Dataset) -> Figure:
     n = data.sizes["seed"]
     title = f"dots: {n} seeds; bars: mean, t interval 95 %; strength of the highest cosine"
     figure.legend(handles=marks, loc="outside lower center", ncols=4, title=title)
-    means = best.cosine.sel(kind=list(LABELS), target=list(NAMES)).mean("seed")
-    first = [LABELS[str(kind)] for kind in means.idxmax("kind").values]
-    wins = sorted(((first.count(kind), kind) for kind in set(first)), reverse=True)
-    others = "".join(f", {kind} on {n}" for n, kind in wins[1:])
-    message = f"{wins[0][1]} finds features best on {wins[0][0]} of {len(NAMES)} targets"
-    headline(figure, f"{message}{others}, by the mean of their cosines")
     letter_panels(axes.flat)
     return figure
 

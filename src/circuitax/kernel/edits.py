@@ -24,7 +24,7 @@ def patch_pattern(
     *,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit that sets the attention pattern of one head; all other heads compute theirs.
+    """The edit that sets the attention pattern of one head; all other heads compute their own.
 
     Args:
         run: Whose sizes the edit has.
@@ -60,7 +60,7 @@ def patch_head(
     positions: Sequence[int] | None = None,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit that sets the output of one head, such as to another run's ``head_outputs``.
+    """The edit that sets the output of one head, for instance to that of another run.
 
     Args:
         run: Whose sizes the edit has.
@@ -95,6 +95,9 @@ def ablate_head(
 ) -> Interventions:
     """The edit under which one head writes nothing; later heads react.
 
+    A norm behind attention (gemma2, gemma3, olmo2) keeps its divisor, so that heads stay a sum. It
+    reacts, as where a hook sets ``z``, to ``patch_activation(run, "z", head, zeros)``.
+
     Args:
         run: Whose sizes the edit has.
         head: Layer and head, both from 0.
@@ -116,7 +119,7 @@ def patch_stream(
     positions: Sequence[int] | None = None,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit that sets the stream before one layer, such as to another run's.
+    """The edit that sets the stream before one layer, for instance to that of another run.
 
     Args:
         run: Whose sizes the edit has.
@@ -153,7 +156,7 @@ def patch_activation(
     positions: Sequence[int] | None = None,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit that sets what one head or MLP computes inside, such as to another run's.
+    """The edit that sets a value inside one head or MLP, for instance to that of another run.
 
     Args:
         run: Whose sizes the edit has, made with ``outputs=True``.

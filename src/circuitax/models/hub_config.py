@@ -10,7 +10,15 @@ from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.config_fields import (
+from circuitax.models.hub_weights import (
+    Hub,
+    Layout,
+    gpt_layout,
+    gpt_neox_layout,
+    llama_layout,
+    phi3_layout,
+)
+from circuitax.models.sources import (
     DEEPEST,
     HARMLESS,
     LONGEST,
@@ -24,14 +32,6 @@ from circuitax.models.config_fields import (
     integer,
     number,
     optional,
-)
-from circuitax.models.hub_weights import (
-    Hub,
-    Layout,
-    gpt_layout,
-    gpt_neox_layout,
-    llama_layout,
-    phi3_layout,
 )
 
 _ACTIVATIONS = {
@@ -94,9 +94,13 @@ def read_hub(config: Config) -> Hub:
     """
     family = config.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
+        text = config.get("text_config")
+        opens = isinstance(text, Mapping) and text.get("model_type") in list(FAMILIES)
         raise ValueError(
             f"config key 'model_type' is {cut(family)}, must be one of "
             f"{', '.join(sorted(FAMILIES))}"
+            + "; its text part opens: 'text_config' as config.json beside the weights "
+            "'language_model.*' alone, or its GGUF file" * opens
         )
     row = FAMILIES[family]
     settings = Settings(config, row.defaults)
