@@ -66,6 +66,10 @@ def test_shares_of_a_bigram_model_are_those_of_numpy(x64):
         by_U += (U[0] - U[1]) * np.outer(E[:, token].mean(axis=0), slope) / len(pairs)
     np.testing.assert_allclose(shares.W_E, by_E, atol=1e-12)
     np.testing.assert_allclose(shares.W_U, by_U, atol=1e-12)
+    halves = jax.tree.map(lambda x: x.astype("float16"), (first, second))
+    singles = jax.tree.map(lambda x: x.astype("float32"), halves)
+    found, want = (weight_shares(*pair, TEXTS) for pair in (halves, singles))
+    np.testing.assert_array_equal(found.W_E, want.W_E)
 
 
 def test_what_has_no_shares_is_refused():

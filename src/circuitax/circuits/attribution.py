@@ -1,7 +1,8 @@
 """Attribution by derivatives: differences between two texts, times derivatives of a lead.
 
 Baselines beside `circuits.contrast`, which takes secants: attribution patching, EAP-IG, and rules
-of propagation such as RelP's. `circuits.interchange` has what they approximate.
+of propagation such as RelP's; and CD-T, which takes no derivative. `circuits.interchange` has what
+they approximate.
 """
 
 import operator
@@ -12,20 +13,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from circuitax.circuits.contrast import question
 from circuitax.circuits.neurons import neuron_activations
 from circuitax.kernel import attention
-from circuitax.kernel.checks import check_index, check_range
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream, unembed
 from circuitax.kernel.interventions import Activations, Interventions
 from circuitax.kernel.mlp import activate, gate
 from circuitax.kernel.model import Model
+from circuitax.kernel.model_fields import named_fields
 from circuitax.kernel.norm import norm_scale
 from circuitax.kernel.rules import Rule, Step, plain
-from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
 from circuitax.kernel.secants import PAIR, in_other, logarithmic_mean, secant
 
+SOURCES = 32  # of CD-T that pass together, beside one whole text
 POINTS = 8  # at which derivatives are taken together: the weights are read once for all of them
 
 
@@ -54,7 +58,7 @@ def gradient_flows(
     """Attribution patching, or EAP-IG: ``⟨Δy, ∂lead/∂y⟩`` of every output y, run less other.
 
     Args:
-        run: A run on one text, at which the derivative is taken.
+        run: A run on one text, at which the derivative is taken, as `contrast` takes it.
         other: A run of the same model on another text of as many tokens.
         token: Id whose logit leads, at the end.
         minus: Id whose logit is subtracted.
@@ -62,24 +66,15 @@ def gradient_flows(
             steps between the embeddings of both texts.
 
     Raises:
-        ValueError: If a run is of a batch or an ensemble, the lengths of the texts differ, or an
-            argument is out of range.
+        ValueError: If `contrast` refuses the runs or ids, or the steps are negative.
 
     Source: Nanda 2023, attribution patching; Hanna et al. 2024, EAP-IG, whose code takes one end of
         each step.
     """
-    model = one_text(run).model
-    if one_text(other, "other").tokens.shape != run.tokens.shape:
-        raise ValueError(
-            f"other has a text of {other.tokens.shape[0]} tokens, must have the "
-            f"{run.tokens.shape[0]} of run"
-        )
+    model, texts, asked = question(run, other, token, minus, -1)
     check_range("steps", steps, "[0, inf)")
-    for name, index in (("token", token), ("minus", minus)):
-        check_index(name, index, model.spec.vocab_out)
     parts = jnp.asarray((np.arange(steps) + 0.5) / steps if steps else [1.0], model.W_E.dtype)
-    texts, asked = jnp.stack([run.tokens, other.tokens]), jnp.asarray([int(token), int(minus)])
-    each = flows_at(model, texts, asked, jnp.zeros(parts.size, int), parts)
+    each = flows_at(model, texts, asked[:2], jnp.zeros(parts.size, int), parts)
     return jax.tree.map(lambda x: x.mean(axis=0), each)
 
 
@@ -220,6 +215,77 @@ def softmax_secant(step: Step) -> Step:
     Source: Kramár et al. 2024, who take it for single queries and keys.
     """
     return secant(step) if step is attention.attend else step
+
+
+def contextual(step: Step) -> Step:
+    """Of rows of a vmap over `PAIR`, the first is a text, the others parts γ of all its values.
+
+    Patterns and divisors are the text's, activations those of the part, and of a gated product x z
+    with parts γ_x and γ_z it is ``(x γ_z + γ_x z) / 2``. A bias goes to γ whole.
+    """
+
+    def whole(x: Array) -> Array:
+        first: Array = jax.lax.all_gather(x, PAIR)[0]
+        return first
+
+    of_parts: dict[Step, Step] = {
+        attention.attend: lambda s, mask, v: attention.attend(whole(s), mask, v),
+        norm_scale: lambda x, norm, eps: whole(norm_scale(x, norm, eps)),
+        operator.mul: lambda a, b: (whole(a) * b + a * whole(b)) / 2,
+    }
+    return of_parts.get(step, step)
+
+
+@compiled()
+def contextual_flows(
+    model: Model,
+    texts: Int[Array, "2 n_ctx"],
+    asked: Int[Array, "2"],
+    cuts: Int[Array, " cut"],
+) -> Flows:
+    """CD-T: the lead less that of γ, what is left of the first text where a source is the other's.
+
+    A pass for each source: a position at one of the cuts, a head, an MLP, or what passes the heads
+    of a layer. NaN for neurons and at other cuts; a model with biases, which CD-T divides by size,
+    is refused. Source: Hsu et al. 2024, with γ the other text's where they have means, and without
+    their rule that of two parts of opposite signs the smaller is 0.
+    """
+    for name in named_fields(model.fields):
+        if (own := name.rpartition(".")[2]).startswith("b_") or own == "offset":
+            raise ValueError(f"model has {name}, must have no biases: CD-T divides them by size")
+    less = jax.tree.map(jnp.subtract, *(outputs(model, text) for text in texts))
+    n_layers, n_heads, n_ctx = less.heads.shape[:3]
+
+    def shares(field: str, values: Array, places: tuple[Array, ...]) -> Float[Array, " place"]:
+        """β of the lead of the source at each place of an array."""
+
+        def without(place: tuple[Array, ...]) -> Array:
+            return jnp.zeros_like(values).at[place].set(-values[place])
+
+        def left(add: Array) -> Float[Array, ""]:
+            return lead(model, texts[0], asked, Interventions(**{field: add}), contextual)
+
+        def of_block(block: tuple[Array, ...]) -> Float[Array, " place"]:
+            added = jnp.concatenate([jnp.zeros_like(values)[None], jax.vmap(without)(block)])
+            leads = jax.vmap(left, axis_name=PAIR)(added)
+            return leads[0] - leads[1:]
+
+        n = len(places[0])
+        blocks = (-(-n // SOURCES), SOURCES)
+        each = jax.lax.map(of_block, tuple(jnp.resize(i, blocks) for i in places))
+        return each.reshape(-1)[:n]
+
+    layers, unknown = jnp.arange(n_layers), jnp.full(less.streams.shape[:2], jnp.nan)
+    at_cuts = jnp.repeat(cuts, n_ctx), jnp.tile(jnp.arange(n_ctx), len(cuts))
+    past = jnp.zeros_like(less.heads).at[:, 0].set(less.streams[:-1])
+    heads = jnp.repeat(layers, n_heads), jnp.tile(jnp.arange(n_heads), n_layers)
+    return Flows(
+        unknown.at[at_cuts].set(shares("stream_add", less.streams, at_cuts)),
+        shares("head_add", past, (layers, 0 * layers)),
+        shares("head_add", less.heads, heads).reshape(n_layers, n_heads),
+        None if less.mlps is None else shares("mlp_add", less.mlps, (layers,)),
+        None if less.units is None else less.units[:, 0] * jnp.nan,
+    )
 
 
 def direct_multipliers(model: Model, last: Float[Array, "n_ctx d_model"]) -> Interventions:

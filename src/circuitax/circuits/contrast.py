@@ -146,7 +146,7 @@ def contrast(
 
     Raises:
         ValueError: If a run is of a batch or an ensemble or is edited, the models or the lengths of
-            the texts differ, or an id or the position is out of range.
+            the texts differ, an id or the position is out of range, or both ids are one.
 
     Source: ours; DeepLIFT (Shrikumar et al., 2017) for multipliers that sum to a difference.
     """
@@ -178,6 +178,8 @@ def question(
     place = counted_index("position", position, n_ctx)
     texts = jnp.stack([run.tokens, other.tokens])
     asked = jnp.stack([jnp.asarray(i) for i in (token, -1 if minus is None else minus, place)])
+    if known(asked) and asked[0] == asked[1]:
+        raise ValueError(f"minus={asked[1]} is the id of token, must be another one")
     return jax.tree.map(at_least_single, model), texts, asked
 
 

@@ -86,6 +86,8 @@ def contrast_set(
         )
     if any(ids.shape != (n_pairs,) for ids in asked):
         raise ValueError(f"token and minus must be of {n_pairs} ids, one for each pair")
+    if (same := np.flatnonzero(asked[0] == asked[1])).size:
+        raise ValueError(f"minus[{same[0]}] is the id of token[{same[0]}], must be another one")
     place = jnp.full(n_pairs, counted_index("position", position, both[0].shape[1]), jnp.int32)
     model = jax.tree.map(at_least_single, model)
     each = _in_blocks(

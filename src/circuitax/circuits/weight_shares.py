@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import Tokens, final_stream, token_ids, unembed
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.model import Model, check_next_tokens, check_one_member
 from circuitax.kernel.secants import PAIR, log_total, weight_secant
 
@@ -22,7 +23,7 @@ def weight_shares(model: Model, other: Model, tokens: Tokens) -> Model:
     every sign; where they meet the multiplier is the gradient.
 
     Args:
-        model: One model, such as a checkpoint.
+        model: One model, such as a checkpoint; both are read in single precision at least.
         other: Another one of the same spec.
         tokens: A text, or a batch of texts of one length, of at least two tokens each.
 
@@ -51,7 +52,8 @@ def weight_shares(model: Model, other: Model, tokens: Tokens) -> Model:
     ids = token_ids(tokens, model.d_vocab, batch=True)
     if ids.shape[-1] < 2:
         raise ValueError(f"tokens has shape {ids.shape}, must have two tokens in each text")
-    return _shares(model, other, ids.reshape(-1, ids.shape[-1]))
+    first, second = jax.tree.map(at_least_single, (model, other))
+    return _shares(first, second, ids.reshape(-1, ids.shape[-1]))
 
 
 @compiled()
