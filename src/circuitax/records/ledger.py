@@ -21,6 +21,8 @@ from circuitax.records.templates import lend, render
 
 # A mark for each word, so that no reader depends on colour.
 MARKS = {REPRODUCED: "✔", PARTLY: "◐", NOT_REPRODUCED: "✘", NOT_TESTED: "–", "": "·"}
+# A source as far as its year, or else as far as its first comma or section.
+_AUTHORS = re.compile(r".*?\b(?:19|20)\d\d\b|.*?(?=,| \(|$)")
 # Disagreements that the summary tells, those with most to say first.
 MOST_TOLD = 10
 
@@ -92,12 +94,24 @@ def render_ledger(rows: Sequence[LedgerRow], command: str) -> dict[str, str]:
     told = [r for r in told if r.settled.word in (NOT_REPRODUCED, PARTLY)]
     told.sort(key=lambda r: (r.settled.word != NOT_REPRODUCED, -len(r.settled.row.think)))
     values = {"command": command, "headline": headline([r.settled for r in rows])}
-    published = [(page, own) for page, own in by_page if own and own[0].settled.row.published]
+    published = [
+        (page, _by_place(own)) for page, own in by_page if own and own[0].settled.row.published
+    ]
     found = {"CLAIMS.md": render("CLAIMS.md", pages=published, told=told[:MOST_TOLD], **values)}
     for file in dict.fromkeys(page.file for page in PAGES):
         sections = [(page, own) for page, own in by_page if page.file == file and own]
         if sections:
             found[f"claims/{file}"] = render("paper.md", sections=sections, **values)
+    return found
+
+
+def _by_place(rows: Sequence[LedgerRow]) -> dict[str, list[LedgerRow]]:
+    """Rows by the figure or section they are from; those of other papers by author and year."""
+    found: dict[str, list[LedgerRow]] = {}
+    for each in rows:
+        row = each.settled.row
+        whence = _AUTHORS.match(row.source) if row.paper == "other" else None
+        found.setdefault(whence.group() if whence else row.place, []).append(each)
     return found
 
 
