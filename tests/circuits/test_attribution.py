@@ -126,10 +126,8 @@ def contextual_parts(model, taken):
         for i, read in enumerate(normed(block.attention_norm.gain)):
             parts[i] = parts[i] + np.einsum("hts,sd,hde->te", patterns[layer], read, OV)
         move("heads", layer)
-        read = normed(block.mlp_norm.gain)
-        (b_x, c_x), (b_z, c_z) = (
-            [part @ W for part in read] for W in (block.mlp.W_in, block.mlp.W_gate)
-        )
+        read = np.stack(normed(block.mlp_norm.gain))
+        (b_x, c_x), (b_z, c_z) = read @ block.mlp.W_in, read @ block.mlp.W_gate
         b_z, c_z = silu(b_z + c_z) - silu(c_z), silu(c_z)
         for i, own in enumerate((b_x * b_z, c_x * c_z)):
             parts[i] = parts[i] + (own + (b_x * c_z + c_x * b_z) / 2) @ block.mlp.W_out
