@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from circuitax.lab.fast_compile_flags import use_fast_compile_flags
+from circuitax.kernel.compiled import use_fast_compile_flags
 
 # The suite compiles much and computes little: eight devices, and no time spent on optimisation.
 use_fast_compile_flags()

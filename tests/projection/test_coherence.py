@@ -16,7 +16,6 @@ from circuitax.projection.coherence import (
     recovery,
     unit_rows,
 )
-from circuitax.projection.crosstalk import sphere_success
 from circuitax.projection.laws import overlap_tail
 from circuitax.projection.packings import welch_bound
 
@@ -106,23 +105,3 @@ def test_counts_agree_with_numpy_and_crosstalk_predicts_the_failures() -> None:
     assert abs(rate - ours) < 5 * np.sqrt(2 * 0.25 / trials)
     assert abs(crosstalk_failure(n, m, k) - ours) < 0.15
     assert crosstalk_failure(n, m, 1) < crosstalk_failure(n, m, 3) < crosstalk_failure(n, m, 9)
-
-
-def drawn_success(n_features: int, dim: int, n_active: int, trials: int) -> float:
-    """Share of fresh dictionaries whose first ``n_active`` rows are read out without an error."""
-    rng = np.random.default_rng(n_active)
-    right = 0
-    for _ in range(trials):
-        v = rng.normal(size=(n_features, dim))
-        v /= np.linalg.norm(v, axis=1, keepdims=True)
-        found = v @ v[:n_active].sum(axis=0) > 0.5
-        right += bool(found[:n_active].all() and not found[n_active:].any())
-    return right / trials
-
-
-@pytest.mark.parametrize("n_active", [2, 3, 4])
-def test_the_law_is_that_of_random_dictionaries(n_active: int) -> None:
-    trials = 1500
-    drawn, law = drawn_success(160, 64, n_active, trials), sphere_success(160, 64, n_active)
-    assert abs(drawn - law) < 4 * np.sqrt(law * (1 - law) / trials)
-    assert 0.02 < law < 0.98, "a case that says something"

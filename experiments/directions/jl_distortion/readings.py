@@ -5,8 +5,20 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    COLUMN,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    YELLOW,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.estimate import Estimate, ratio_estimate
 from circuitax.records.sample import Sample, exactly, mean_of
 

@@ -9,8 +9,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from circuitax.figures.marks import reference_line, seed_dots, tilted_labels
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 
 # Pairs are in the tail above this multiple of 1/√d.

@@ -8,8 +8,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import zero_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure
+from circuitax.figures.style import BLUE, GREY, ORANGE, headline, letter_panels, new_figure
 from circuitax.records.sample import Absent, Sample, exactly, share_of
 
 # k: norm l*, bias b*, L at c = k.

@@ -13,8 +13,18 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from circuitax.figures.marks import legend_above
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY
-from circuitax.figures.style import COLUMN, letter_panels, new_figure
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    COLUMN,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    letter_panels,
+    new_figure,
+)
 from circuitax.records.sample import Sample, exactly
 
 FEATURE_COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY)

@@ -19,7 +19,7 @@ from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import at_index, derive, member_keys, uniforms
 from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training
+from circuitax.kit.members import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
 from circuitax.superposition.attacks import (

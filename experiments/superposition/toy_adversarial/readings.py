@@ -8,10 +8,26 @@ from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_dots
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, letter_panels, new_figure
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, NotRun, Sample, exactly, geometric_mean_of, mean_of
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAGE,
+    PINK,
+    letter_panels,
+    new_figure,
+)
+from circuitax.records.sample import (
+    Absent,
+    NotRun,
+    Sample,
+    exactly,
+    geometric_mean_of,
+    mean_of,
+    members_where,
+)
 from experiments.superposition.shared.phase_axes import density_axis
 
 # Share of inputs without a gradient from which gradients count as masked.

@@ -14,8 +14,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.config.ranges import NumberFrom0, Positive
-from circuitax.kit.arms import crossed_training
-from circuitax.kit.members import each_member
+from circuitax.kit.members import crossed_training, each_member
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.climb import TEGUM_FACTORS, tegum_gains

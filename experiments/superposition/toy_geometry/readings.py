@@ -5,8 +5,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE, POLYTOPE_COLOURS
-from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLUE,
+    COLUMN,
+    GREY,
+    ORANGE,
+    PAGE,
+    POLYTOPE_COLOURS,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.estimate import share_estimate
 from circuitax.records.sample import (
     Absent,

@@ -7,10 +7,26 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
-from circuitax.records.crossfit import crossfit_best
-from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    PAGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import (
+    Absent,
+    NotRun,
+    Sample,
+    crossfit_best,
+    exactly,
+    mean_of,
+    resampled,
+    share_of,
+)
 from circuitax.superposition.polytopes import gaps
 from experiments.superposition.shared.figure_polytopes import arrows, dimensions_over_points
 from experiments.superposition.shared.random_weights import dimensionalities

@@ -16,13 +16,17 @@ from jaxtyping import Array
 
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
-from circuitax.kit.arms import crossed_training, file_name_of, in_every_seed
+from circuitax.kit.members import crossed_training, file_name_of, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.expected_loss import Convention, exact_losses
+from circuitax.superposition.expected_loss import (
+    Configuration,
+    Convention,
+    best_configuration,
+    exact_losses,
+)
 from circuitax.superposition.features import dimensionality, interference_sq, norms
 from circuitax.superposition.optimum import find_optimum
-from circuitax.superposition.phase_theory import Configuration, best_configuration
 from circuitax.training.ensemble import RULE, best_of, take
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem

@@ -15,7 +15,7 @@ import xarray as xr
 
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
-from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.members import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.superposition.expected_loss import Convention

@@ -7,10 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import interval_bars, spread
-from circuitax.figures.palette import BLACK, DIVERGING
-from circuitax.figures.style import PAGE, letter_panels, new_figure
-from circuitax.records.estimate import Estimate, share_estimate
-from circuitax.records.resampled import best_estimate
+from circuitax.figures.style import BLACK, DIVERGING, PAGE, letter_panels, new_figure
+from circuitax.records.estimate import Estimate, best_estimate, share_estimate
 from circuitax.records.sample import NotRun, Sample, best_of, exactly, mean_of, sample
 from experiments.superposition.shared.phase_axes import DENSITY
 from experiments.superposition.shared.random_weights import normal_weights

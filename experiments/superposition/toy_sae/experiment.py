@@ -20,18 +20,20 @@ from jaxtyping import Array, Float, PyTree
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.members import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.dictionaries import cross_cosines, hedging, mean_max_cosine
 from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training.dictionary import (
     DictionaryHyper,
     DictionaryLearning,
+    cross_cosines,
     draw_pairs,
+    hedging,
     hidden_vectors,
+    mean_max_cosine,
 )
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import SideBySide

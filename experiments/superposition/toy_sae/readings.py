@@ -12,11 +12,24 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
-from circuitax.figures.palette import BLUE, COLOURS, ORANGE
-from circuitax.figures.style import COLUMN, PAGE, headline, letter_panels, new_figure
-from circuitax.records.crossfit import crossfit_best, crossfit_choice
+from circuitax.figures.style import (
+    BLUE,
+    COLOURS,
+    COLUMN,
+    ORANGE,
+    PAGE,
+    headline,
+    letter_panels,
+    new_figure,
+)
 from circuitax.records.estimate import mean_of_finite
-from circuitax.records.sample import Absent, Sample, mean_of_those_finite
+from circuitax.records.sample import (
+    Absent,
+    Sample,
+    crossfit_best,
+    crossfit_choice,
+    mean_of_those_finite,
+)
 
 FINDS = 0.99  # mean max cosine of a seed that finds every direction
 # Features that are independent, and that occur together, of a narrow and of a wide dictionary.

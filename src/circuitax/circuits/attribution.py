@@ -2,7 +2,8 @@
 
 Baselines beside `circuits.contrast`, which takes secants: attribution patching, EAP-IG, and rules
 of propagation such as RelP's; and CD-T, which takes no derivative. `circuits.interchange` has what
-they approximate.
+they approximate. `weight_shares` takes the difference of two models on the same texts instead,
+exactly, with the derivations of docs/methods/contrast.md.
 """
 
 import operator
@@ -14,20 +15,27 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.circuits.contrast import question
-from circuitax.circuits.neurons import neuron_activations
+from circuitax.circuits.detectors import neuron_activations
 from circuitax.kernel import attention
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.forward import final_stream, unembed
+from circuitax.kernel.forward import Tokens, final_stream, token_ids, unembed
 from circuitax.kernel.interventions import Activations, Interventions
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.mlp import activate, gate
-from circuitax.kernel.model import Model
+from circuitax.kernel.model import Model, check_next_tokens, check_one_member
 from circuitax.kernel.model_fields import named_fields
-from circuitax.kernel.norm import norm_scale
-from circuitax.kernel.rules import Rule, Step, plain
+from circuitax.kernel.norm import Rule, Step, norm_scale, plain
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
-from circuitax.kernel.secants import PAIR, in_other, logarithmic_mean, secant
+from circuitax.kernel.secants import (
+    PAIR,
+    in_other,
+    log_total,
+    logarithmic_mean,
+    secant,
+    weight_secant,
+)
 
 SOURCES = 32  # of CD-T that pass together, beside one whole text
 POINTS = 8  # at which derivatives are taken together: the weights are read once for all of them
@@ -297,3 +305,67 @@ def direct_multipliers(model: Model, last: Float[Array, "n_ctx d_model"]) -> Int
         return direct
     through = jnp.einsum("td,lmd->ltm", last, model.W_out)
     return direct._replace(mlp_add=streams[1:], add=Activations(post=through))
+
+
+def weight_shares(model: Model, other: Model, tokens: Tokens) -> Model:
+    """Which weights' change moved the loss: the exact share of every entry of every weight.
+
+    ``loss(model) - loss(other) = Σ_w Δw m_w`` over all entries w, with the multiplier m found by
+    one pass backwards in which every derivative is the secant between the two models: as `contrast`
+    has it between two texts, and with ``Δ(xW) = x̄ ΔW + W̄ Δx``. An exchange of the models changes
+    every sign; where they meet the multiplier is the gradient.
+
+    Args:
+        model: One model, such as a checkpoint; both are read in single precision at least.
+        other: Another one of the same spec.
+        tokens: A text, or a batch of texts of one length, of at least two tokens each.
+
+    Returns:
+        The shares, shaped as the weights: ``shares.W_Q.sum((-2, -1))`` has those of each head.
+
+    Raises:
+        ValueError: If the specs differ, a model is an ensemble, smears keys, or has deeper MLPs or
+            norms after attention, or the tokens are no texts.
+
+    Source: ours.
+    """
+    for each in (model, other):
+        check_one_member(each)
+        check_next_tokens(each)
+    if other.spec != model.spec:
+        raise ValueError("other has another spec, must be a model of the spec of model")
+    spec = model.spec
+    for name, used in (
+        ("smeared_keys", spec.smeared_keys),
+        ("post_norm", spec.post_norm),
+        ("mlp_depth", spec.mlp_depth > 1),
+    ):
+        if used:
+            raise ValueError(f"model.spec.{name}={getattr(spec, name)} has no shares of weights")
+    ids = token_ids(tokens, model.d_vocab, batch=True)
+    if ids.shape[-1] < 2:
+        raise ValueError(f"tokens has shape {ids.shape}, must have two tokens in each text")
+    first, second = jax.tree.map(at_least_single, (model, other))
+    return _shares(first, second, ids.reshape(-1, ids.shape[-1]))
+
+
+@compiled()
+def _shares(model: Model, other: Model, texts: Int[Array, "text n_ctx"]) -> Model:
+    both = jax.tree.map(lambda *weights: jnp.stack(weights), model, other)
+
+    def mean_loss(by: Model) -> Float[Array, ""]:
+        def of_model(one: Model) -> Float[Array, ""]:
+            moved = jax.tree.map(jnp.add, one, by)
+
+            def of_text(text: Int[Array, " n_ctx"]) -> Float[Array, " n_losses"]:
+                stream, _ = final_stream(moved, text, rule=weight_secant)
+                logits, _ = unembed(moved, stream[:-1], rule=weight_secant)
+                right = jnp.take_along_axis(logits, text[1:, None], axis=-1)[:, 0]
+                return log_total(logits) - right
+
+            return jax.vmap(of_text)(texts).mean()
+
+        return jax.vmap(of_model, axis_name=PAIR)(both).mean()
+
+    multipliers = jax.grad(mean_loss)(jax.tree.map(jnp.zeros_like, model))
+    return jax.tree.map(lambda a, b, m: (a - b) * m, model, other, multipliers)

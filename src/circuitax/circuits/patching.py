@@ -20,8 +20,7 @@ from circuitax.circuits.sites import (
     effects_at,
     in_front,
 )
-from circuitax.display.tables import NumberTable, counted
-from circuitax.documented import documented
+from circuitax.display.tables import NumberTable, counted, documented
 from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.edits import recorded

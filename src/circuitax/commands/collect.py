@@ -37,8 +37,8 @@ COMMAND = Command(
     "collect",
     """\
 Merges the finished runs of the latest sweep (or of all) into one dataset whose dimensions are the
-swept fields, with tidy tables beside it, in results/NAME/collected/. An experiment that
-declares SWEEP_FIGURES has the sweep drawn.
+swept fields, with tidy tables beside it, in results/NAME/collected/. Figures that a table marks
+with of_sweep are drawn.
 """,
     options=(
         Option("experiment", "NAME", "which one"),

@@ -9,8 +9,8 @@ from typing import Any
 from circuitax.commands.cli import Command, Option
 from circuitax.config.catalogue import VARIABLE, checkout, discover
 from circuitax.lab.runs import shown
-from circuitax.records.chapters import CLAIMS, GALLERY, NAMES
 from circuitax.records.store import write_text
+from circuitax.records.table import CHAPTER_NAMES, CLAIMS, GALLERY
 
 COMMAND = Command(
     "new",
@@ -21,7 +21,7 @@ this checkout (experiments/, conf/experiment/, tests/experiments/), or all three
 """,
     ("NAME",),
     (
-        Option("chapter", "CHAPTER", "in which it stands", allowed=NAMES[:-1]),
+        Option("chapter", "CHAPTER", "in which it stands", allowed=CHAPTER_NAMES[:-1]),
         Option(
             "folder",
             "FOLDER",
@@ -107,7 +107,7 @@ def _check_name(name: str) -> None:
         "benchmarks",
         "circuitax",
         "conf",
-        *NAMES,
+        *CHAPTER_NAMES,
     }:
         raise ValueError(f"NAME={name} must be another: a module has this name already")
     if name in {CLAIMS, GALLERY}:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from circuitax.commands.cli import WIDTH, guarded
 from circuitax.config.catalogue import ExperimentEntry, checkout, discover, extra_conf
 from circuitax.cores import one_device_a_core
-from circuitax.records.chapters import CHAPTERS
+from circuitax.records.table import CHAPTERS
 
 if TYPE_CHECKING:  # --help does not wait for Hydra and JAX
     from omegaconf import DictConfig

@@ -15,7 +15,7 @@ from circuitax.config.catalogue import ExperimentEntry
 # The libraries whose version may move a number.
 LIBRARIES = ("jax", "jaxlib", "flax", "optax", "numpy", "scipy")
 # What is imported and moves no number: reading of records, figures, commands.
-NO_NUMBERS = ("commands", "config", "display", "figures", "records", "lab", "names", "lazy")
+NO_NUMBERS = ("commands", "config", "display", "figures", "records", "lab", "names")
 # ... of which these do.
 NUMBERS = ("lab.lab", "lab.loop", "lab.execute")
 # Files of an experiment that see nothing but its finished run.

@@ -10,15 +10,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.kernel.chain import Chain, chain_of, columns, materialise, rows
-from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.model import Model
-from circuitax.kernel.streaming import (
+from circuitax.kernel.chain import (
     BLOCK_ENTRIES,
+    Chain,
     TopColumns,
+    chain_of,
+    columns,
     diagonal_rank,
+    materialise,
+    rows,
     top_k_columns,
 )
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.model import Model
 from circuitax.kernel.weights import MLPWeights
 
 
