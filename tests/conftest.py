@@ -63,7 +63,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from circuitax.lab.compilation import multiply_in_float32
+from circuitax.cores import multiply_in_float32
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # As in `cores.one_device_a_core`.

@@ -17,14 +17,12 @@ from circuitax.circuits.attribution import (
     lead,
     multipliers,
     outputs,
-    softmax_secant,
-    stepwise,
-    weight_shares,
-)
-from circuitax.circuits.interchange import (
     part_coalitions,
     position_coalitions,
     shapley,
+    softmax_secant,
+    stepwise,
+    weight_shares,
     with_neurons,
     with_replaced,
 )

@@ -16,7 +16,6 @@ from circuitax.circuits.losses import (
     loss_slope,
     progress,
     reached,
-    speed_up,
     steepest_stretch,
 )
 from circuitax.circuits.paths import expansion, frozen
@@ -112,19 +111,6 @@ def test_steepest_stretch_of_a_ramp() -> None:
     assert float(rising.fall) == pytest.approx(-1.0, abs=1e-5)
     both = steepest_stretch(STEPS, jnp.stack([ramp, ramp[::-1] * -1]), 20.0)
     np.testing.assert_allclose(both.start, [40, 40])
-
-
-def test_speed_up_is_zero_for_convex_curves_only() -> None:
-    slowing = jnp.exp(-STEPS / 30.0)
-    assert float(speed_up(STEPS, slowing, 10.0)) == pytest.approx(0, abs=1e-6)
-    plateau = jnp.interp(STEPS, jnp.array([40, 60]), jnp.array([3.0, 1.0]))
-    assert float(speed_up(STEPS, plateau, 10.0)) == pytest.approx(1.0, abs=1e-5)
-    # The fast part must come after the slow one.
-    early = jnp.interp(STEPS, jnp.array([0, 20]), jnp.array([3.0, 1.0]))
-    assert float(speed_up(STEPS, early, 10.0)) == pytest.approx(0, abs=1e-5)
-    np.testing.assert_allclose(
-        speed_up(STEPS, jnp.stack([slowing, plateau]), 10.0), [0, 1], atol=1e-5
-    )
 
 
 def test_losses_by_order_end_at_the_models_loss(make_run, x64):

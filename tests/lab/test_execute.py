@@ -131,15 +131,6 @@ def test_a_run_that_is_named_is_read_in_the_place_of_the_default(entries: Entrie
         planned(entries, *read[:2], f"{read[2]}{found.name}")
 
 
-def test_a_new_run_says_how_it_differs_from_the_last_one_typed_so(entries: Entries) -> None:
-    first = planned(entries)
-    done(first)
-    changed = replace(first, spec=replace(first.spec, members=4))  # as a changed default would be
-    said: list[str] = []
-    done(changed, said)
-    assert said == [f"house_walk {changed.id} at tiny scale; differs from {first.id} in members"]
-
-
 def test_a_time_is_expected_of_the_defaults_alone(entries: Entries) -> None:
     usual = planned(entries, "experiment=house_walk", "seed=2")
     assert _announcement(usual, resumes=False).endswith("about 2 s expected on 2 cores")

@@ -8,7 +8,6 @@ import pytest
 from circuitax.projection.coherence import (
     coherence,
     coherence_by_count,
-    crosstalk_failure,
     decode,
     guaranteed_sparsity,
     mean_overlaps,
@@ -90,7 +89,7 @@ def test_decoding_is_certain_below_the_guaranteed_sparsity() -> None:
     assert guaranteed_sparsity(0.25) == 1 and guaranteed_sparsity(0.24) == 2
 
 
-def test_counts_agree_with_numpy_and_crosstalk_predicts_the_failures() -> None:
+def test_counts_of_failures_agree_with_numpy() -> None:
     n, m, k, trials = 200, 64, 3, 2000
     v = jax.random.normal(jax.random.key(2), (n, m))
     found = recovery(jax.random.key(3), v, n_active=k, n_trials=trials)
@@ -103,5 +102,3 @@ def test_counts_agree_with_numpy_and_crosstalk_predicts_the_failures() -> None:
         failures += not np.array_equal(unit @ (unit.T @ on) > 0.5, on)
     rate, ours = failures / trials, 1 - int(found.exact) / trials
     assert abs(rate - ours) < 5 * np.sqrt(2 * 0.25 / trials)
-    assert abs(crosstalk_failure(n, m, k) - ours) < 0.15
-    assert crosstalk_failure(n, m, 1) < crosstalk_failure(n, m, 3) < crosstalk_failure(n, m, 9)

@@ -7,19 +7,10 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from circuitax.figures.marks import legend_above, seed_dots
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREEN,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, slope_estimate
-from circuitax.records.sample import Sample, exactly, mean_of, mean_of_those_finite, resampled
+from circuitax.records.sample import Sample, exactly, mean_of, mean_of_those_finite
 
 KIND_STYLE = {
     "random": (GREY, "random"),
@@ -72,24 +63,11 @@ def over_welch(data: xr.Dataset) -> Sample:
     return mean_of_those_finite(frame)
 
 
-def gap_to_law(data: xr.Dataset, law: str) -> Sample:
-    """Largest gap of decoding rates from a law of crosstalk, over k."""
-    decoded = data.decoded.values
-    rates = decoding_law(data) if law == "sphere" else data.decoding_law.values
-    return resampled(lambda i: float(np.abs(decoded[i].mean(axis=0) - rates).max()), len(decoded))
-
-
 def reach(data: xr.Dataset) -> Sample:
     """Largest k decoded half of the time over the k that coherence guarantees."""
     decoded, n_active = data.decoded.values, data.n_active.values
     most = np.where(decoded >= 0.5, n_active, 0).max(axis=1)
     return mean_of(most / np.maximum(data.guaranteed.values, 1))
-
-
-def decoding_law(data: xr.Dataset) -> np.ndarray:
-    """Share of trials decoded without an error, by the law with a shared length of the state."""
-    sizes = data.attrs["decode_features"], data.attrs["decode_dim"]
-    return np.array([sphere_success(*sizes, int(k)) for k in data.n_active.values])
 
 
 def capacity(data: xr.Dataset) -> Figure:
@@ -170,12 +148,12 @@ def decoding(data: xr.Dataset) -> Figure:
     )
     for each in data.decoded.values:
         ax.plot(k, each, ".", color=BLUE, markersize=2, alpha=0.4)
-    mean = data.decoded.mean("dictionary")
-    n = data.sizes["dictionary"]
+    mean, n = data.decoded.mean("dictionary"), data.sizes["dictionary"]
     ax.plot(k, mean, "o", color=BLUE, markersize=3.5, label=f"threshold decoding, mean of {n}")
-    ax.plot(k, decoding_law(data), color=BLACK, linewidth=1, label="sphere, one length")
-    ax.plot(k, data.decoding_law, "--", color=GREY, linewidth=1, label="independent Gaussian")
-    size = f"{data.attrs['decode_features']} features in {data.attrs['decode_dim']} dimensions"
+    features, dim = data.attrs["decode_features"], data.attrs["decode_dim"]
+    law = [sphere_success(features, dim, int(each)) for each in k]
+    ax.plot(k, law, color=BLACK, linewidth=1, label="crosstalk on a sphere")
+    size = f"{features} features in {dim} dimensions"
     ax.set(xlabel="active features $k$", ylabel="trials without an error", title=size)
     ax.set(ylim=(0, 1.05), xlim=(0.5, k[-1] + 0.5))
     ax.legend(loc="upper right")

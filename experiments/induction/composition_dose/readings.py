@@ -5,15 +5,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, legend_above, mean_curve, zero_line
-from circuitax.figures.style import (
-    BLACK,
-    GREY,
-    KIND_COLOURS,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
-from circuitax.records.sample import NotRun, Sample, mean_of, members_where, share_of
+from circuitax.figures.palette import BLACK, GREY, KIND_COLOURS
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import NotRun, Sample, mean_of, share_of
 
 COLOURS = dict(zip(("Q", "K", "V", "turned"), (*KIND_COLOURS, GREY), strict=True))
 NAMES = {"Q": "Q-composition", "K": "K-composition", "V": "V-composition", "turned": "K, turned"}

@@ -17,18 +17,11 @@ from circuitax.figures.marks import (
     seed_column,
     tilted_labels,
 )
-from circuitax.figures.style import (
-    BLACK,
-    DEPTH_COLOURS,
-    PINK,
-    SKY,
-    YELLOW,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, DEPTH_COLOURS, PINK, SKY, YELLOW
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.sample import Absent, NotRun, Sample, mean_of, members_where
+from circuitax.records.record import members_where
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
 # Times the longest training, up to which the law through the ends is drawn.
 BEYOND = 4

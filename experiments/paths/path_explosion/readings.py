@@ -6,9 +6,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import interval_bars, legend_above, reference_line
-from circuitax.figures.style import BLACK, DEPTH_COLOURS, letter_panels, new_figure, sample_note
+from circuitax.figures.palette import BLACK, DEPTH_COLOURS
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.sample import Sample, exactly, mean_of, members_where
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, exactly, mean_of
 
 DEPTHS = (*DEPTH_COLOURS[1:], BLACK, BLACK, BLACK)
 

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.style import BLACK, COLUMN, DIVERGING, GREY, PAGE, PINK, new_figure
+from circuitax.figures.palette import BLACK, DIVERGING, GREY, PINK
+from circuitax.figures.style import COLUMN, PAGE, new_figure
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -205,7 +206,7 @@ def loss(data: xr.Dataset) -> Figure:
     ax.axhspan(0.01, 100 * TOLERANCE, color=GREY, alpha=0.15, label="counted as reached")
     ax.plot([], [], ".", color=GREY, label=f"each of {data.sizes['seed']} seeds")
     ax.set(yscale="log", ylim=(0.01, None))
-    ax.set(ylabel="loss above the exact optimum (%)")
+    ax.set(ylabel="loss above the\nexact optimum (%)")
     density_axis(ax, [1, 0.5, 0.2, 0.1, 0.05])
     legend_above(figure, ax, 4)
     return figure

@@ -1,8 +1,7 @@
 """A hidden ReLU gives features a basis to align with: neurons of one feature, and of several.
 
-``h = ReLU(W x)``, ``x' = ReLU(W^T h + b)``. Many restarts are trained at every density; the
-one with the lowest loss is looked at, and all others are shown beside it (toy-models paper,
-superposition in a privileged basis).
+``h = ReLU(W x)``, ``x' = ReLU(W^T h + b)``. Many restarts are trained at every density, and the
+one with the lowest loss is looked at (toy-models paper, superposition in a privileged basis).
 """
 
 from dataclasses import dataclass, field

@@ -127,27 +127,6 @@ def _same(tokens: Int[Array, " n_ctx"]) -> Bool[Array, "n_ctx n_ctx"]:
     return tokens[:, None] == tokens[None, :]
 
 
-def score_kernel(scores: Float[Array, "*heads n_offsets"]) -> Float[Array, "*heads n_offsets"]:
-    """The attention of a head whose scores depend on the offset alone, ``softmax_Δ s(Δ)``."""
-    return jax.nn.softmax(scores, axis=-1)
-
-
-def measured_kernel(
-    patterns: Float[Array, "*heads n_ctx n_ctx"], n_offsets: int, *, first: bool = False
-) -> Float[Array, "*heads n_offsets"]:
-    """Mean attention by offset ``Δ = t - s``, over all positions that have every offset.
-
-    Without the first position, where many heads leave what they do not need, it is
-    ``Σ_t A_{t,t-Δ} / Σ_t Σ_{s>0} A_ts``.
-    """
-    n_ctx = patterns.shape[-1]
-    rows = patterns[..., n_offsets:, :]
-    dest = jnp.arange(n_offsets, n_ctx)
-    back = jnp.stack([rows[..., dest - n_offsets, dest - i] for i in range(n_offsets)], axis=-1)
-    mass = rows.sum(axis=-1) if first else rows[..., 1:].sum(axis=-1)
-    return back.sum(axis=-2) / mass.sum(axis=-1)[..., None]
-
-
 class HeadCopying(NamedTuple):
     """Means over the positions of one text, of every head.
 
@@ -317,11 +296,6 @@ def mlp_streams(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
 def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
     """Activations of the last hidden layer: the factor of each unit on its row of ``W_out``."""
     return one_text(run).post
-
-
-def gated_values(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
-    """``x W_in + b_in`` of gated MLPs, which the activation of the gate multiplies."""
-    return one_text(run).pre_linear
 
 
 class Firing(NamedTuple):

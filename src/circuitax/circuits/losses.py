@@ -152,19 +152,6 @@ def steepest_stretch(
     return Stretch(start[jnp.argmax(falls, axis=-1)], jnp.max(falls, axis=-1))
 
 
-def speed_up(
-    steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
-) -> Float[Array, "*batch"]:
-    """Increase of a curve's later fall over its earlier fall, per interval of ``width`` steps.
-
-    ``max over s <= t of fall(t) - fall(s)``, 0 for a convex curve: training that only ever slows
-    down. The bump of the induction-heads paper, "the only place where loss curves are not convex".
-    """
-    _, falls = _falls(steps, curve, width)
-    slowest = jax.lax.cummin(falls, axis=falls.ndim - 1)
-    return jnp.max(falls - slowest, axis=-1)
-
-
 def _falls(
     steps: Num[Array, " n_steps"], curve: Float[Array, "*batch step"], width: float
 ) -> tuple[Float[Array, " n_steps"], Float[Array, "*batch step"]]:

@@ -19,7 +19,6 @@ from circuitax.lab.runs import (
     NEUTRAL,
     PROVENANCE,
     PUBLISHED,
-    TIMES,
     TOKENIZER,
     TWIN,
     WholeRun,
@@ -52,8 +51,8 @@ runs are settled again, from their data alone, before anything is copied.
 """,
     options=(
         Option("only", "a,b", "experiments; all of them by default"),
-        Option("scale", "SCALE", "of the runs that are accepted; any by default", allowed=SCALES),
-        Option("run", "NAME/RUN", "this run, whatever its settings"),
+        Option("scale", "SCALE", "scale of the accepted runs; any by default", allowed=SCALES),
+        Option("run", "NAME/RUN", "the run that is accepted, whatever its settings are"),
         Option("dirty", "", "whether runs from changed sources are accepted", "no", YES_NO),
         Option(
             "settle",
@@ -109,9 +108,9 @@ def promote(
     pictures: Mapping[str, bytes],
     twin: Mapping[str, Any] | None = None,
 ) -> None:
-    """Copy a run's accepted files: no logs, no long tables, no weights but published ones, no PDF.
+    """Copy a run's accepted files: no logs, no long tables, no weights but published ones, no PDFs.
 
-    ``experiments.render NAME/accepted`` draws the PDFs beside the pictures.
+    ``experiments.render NAME/accepted`` draws the PDFs and SVGs beside the pictures.
     """
     published = [*(run / ARRAYS).glob(f"{PUBLISHED}*")]
     with whole_folder(target) as folder:
@@ -130,7 +129,7 @@ def promote(
 
 def _left_behind(folder: str, names: list[str]) -> set[str]:
     """Names of a folder's files that are not copied."""
-    patterns = (ARRAYS, FIGURES, "log.txt", TIMES, "*.pdf", ".*")
+    patterns = (ARRAYS, FIGURES, "log.txt", "*.pdf", ".*")
     left = shutil.ignore_patterns(*patterns)(folder, names)
     if Path(folder).name == TABLES:
         left |= {n for n in names if (Path(folder) / n).stat().st_size > LONGEST_TABLE}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
-from circuitax.commands.cli import Command, Option, UsageError
+from circuitax.commands.cli import Command, Option, UsageError, printable
 from circuitax.config.catalogue import checkout
 from circuitax.lab.runs import DamagedRun, WholeRun, newest_run, provenance
 
@@ -29,9 +29,9 @@ heads and MLPs, with their last heads and the neurons on them; the largest paths
 no other is larger; where heads look; the direct effects of all components, which add up to the
 logit.
 
-With another text of as many tokens (--against), or a word in the place of the rarest one of the
-text (--foil): what made the model predict this here and something else there, split without
-remainder, nothing held.
+With another text of as many tokens (--against), or with a word in the place of the rarest word of
+the text (--foil), it prints what made the model predict this here and something else there. The
+difference is split without remainder, and nothing is held.
 
 MODEL is smollm2; a GGUF file; a folder or file with a model and its tokenizer.json; a repository
 in the local Hugging Face cache; or a finished run of text_models, by folder or name. The text of a
@@ -43,15 +43,17 @@ be written --token " Paris" too; a text that begins with -- goes after a lone --
         "TEXT",
     ),
     (
-        Option("token", "TEXT", "whose logit is explained; the most probable by default", None),
+        Option("token", "TEXT", "the token that is explained; the most probable by default", None),
         Option(
             "minus",
             "TEXT",
             "a token whose logit is subtracted; with --against the most probable one after that",
             None,
         ),
-        Option("against", "TEXT", "another text of as many tokens: why not what follows it?", None),
-        Option("foil", "WORD", "the same with this word for the rarest one of the text", None),
+        Option("against", "TEXT", "another text, of as many tokens, that goes on otherwise", None),
+        Option(
+            "foil", "WORD", "--against the text with this word in the place of its rarest", None
+        ),
         Option(
             "position",
             "N",
@@ -82,9 +84,9 @@ be written --token " Paris" too; a text that begins with -- goes after a lone --
             kind=int,
         ),
         Option("heads", "N", "how many heads to show beside those on the paths", 12, kind=int),
-        Option("model", "NAME", "which model of a run, as in experiments.generate"),
-        Option("member", "N", "which seed of it, from 0", 0, kind=int),
-        Option("step", "N", "after how many steps of its training", None, kind=int),
+        Option("model", "NAME", "a model of the run, as in experiments.generate"),
+        Option("member", "N", "seed of the model, counted from 0", 0, kind=int),
+        Option("step", "N", "number of steps of its training", None, kind=int),
     ),
 )
 
@@ -156,7 +158,7 @@ def _explain(options: dict[str, Any]) -> None:
     # Importing JAX takes a second, which a mistyped option should not cost.
     import jax
 
-    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
+    from circuitax.cores import keep_compiled_code, multiply_in_float32
     from circuitax.records.store import write_text
 
     began = time.monotonic()
@@ -170,14 +172,14 @@ def _explain(options: dict[str, Any]) -> None:
         stage.set_description_str("compiling, and following paths through heads and MLPs")
         foil = _foil(opened, options)
         shown = _explained(opened, options) if foil is None else _contrasted(opened, foil, options)
-    print(_printable(shown.text))
+    print(printable(shown.text))
     for name, text in (("page", shown.page), ("json", shown.graph)):
         if options[name] is not None:
             path = Path(options[name]).expanduser()
             write_text(path, text())
             print(f"{name}: {path}", file=sys.stderr)
     if shown.hint:
-        print(_printable(shown.hint), file=sys.stderr)
+        print(printable(shown.hint), file=sys.stderr)
     print(
         f"{opened.name}: {len(opened.ids)} tokens, {time.monotonic() - began:.1f} s with loading "
         "and compilation",
@@ -350,9 +352,3 @@ def _token(opened: _Opened, name: str, text: str) -> int:
         parts = [opened.tokenizer.decode([i]) for i in ids]
         raise UsageError(f"{name}={text!r} must be one token of the vocabulary, is {parts}")
     return ids[0]
-
-
-def _printable(text: str) -> str:
-    """The text without characters that the terminal cannot show."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)

@@ -21,11 +21,16 @@ this checkout (experiments/, conf/experiment/, tests/experiments/), or all three
 """,
     ("NAME",),
     (
-        Option("chapter", "CHAPTER", "in which it stands", allowed=CHAPTER_NAMES[:-1]),
+        Option(
+            "chapter",
+            "CHAPTER",
+            "chapter in which the experiment stands",
+            allowed=CHAPTER_NAMES[:-1],
+        ),
         Option(
             "folder",
             "FOLDER",
-            f"below which they go; {VARIABLE}=FOLDER makes every command find them there",
+            f"folder below which all go; {VARIABLE}=FOLDER makes every command find them there",
         ),
     ),
 )
@@ -92,7 +97,7 @@ _PARTS = ("experiment.py", "readings.py", "claims.toml")
 
 
 def _template(name: str) -> str:
-    return files("circuitax.commands.template").joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    return files("circuitax.commands").joinpath(f"template/{name}.txt").read_text(encoding="utf-8")
 
 
 def _check_name(name: str) -> None:

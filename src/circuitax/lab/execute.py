@@ -19,13 +19,11 @@ from circuitax.config.plan import GivenRun, PlannedRun
 from circuitax.config.spec import canonical
 from circuitax.cores import n_cores
 from circuitax.kernel.keys import derive
-from circuitax.lab.compilation import compile_seconds
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import Lab
 from circuitax.lab.loop import StopFlag
 from circuitax.lab.runs import (
     ARRAYS,
-    COMPILING,
     DERIVED,
     FIGURES_FAILED,
     NEUTRAL,
@@ -35,22 +33,15 @@ from circuitax.lab.runs import (
     Busy,
     DamagedRun,
     WholeRun,
-    differing,
-    finished_runs,
-    flat,
     held,
     in_one_line,
-    keep_time,
     provenance,
     run_folder,
-    spec_fields,
-    typed,
     whole,
     work_folder,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.lab.source import changed_modules, imported_modules, source_of
-from circuitax.records.provenance import describe
+from circuitax.lab.source import changed_modules, describe, imported_modules, source_of
 from circuitax.records.record import DATA, Record
 from circuitax.records.store import contents, publish, write_json, write_manifest, write_text
 
@@ -208,7 +199,7 @@ def _computed(
     resumes = _resumable(work, read)
     if not resumes:
         shutil.rmtree(work, ignore_errors=True)
-    say(_announcement(planned, resumes) + ("" if resumes else _unlike(planned)))
+    say(_announcement(planned, resumes))
     seconds, began = _seconds(work), time.monotonic()
 
     def note() -> None:
@@ -217,7 +208,7 @@ def _computed(
         write_text(work / "seconds", f"{seconds + time.monotonic() - began:.3f}")
 
     note()
-    with _log_to(work / "log.txt"), compile_seconds() as compiled:
+    with _log_to(work / "log.txt"):
         try:
             record = run(planned, Lab(work, stop=stop, inputs=inputs))
         finally:
@@ -225,7 +216,6 @@ def _computed(
     made = work / "whole"
     seconds += time.monotonic() - began
     save(made, planned, record, inputs, command, seconds)
-    keep_time(made, COMPILING, compiled())
     figure_error = _derive(WholeRun(made), planned.entry) if derived else ""
     publish(made, target)
     shutil.rmtree(work, ignore_errors=True)
@@ -333,16 +323,6 @@ def _announcement(planned: PlannedRun, resumes: bool) -> str:
         return text
     minutes = f"{expected / 60:.0f} min" if expected >= 120 else f"{expected:.0f} s"
     return f"{text}: about {minutes} expected on 2 cores"
-
-
-def _unlike(planned: PlannedRun) -> str:
-    """How it differs from the newest run for which the same was typed, where one is there."""
-    for folder in reversed(finished_runs(planned.entry.name)):
-        with suppress(OSError, ValueError):  # of a damaged run nothing is said here
-            if folder.name != planned.id and typed(folder) == list(planned.overrides):
-                fields = differing(flat(canonical(planned.spec)), spec_fields(folder))
-                return f"; differs from {folder.name} in {', '.join(fields) or 'what it reads'}"
-    return ""
 
 
 def _seconds(work: Path) -> float:

@@ -29,8 +29,7 @@ from circuitax.data.corpus import TextError
 from circuitax.data.files import ABSENT, checksum
 from circuitax.kernel.compiled import use_fast_compile_flags
 from circuitax.lab.runs import TWIN, VARIABLE, WholeRun, provenance, work_folder
-from circuitax.lab.source import LIBRARIES
-from circuitax.records.provenance import checkout_state
+from circuitax.lab.source import LIBRARIES, checkout_state
 from circuitax.records.record import Record
 
 if TYPE_CHECKING:  # pages say what became of twins, and do not wait for JAX
@@ -188,7 +187,7 @@ def _case(settings: Mapping[str, Any], entries: dict[str, ExperimentEntry]) -> d
     """One run of a twin, as kept in ``twin.json``."""
     import jax
 
-    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
+    from circuitax.cores import keep_compiled_code, multiply_in_float32
     from circuitax.lab.execute import execute
     from circuitax.lab.loop import StopFlag
 
@@ -238,7 +237,7 @@ def _unlike(there: Mapping[str, str], here: Mapping[str, str]) -> str:
 
 def _machine() -> dict[str, Any]:
     """Causes of differences in the last digits: libraries, Python and the type of processor."""
-    from circuitax.lab.compilation import processor
+    from circuitax.cores import processor
 
     versions = {name: metadata.version(name) for name in LIBRARIES}
     return {

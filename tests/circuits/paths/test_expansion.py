@@ -284,13 +284,13 @@ def test_layer_subsets_are_sums_of_paths_and_add_up_to_removals(make_run, x64):
     masks = np.array([sum(1 << layer for layer, _ in path) for path in expansion.all_paths(3, 2)])
     for mask in range(8):
         np.testing.assert_allclose(found[mask], streams[masks == mask].sum(0), atol=1e-12)
-    kept = expansion.over_subsets(found)
     for mask in range(8):
+        kept = sum(found[part] for part in range(8) if part & mask == part)
         on = jnp.array([mask >> layer & 1 for layer in range(3)], float)
         keep = jnp.broadcast_to(on[:, None, None], run.trace.head_outputs.shape[:3])
         edit = freeze(run.trace)._replace(head_keep=keep)
         _, trace = forward(run.model, run.tokens, edit)
-        np.testing.assert_allclose(kept[mask], trace.streams[-1], atol=1e-12)
+        np.testing.assert_allclose(kept, trace.streams[-1], atol=1e-12)
 
 
 def test_virtual_heads_are_second_order_paths(make_run, x64):
@@ -298,7 +298,6 @@ def test_virtual_heads_are_second_order_paths(make_run, x64):
     model = frozen.frozen_model(run)
     patterns = expansion.virtual_patterns(model, 0, 2)
     ov = materialise(expansion.virtual_ov(run.model, 0, 2))
-    sizes = jax.jit(expansion.virtual_sizes, static_argnums=(1, 2))(model, 0, 2)
     streams = expansion.path_streams(model)
     np.testing.assert_allclose(patterns.sum(-1), 1, atol=1e-12)
     for first in range(2):
@@ -306,5 +305,3 @@ def test_virtual_heads_are_second_order_paths(make_run, x64):
             stream = streams[expansion.path_index(((0, first), (2, second)), 2)]
             found = patterns[first, second] @ model.tokens @ ov[first, second]
             np.testing.assert_allclose(found, stream, atol=1e-12)
-            expected = np.linalg.norm(np.asarray(stream @ run.model.W_U), axis=-1)
-            np.testing.assert_allclose(sizes[first, second], expected, atol=1e-12)

@@ -15,7 +15,7 @@ from circuitax.circuits.ledger.ledger import ledger
 from circuitax.circuits.path_patching import Edges, patch_paths
 from circuitax.circuits.paths import components, expansion, frozen, groups, path_segments
 from circuitax.circuits.paths.components import logits_of
-from circuitax.circuits.paths.expansion import virtual_ov, virtual_sizes
+from circuitax.circuits.paths.expansion import virtual_ov
 from circuitax.circuits.score_terms import score_terms
 from circuitax.circuits.weights.composition import composition_scores
 from circuitax.circuits.weights.folding import fold_norms
@@ -552,5 +552,3 @@ def test_analyses_that_add_up_the_stream_refuse_it(post_ln_seen):
     ):
         with pytest.raises(ValueError, match=r"^spec\.post_ln=True must be False for "):
             call()
-    with pytest.raises(ValueError, match=r"^frozen\.norms must be None"):
-        virtual_sizes(frozen.frozen_model(post_ln_seen), 0, 1)

@@ -183,7 +183,7 @@ def component_names(parts: Components) -> tuple[str, ...]:
 
 @compiled()
 def component_logits(run: Run) -> ComponentLogits:
-    """Every component read through the frozen final norm and the unembedding.
+    """What every component adds to the logits, through the frozen final norm and unembedding.
 
     Args:
         run: A run on one text, made with ``outputs=True``; the remainder is taken against its

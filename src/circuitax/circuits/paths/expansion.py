@@ -41,7 +41,6 @@ from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.checks import whole
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.kron import Kron
-from circuitax.kernel.linalg import norm
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.shown import known, largest, shapes
@@ -212,7 +211,7 @@ def path_streams(
 def expand(
     run: Run, *, mlps: str = "dressed", gates: str = "frozen", max_paths: int = PATH_LIMIT
 ) -> Expansion:
-    """Logits of all paths, ``terms[i]`` that of ``paths[i]``, with bias and remainder.
+    """The logits as a sum over all paths: ``terms[i]`` is what ``paths[i]`` adds.
 
     Args:
         run: A run on one text, made with ``outputs=True`` if the model has MLPs; the remainder is
@@ -350,9 +349,6 @@ def split_own_position(term: Kron, n_ctx: int) -> OwnSplit:
     return OwnSplit(Kron(own, term.W), Kron(term.A - own, term.W))
 
 
-MAX_LAYERS = 8  # 2^L streams; for more layers, combine some or use `order_streams`
-
-
 def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
     """Contribution of the paths of each order, 0 … n_layers, to the final stream.
 
@@ -388,17 +384,6 @@ def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_mo
     return streams
 
 
-def over_subsets(terms: Float[Array, "subset *rest"]) -> Float[Array, "subset *rest"]:
-    """``Σ_{S ⊆ T} terms_S`` for every set T of layers: the frozen model with the others removed."""
-    count = terms.shape[0]
-    rest, step = terms.shape[1:], 1
-    while step < count:
-        pairs = terms.reshape(count // (2 * step), 2, step, *rest)
-        terms = jnp.stack([pairs[:, 0], pairs[:, 0] + pairs[:, 1]], axis=1).reshape(count, *rest)
-        step *= 2
-    return terms
-
-
 def virtual_patterns(
     frozen: FrozenModel, first: int, second: int
 ) -> Float[Array, "n_heads n_heads dest src"]:
@@ -416,14 +401,3 @@ def virtual_ov(model: Model, first: int, second: int) -> Chain:
         heads.W_V[second][None],
         heads.W_O[second][None],
     )
-
-
-def virtual_sizes(
-    frozen: FrozenModel, first: int, second: int
-) -> Float[Array, "n_heads n_heads n_ctx"]:
-    """Euclidean norms of the logits that each virtual head adds at each position."""
-    if frozen.norms is not None:
-        raise ValueError("frozen.norms must be None: in post-LN take path_stream(frozen, path)")
-    brought = head_writes(frozen, first, frozen.embedding)
-    written = jnp.swapaxes(head_writes(frozen, second, brought), 0, 1)
-    return norm(logits_of(written, frozen.read_out))

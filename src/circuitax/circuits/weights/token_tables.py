@@ -139,27 +139,6 @@ def head_tables(model: Model, tokens: Int[Array, " n_tokens"], n: int, k: int) -
     return jax.tree.map(lambda *columns: jnp.stack(columns), *heads)
 
 
-def row_percentile(
-    model: Model,
-    source: int | Int[Array, ""],
-    destinations: Int[Array, " n_destinations"],
-    outs: Int[Array, " n_outs"],
-) -> Float[Array, " n_heads"]:
-    """Percentile of a given row of a skip-trigram table in each head, from 0 to 1.
-
-    Source: S0, "Some Structures in Transformer Architectures", Table 1, with the words of the
-        framework paper's F3.
-    """
-    at = jnp.array([source])
-    scores = materialise(rows(_layer(token_qk(model)).T, at))[:, 0]
-    raises = materialise(rows(_layer(token_ov(model)), at))[:, 0]
-
-    def percentile(values: Array, chosen: Array) -> Array:
-        return (values[:, None, :] < values[:, chosen][..., None]).mean(axis=(-2, -1))
-
-    return jnp.minimum(percentile(scores, destinations), percentile(raises, outs))
-
-
 def rejoining(
     model: Model, first: Int[Array, " n_words"], second: Int[Array, " n_words"]
 ) -> Float[Array, " n_heads"]:
