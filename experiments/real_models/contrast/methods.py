@@ -17,12 +17,11 @@ from circuitax.circuits.attribution import (
     multipliers,
     outputs,
     softmax_secant,
-    stepwise,
 )
 from circuitax.circuits.patching import Ablation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Rule
-from circuitax.kernel.secants import secant
+from circuitax.kernel.secants import secant, stepwise
 
 SECANT, STEPWISE, FIRST, OTHER, MEAN = (
     *("secant", "secant, stepwise softmax", "gradient at the text", "gradient at the other text"),

@@ -35,14 +35,7 @@ from circuitax.kernel.model_fields import named_fields
 from circuitax.kernel.norm import Rule, Step, norm_scale, plain
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
-from circuitax.kernel.secants import (
-    PAIR,
-    in_other,
-    log_total,
-    logarithmic_mean,
-    secant,
-    weight_secant,
-)
+from circuitax.kernel.secants import PAIR, log_total, secant, weight_secant
 
 SOURCES = 32  # of CD-T that pass together, beside one whole text
 POINTS = 8  # at which derivatives are taken together: the weights are read once for all of them
@@ -185,43 +178,6 @@ def holding(share: float | int) -> Rule:
         operator.mul: lambda a, b: share * a * hold(b) + (1 - share) * hold(a) * b,
     }
     return lambda step: held.get(step, step)
-
-
-def stepwise(step: Step) -> Step:
-    """The secant, with the softmax taken through its exponentials and their sum.
-
-    ``ΔP_j = L_j (Δs_j - Σ_k E_k Δs_k / Z̄)``, E and Z̄ logarithmic means of both exponentials and of
-    both sums. Source: tangermeme 1.6.
-    """
-    if step is not attention.attend:
-        return secant(step)
-
-    @jax.custom_jvp
-    def softmax(scores: Array, mask: Array) -> Array:
-        return attention.masked_softmax(scores, mask)
-
-    @softmax.defjvp
-    def difference(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple:
-        scores, mask = primals
-        allowed = jnp.broadcast_to(mask, scores.shape)
-        z = jnp.where(allowed, scores, -jnp.inf)
-        total = jax.nn.logsumexp(z, axis=-1, keepdims=True)
-        common = jnp.maximum(total, in_other(total))
-
-        def mean(logs: Array) -> Array:
-            logs = jnp.where(allowed, logs, 0)
-            return jnp.where(allowed, logarithmic_mean(logs, in_other(logs)), 0)
-
-        falls = jnp.sum(mean(z - common) * tangents[0], axis=-1, keepdims=True)
-        falls = falls / logarithmic_mean(total - common, in_other(total - common))
-        return attention.masked_softmax(scores, mask), mean(z - total) * (tangents[0] - falls)
-
-    def attend(scores: Array, mask: Bool[Array, "dest src"], v: Array) -> tuple[Array, Array]:
-        pattern = softmax(scores, mask)
-        product = secant(attention.attention_scores)
-        return product(pattern, jnp.swapaxes(v, -1, -2), 1.0), pattern
-
-    return attend
 
 
 def softmax_secant(step: Step) -> Step:

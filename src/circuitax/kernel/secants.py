@@ -48,6 +48,43 @@ def weight_secant(step: F) -> Callable[..., Any]:
     return (lambda *factors: _even(step(*factors))) if step in _LINEAR else secant(step)
 
 
+def stepwise(step: F) -> F:
+    """The secant, with the softmax taken through its exponentials and their sum.
+
+    ``ΔP_j = L_j (Δs_j - Σ_k E_k Δs_k / Z̄)``, E and Z̄ logarithmic means of both exponentials and of
+    both sums. Source: tangermeme 1.6.
+    """
+    if step is not attention.attend:
+        return secant(step)
+
+    @jax.custom_jvp
+    def softmax(scores: Array, mask: Array) -> Array:
+        return attention.masked_softmax(scores, mask)
+
+    @softmax.defjvp
+    def difference(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple:
+        scores, mask = primals
+        allowed = jnp.broadcast_to(mask, scores.shape)
+        z = jnp.where(allowed, scores, -jnp.inf)
+        total = jax.nn.logsumexp(z, axis=-1, keepdims=True)
+        common = jnp.maximum(total, in_other(total))
+
+        def mean(logs: Array) -> Array:
+            logs = jnp.where(allowed, logs, 0)
+            return jnp.where(allowed, logarithmic_mean(logs, in_other(logs)), 0)
+
+        falls = jnp.sum(mean(z - common) * tangents[0], axis=-1, keepdims=True)
+        falls = falls / logarithmic_mean(total - common, in_other(total - common))
+        return attention.masked_softmax(scores, mask), mean(z - total) * (tangents[0] - falls)
+
+    def attend(scores: Array, mask: Bool[Array, "dest src"], v: Array) -> tuple[Array, Array]:
+        pattern = softmax(scores, mask)
+        return _bilinear(attention.mix_values)(pattern, v), pattern
+
+    replaced: Any = attend
+    return replaced
+
+
 def in_other(x: Array) -> Array:
     """The same number in the other text."""
     return jax.lax.ppermute(x, PAIR, [(0, 1), (1, 0)])
