@@ -12,7 +12,7 @@ of docs/methods/contrast.md.
 
 import operator
 from math import factorial
-from typing import NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 import jax
 import jax.numpy as jnp
@@ -234,7 +234,8 @@ def contextual_flows(
             return jnp.zeros_like(values).at[place].set(-values[place])
 
         def left(add: Array) -> Float[Array, ""]:
-            return lead(model, texts[0], asked, Interventions(**{field: add}), contextual)
+            edit: dict[str, Any] = {field: add}
+            return lead(model, texts[0], asked, Interventions(**edit), contextual)
 
         def of_block(block: tuple[Array, ...]) -> Float[Array, " place"]:
             added = jnp.concatenate([jnp.zeros_like(values)[None], jax.vmap(without)(block)])
