@@ -426,7 +426,8 @@ def test_effects_in_the_type_of_the_model(make_run, x64):
 
 def test_no_layers_have_no_mlps_to_ablate_or_to_dress(make_run):
     run = make_run(0, mlp=True)
-    effects = patching.ablation_effects(run)
+    effects, whole = patching.ablation_effects(run), run_model(run.model, run.tokens, outputs=True)
+    assert path_patching.path_effects(whole, whole).shape == (0, 2, 0, 2)
     assert effects.heads.shape == (0, 2) and effects.mlps.shape == (0,)
     found = ledger(run, 3, by_position=True, mlps="dressed")
     assert found.names == ["direct"] and found.complete

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREY, ORANGE, POLYTOPE_COLOURS
-from circuitax.figures.style import COLUMN, PAGE, new_figure, sample_note
+from circuitax.figures.style import COLUMN, new_figure, sample_note
 from circuitax.records.estimate import share_estimate
 from circuitax.records.sample import (
     Absent,
@@ -184,13 +184,8 @@ def dimensions(data: xr.Dataset) -> Figure:
     n, m = data.sizes["feature"], data.attrs["n_hidden"]
     label = f"{len(star)} seeds, {n} features in {m}: mean, 95 %"
     mean_curve(ax, x, star.T, BLUE, label=label, each=True, marker=".")
-    ax.plot(
-        1 / np.array(list(NOTEBOOK_STAR)),
-        list(NOTEBOOK_STAR.values()),
-        "kx",
-        markersize=4,
-        label="notebook, one run, 200 in 20",
-    )
+    crosses = {"markersize": 4, "label": "notebook, one run, 200 in 20"}
+    ax.plot(1 / np.array(list(NOTEBOOK_STAR)), list(NOTEBOOK_STAR.values()), "kx", **crosses)
     theory = 1 / data.theory_inverse_density.values
     gain = data.theory_gain.values
     best = gain.argmax(axis=0)
@@ -199,13 +194,8 @@ def dimensions(data: xr.Dataset) -> Figure:
     height = 1 / (sizes[best] * norm**2)
     # Denser packings than the listed ones win where the densest of the list does.
     known = sizes[best] < sizes.max()
-    ax.plot(
-        theory[known],
-        height[known],
-        color=ORANGE,
-        linewidth=1,
-        label=f"exact best of {len(sizes)} polytopes",
-    )
+    line = {"color": ORANGE, "linewidth": 1, "label": f"exact best of {len(sizes)} polytopes"}
+    ax.plot(theory[known], height[known], **line)
     for i, change in enumerate(best_factors(data)):
         named = "exact change of polytope" if i == 0 else None
         reference_line(ax, x=1 / change.at, colour=GREY, label=named)
@@ -218,7 +208,7 @@ def dimensions(data: xr.Dataset) -> Figure:
 
 def features(data: xr.Dataset) -> Figure:
     """D_i of every represented feature with its polytope."""
-    figure, axes = new_figure(1, 1, width=PAGE, height=3.3)
+    figure, axes = new_figure(1, 1, height=3.3)
     ax = axes[0, 0]
     names = [str(name) for name in data.name.values]
     label = data.polytope.values

@@ -156,6 +156,10 @@ def path_effects(
     blocks = text_blocks(n_texts, n_heads**2 * (rows + model.d_model))
     work = list(itertools.product(range(len(blocks)), first))
     lines: list[list[Array]] = [[] for _ in blocks]
+    if not (first and then):
+        sizes = (n_texts, len(first), n_heads, len(then), n_heads)
+        values = jnp.zeros((*sizes, *metric_axes), before.dtype)
+        return values if run.is_batch else values[0]
     for block, layer in shown(work, f"paths into {reads}"):
         at = blocks[block]
         some, given = jax.tree.map(lambda leaf, at=at: leaf[at], (texts, outputs))

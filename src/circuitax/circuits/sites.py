@@ -97,9 +97,9 @@ def effects_at(
     return values if run.is_batch else values[0]
 
 
-def shown(work: list[Any], name: str) -> Iterable[Any]:
+def shown(work: Sequence[Any], name: str) -> Iterable[Any]:
     """The work, with a bar on a terminal once it has taken two seconds."""
-    bar: Iterable[Any] = tqdm(work, name, unit=" blocks", delay=2, leave=False, disable=None)
+    bar: Iterable[Any] = tqdm(work, name, unit=" steps", delay=2, leave=False, disable=None)
     return bar
 
 

@@ -95,6 +95,9 @@ def ablate_head(
 ) -> Interventions:
     """The edit under which one head writes nothing; later heads react.
 
+    A norm behind attention (gemma2, gemma3, olmo2) keeps its divisor, so that heads stay a sum. It
+    reacts, as where a hook sets ``z``, to ``patch_activation(run, "z", head, zeros)``.
+
     Args:
         run: Whose sizes the edit has.
         head: Layer and head, both from 0.
