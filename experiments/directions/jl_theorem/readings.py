@@ -53,15 +53,6 @@ def example(data: xr.Dataset, name: str) -> Sample:
     return exactly(data.moved.sel(example=name))
 
 
-def fit_of_law(data: xr.Dataset) -> Estimate:
-    """The p-value of Kolmogorov and Smirnov against the law of Gaussian maps, ``χ²_m / m``."""
-    from scipy import stats  # costs over a second: only when it is needed
-
-    m = data.attrs["law_dim"]
-    p = float(stats.kstest(m * data.gaussian_ratio.values, stats.chi2(m).cdf).pvalue)
-    return Estimate(p, p, p, data.sizes["pair_map"], "p-value, no interval")
-
-
 def maps(data: xr.Dataset) -> Figure:
     """One pair under many maps of both kinds, with both intervals and the exact law."""
     eps = data.attrs["pair_epsilon"]

@@ -192,8 +192,8 @@ def collapse(data: xr.Dataset) -> Figure:
     lift = random.uniform(-0.08, 0.08, every.shape)
     dots: dict[str, Any] = {"color": GREY, "markersize": 3, "label": f"each of {len(every)} seeds"}
     below.plot((p * shake).ravel(), (every + lift).ravel(), ".", **dots)
-    square = {"color": BLACK, "markersize": 9, "fillstyle": "none", "label": "best network"}
-    below.plot(p, collapsed(best), "s", **square)
+    square: dict[str, Any] = {"color": BLACK, "markersize": 9, "fillstyle": "none"}
+    below.plot(p, collapsed(best), "s", label="best network", **square)
     below.set(ylabel="collapsed pairs of three", yticks=[0, 1, 2, 3])
     density_axis(below, p)
     below.legend(loc="upper right", fontsize=6)

@@ -45,7 +45,6 @@ class Spec:
             sample of a thousand.
         large_batch_size: Fresh samples a step of the two larger models.
         optim: Of the official notebook except rate and schedule.
-        chunk: Steps between two checkpoints.
         restarts: Random starts of the exact optimum, beside the best trained networks.
         climbs: Times that the optimum of every density is climbed from by swaps and drops of
             features, after it was started from those of all densities.
@@ -61,7 +60,6 @@ class Spec:
     batch_size: Positive = 512
     large_batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
     restarts: NotNegative = 0
     climbs: NotNegative = 0
 
@@ -142,14 +140,7 @@ def _train(
     batch = spec.batch_size if size == spec.small else spec.large_batch_size
     problem = ToyProblem(ToySpec(*size, output=output), batch, Convention.sum)
     return crossed_training(
-        lab,
-        f"train-{name}",
-        derive(key, name),
-        problem,
-        spec.optim,
-        cells,
-        seeds=spec.seeds,
-        chunk=spec.chunk,
+        lab, f"train-{name}", derive(key, name), problem, spec.optim, cells, seeds=spec.seeds
     )
 
 
@@ -160,16 +151,14 @@ def _networks(name: str, trained: Trained, loss: np.ndarray, spec: Spec) -> dict
     alive = trained.alive.reshape(shape)
     loss = np.where(alive, loss.reshape(shape), np.nan)
     overlap = np.asarray(each_member(interference_sq)(trained.models.W))
+    best = best_of(jnp.asarray(loss.T), jnp.asarray(alive.T))
     return {
         f"{name}_W": ((*dims, "hidden", "feature"), W.reshape(*shape, *W.shape[1:])),
         f"{name}_b": ((*dims, "feature"), b.reshape(*shape, -1)),
         f"{name}_interference": ((*dims, "feature"), overlap.reshape(*shape, -1)),
         f"{name}_loss": (dims, loss),
         f"{name}_alive": (dims, alive),
-        f"{name}_best": (
-            "density",
-            np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart),
-        ),
+        f"{name}_best": ("density", np.asarray(best.restart)),
     }
 
 
@@ -178,15 +167,10 @@ def _optimum(
 ) -> dict[str, np.ndarray]:
     """The lowest exact loss at every density: from given networks, and at random."""
     with jax.enable_x64(True):
-        wide = [jnp.asarray(np.asarray(a), jnp.float64) for a in (*cells, *starts)]
+        p, weight, W, b = (jnp.asarray(np.asarray(a), jnp.float64) for a in (*cells, *starts))
+        m, starts = spec.small[1], TiedWeights(W, b)
         found = find_optimum(
-            key,
-            wide[0],
-            wide[1],
-            n_hidden=spec.small[1],
-            n_restarts=spec.restarts,
-            starts=TiedWeights(wide[2], wide[3]),
-            thorough=thorough,
+            key, p, weight, n_hidden=m, n_restarts=spec.restarts, starts=starts, thorough=thorough
         )
         return {
             "W": np.asarray(found.weights.W),

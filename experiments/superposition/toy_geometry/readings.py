@@ -21,7 +21,7 @@ from circuitax.records.sample import (
 from experiments.superposition.shared.figure_polytopes import polytopes_beside
 from experiments.superposition.shared.phase_axes import density_axis
 from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
-from experiments.superposition.shared.transitions import Transition, transitions
+from experiments.superposition.shared.transitions import transitions
 from experiments.superposition.toy_geometry.labels import labels
 
 # 1/p of D* of the official notebook's saved run.
@@ -167,15 +167,6 @@ def plateau(data: xr.Dataset) -> xr.Dataset:
     return data.isel(inverse_density=(x > PLATEAU[0]) & (x < PLATEAU[1]))
 
 
-def best_factors(data: xr.Dataset) -> list[Transition]:
-    """Transitions over log 1/p between the best polytopes for filling."""
-    at = np.log(data.theory_inverse_density.values)
-    # Losses close to straight: the gain over what a dedicated dimension gains.
-    gain = data.theory_gain.values / data.theory_gain.sel(factor="dedicated").values
-    losses = {str(name): -row for name, row in zip(data.factor.values, gain, strict=True)}
-    return [t._replace(at=float(np.exp(t.at))) for t in transitions(at, losses)]
-
-
 def dimensions(data: xr.Dataset) -> Figure:
     """D* over 1/p: seeds, the notebook's run, and the exact best filling."""
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.6)
@@ -196,9 +187,11 @@ def dimensions(data: xr.Dataset) -> Figure:
     known = sizes[best] < sizes.max()
     line = {"color": ORANGE, "linewidth": 1, "label": f"exact best of {len(sizes)} polytopes"}
     ax.plot(theory[known], height[known], **line)
-    for i, change in enumerate(best_factors(data)):
+    # Losses close to straight over log p: the gain over what a dedicated dimension gains.
+    losses = -gain / data.theory_gain.sel(factor="dedicated").values
+    for i, at in enumerate(np.exp(transitions(np.log(1 / theory), losses))):
         named = "exact change of polytope" if i == 0 else None
-        reference_line(ax, x=1 / change.at, colour=GREY, label=named)
+        reference_line(ax, x=1 / at, colour=GREY, label=named)
     reference_line(ax, y=0.5)
     ax.set(ylabel="$D^* = m / |W|_F^2$", ylim=(0, 1.1))
     density_axis(ax, TICKS)

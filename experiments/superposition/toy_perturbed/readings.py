@@ -98,9 +98,8 @@ def bend(data: xr.Dataset, ratio: float) -> Sample:
 
 def exact_crossing(data: xr.Dataset) -> float:
     """The ratio at which the lower of the exact branches changes; NaN if it does not."""
-    branches = dict(zip(data.branch.values, data.exact_loss.values, strict=True))
-    changes = transitions(np.log(data.exact_ratio.values), branches)
-    return float(np.exp(changes[0].at)) if changes else float("nan")
+    changes = transitions(np.log(data.exact_ratio.values), data.exact_loss.values)
+    return float(np.exp(changes[0])) if changes.size else float("nan")
 
 
 def base_crossings(data: xr.Dataset) -> np.ndarray:

@@ -19,7 +19,12 @@ from circuitax.kernel.keys import derive
 from circuitax.kit.members import crossed_training, file_name_of, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.expected_loss import Convention, exact_losses
+from circuitax.superposition.expected_loss import (
+    Configuration,
+    Convention,
+    best_configuration,
+    exact_losses,
+)
 from circuitax.superposition.features import interference_sq, norms
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training.ensemble import RULE, best_of, take
@@ -42,7 +47,6 @@ class Spec:
         seeds: Trained networks in each cell, of which the best counts (the paper has ten).
         batch_size: Fresh samples a step.
         optim: The paper does not state it.
-        chunk: Steps between two returns to Python.
     """
 
     theory_grid: Annotated[int, "[2, inf)"] = 128
@@ -52,7 +56,6 @@ class Spec:
     seeds: Positive = 10
     batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
@@ -133,14 +136,7 @@ def _trained(
     cells = ToyHyper(jnp.asarray(density, float), jnp.asarray(importance, float))
     problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
     trained = crossed_training(
-        lab,
-        f"train-{file_name_of(name)}",
-        key,
-        problem,
-        spec.optim,
-        cells,
-        seeds=spec.seeds,
-        chunk=spec.chunk,
+        lab, f"train-{file_name_of(name)}", key, problem, spec.optim, cells, seeds=spec.seeds
     )
     loss = exact_losses(trained.models, *in_every_seed(cells, spec.seeds))
     with jax.enable_x64(True):
