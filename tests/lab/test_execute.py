@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -57,6 +58,8 @@ def test_a_run_has_its_data_its_provenance_its_rows_and_its_figures(entries: Ent
     assert (facts["seed"], facts["run"]) == (7, run.id)
     assert "house_walk.experiment" in facts["modules"] and "circuitax.lab.loop" in facts["modules"]
     assert not {"house_walk.readings", "circuitax.figures.picture"} & set(facts["modules"])
+    told = str({**facts, "modules": {}})
+    assert str(work_folder()) not in told and platform.node() not in told
     ((quantity,),) = (settled.quantities for settled in settled_rows(outcome.folder))
     assert quantity.estimate is not None
     np.testing.assert_allclose(quantity.estimate.value, np.mean(record.data.end.values**2), 1e-6)

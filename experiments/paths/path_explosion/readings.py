@@ -57,8 +57,8 @@ def orders(data: xr.Dataset) -> Figure:
     """Counts on a logarithmic axis, above the loss of all paths up to each order."""
     figure, axes = new_figure(1, 2, height=2.6)
     counts, losses = axes[0]
-    for i, depth in enumerate(data.depth.values):
-        present = np.arange(int(depth) + 1)
+    for i, depth in enumerate(data.depth.values.tolist()):
+        present = np.arange(depth + 1)
         number = data["count"].isel(depth=i, order=present)
         counts.plot(present, number, color=DEPTHS[i], marker="o", markersize=3)
         rows = members_where(data.isel(depth=i)).loss.isel(order=present)

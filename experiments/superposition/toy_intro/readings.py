@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
 from circuitax.figures.palette import BLACK, DIVERGING, GREY, PINK
-from circuitax.figures.style import COLUMN, PAGE, new_figure
+from circuitax.figures.style import COLUMN, new_figure
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -170,7 +170,7 @@ def weights(data: xr.Dataset) -> Figure:
     if plane:
         rows = rotated_alike(rows, data.importance_base.values)
     size = (len(rows), data.sizes["sparsity"])
-    figure, axes = new_figure(*size, width=PAGE, height=0.35 + 0.62 * len(rows))
+    figure, axes = new_figure(*size, height=0.35 + 0.62 * len(rows))
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, data.sizes["feature"]))
     reach = 1.08 * max(1.0, *(np.linalg.norm(W, axis=-2).max() for _, W in rows))
     for panels, (label, row) in zip(axes, rows, strict=True):

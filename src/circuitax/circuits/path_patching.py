@@ -15,7 +15,6 @@ from circuitax.circuits.sites import (
     Reading,
     Texts,
     asked_of,
-    chosen_of,
     in_front,
     read_logits,
     read_stream,
@@ -23,7 +22,7 @@ from circuitax.circuits.sites import (
     text_blocks,
 )
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read
-from circuitax.kernel.checks import check_index, check_range, shortened
+from circuitax.kernel.checks import check_index, check_range, chosen_of, shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.edits import Index, patch_activation, patch_stream, replaced
 from circuitax.kernel.forward import forward, stream_from

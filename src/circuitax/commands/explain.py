@@ -133,11 +133,6 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError("the text must not be empty")
     if options["against"] is not None and options["foil"] is not None:
         raise UsageError("against and foil each give the other text: give one of them")
-    for name in ("TEXT", "token", "minus", "against", "foil"):
-        try:
-            (options[name] or "").encode()
-        except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
-            raise UsageError(f"{name}={options[name]!r} must be UTF-8 text") from None
     for name, least in (("paths", 0), ("heads", 1)):
         number = options[name]
         if number is not None and number < least:

@@ -116,7 +116,6 @@ def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
         line.overrides,
         entries,
         multirun=line.multirun,
-        config_dir=line.config_dir,
         watched=watched,
     )
     if line.questions:

@@ -233,10 +233,6 @@ def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
 
     Before that stands the start token, where the model was trained with one.
     """
-    try:
-        prompt.encode()
-    except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
-        raise ValueError(f"PROMPT={prompt!r} must be UTF-8 text") from None
     # As training reads texts: without what a tokenizer's file puts around them.
     ids = encode_prompt(language.tokenizer, prompt, special=False).ids
     spec, boundary = language.model.spec, boundary_id(language.tokenizer)

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import platform
 import re
 import shutil
 import time
@@ -48,7 +49,13 @@ from circuitax.lab.runs import (
     work_folder,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.lab.source import changed_modules, describe, imported_modules, source_of
+from circuitax.lab.source import (
+    changed_modules,
+    checkout_state,
+    imported_modules,
+    package_versions,
+    source_of,
+)
 from circuitax.records.record import DATA, Record
 from circuitax.records.store import contents, publish, write_json, write_manifest, write_text
 
@@ -264,7 +271,7 @@ def save(
     command: str,
     seconds: float,
 ) -> None:
-    """Write a run with its provenance, and the checksums of all its files last."""
+    """Write a run with its provenance, without paths or a host name, and its checksums last."""
     work = folder.parent
     shutil.rmtree(folder, ignore_errors=True)
     Record(labelled(record.data, planned.entry.table.variables), record.notes).save(folder)
@@ -276,22 +283,27 @@ def save(
     if (work / ARRAYS).exists():
         shutil.copytree(work / ARRAYS, folder / ARRAYS)
     made_from = json.loads((work / MADE_FROM).read_text(encoding="utf-8"))
-    facts = describe(
-        checkout(),
-        command=command,
-        experiment=planned.entry.name,
-        run=planned.id,
-        scale=planned.settings.scale.name,
-        seed=planned.settings.seed,
-        dtype=planned.settings.dtype.name,
-        device=device_name(),
-        seconds=seconds,
-        source=source_of(made_from["modules"]),
-        inputs={item.entry.name: item.id for item in planned.inputs},
-        input_data=made_from["input_data"],
-        outside=dict(planned.outside),
-    )
-    write_json(folder / PROVENANCE, {**facts, "modules": made_from["modules"]})
+    commit, dirty = checkout_state(checkout())
+    facts = {
+        "experiment": planned.entry.name,
+        "run": planned.id,
+        "scale": planned.settings.scale.name,
+        "seed": planned.settings.seed,
+        "dtype": planned.settings.dtype.name,
+        "command": command,
+        "commit": commit,
+        "dirty": dirty,
+        "source": source_of(made_from["modules"]),
+        "inputs": {item.entry.name: item.id for item in planned.inputs},
+        "input_data": made_from["input_data"],
+        "outside": dict(planned.outside),
+        "device": device_name(),
+        "seconds": round(seconds, 2),
+        "python": platform.python_version(),
+        "versions": package_versions(),
+        "modules": made_from["modules"],
+    }
+    write_json(folder / PROVENANCE, facts)
     write_manifest(folder, left_out=DERIVED)
 
 
