@@ -9,6 +9,7 @@ from circuitax.figures.palette import BLACK, DEPTH_COLOURS, LAYER_COLOURS
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.sample import Sample, difference_of, mean_of, resampled, share_of
+from experiments.induction.shared.carried import carried_figure, since_start, unclosed
 from experiments.induction.shared.phase_change import (
     JUMP_WINDOW,
     PRINTED_WINDOW,
@@ -163,6 +164,19 @@ def pairs_alike(data: xr.Dataset, with_change: str) -> Sample:
     return resampled(alike, *(len(score) for score in found))
 
 
+def carried(data: xr.Dataset, weight: str) -> Sample:
+    """Share of the fall of the loss through the phase change that one kind of weights carried."""
+    return mean_of(_carried(data).sel(weight=weight))
+
+
+def _carried(data: xr.Dataset) -> xr.DataArray:
+    """Shares of the fall through the phase change of two layers, ``[member, weight]``."""
+    unclosed(data)
+    members = _arm(data, "2 layers")
+    fallen = change_through(members, since_start(members))
+    return fallen / fallen.sum("weight")
+
+
 def _arm(data: xr.Dataset, arm: str) -> xr.Dataset:
     """The models of one arm whose training stayed finite."""
     return members_where(data.sel(arm=arm))
@@ -233,3 +247,8 @@ def ablation(data: xr.Dataset) -> Figure:
     letter_panels(axes[0])
     sample_note(figure, f"marks: every head of {members.sizes['member']} seeds; lines: means")
     return figure
+
+
+def weights(data: xr.Dataset) -> Figure:
+    """Which weights carried the loss of two layers down, over training and in the phase change."""
+    return carried_figure(_arm(data, "2 layers"), _carried(data))

@@ -1,0 +1,25 @@
+"""Training as paths in the plane of largest variance of losses on single tokens."""
+
+import numpy as np
+
+
+def own_planes(token_losses: np.ndarray) -> np.ndarray:
+    """Training as paths in the plane of largest variance of each member's losses on single tokens.
+
+    Takes ``[arm, step, member, token]``, of which each member has its own; returns places ``[arm,
+    step, member, component]``, NaN where a loss is not finite, or with fewer finite models. Axes
+    have no direction: each is turned the way that the first member goes along it.
+    """
+
+    def places_of(losses: np.ndarray) -> np.ndarray:
+        flat = losses.reshape(-1, losses.shape[-1])
+        finite = np.isfinite(flat).all(axis=1)
+        if finite.sum() <= 2:
+            return np.full((*losses.shape[:-1], 2), np.nan)
+        centred = flat - flat[finite].mean(axis=0)
+        axes = np.linalg.svd(centred[finite], full_matrices=False)[2]
+        return (centred @ axes[:2].T).reshape(*losses.shape[:-1], 2)
+
+    places = np.stack([places_of(losses) for losses in np.moveaxis(token_losses, 2, 0)], axis=2)
+    along = np.nansum(places * places[:, :, :1], axis=(0, 1))
+    return np.where(along < 0, -places, places)
