@@ -9,7 +9,7 @@ from scipy.stats import ortho_group
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init
 from circuitax.records.sample import NotRun
-from experiments.induction.composition_dose.experiment import KINDS, excess
+from experiments.induction.composition_dose.prices import KINDS, excess
 from experiments.induction.composition_dose.readings import delay, score_lost, share_formed
 
 

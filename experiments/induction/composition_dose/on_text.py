@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jaxtyping import Array
 
 from circuitax.config.ranges import Positive
@@ -21,14 +22,15 @@ from circuitax.lab.lab import Lab
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, Penalty
+from circuitax.training.language import NextToken
 from circuitax.training.optim import OptimSpec
+from experiments.induction.composition_dose.prices import KINDS, excess, priced
 from experiments.induction.shared.window_readings import induction_on_text
 
 
 @dataclass(frozen=True)
 class TextSetting:
-    """Sizes and recipe of `text_induction`, whose models of two layers form no induction head.
+    """Sizes and recipe of `text_induction`, whose models form no induction head on plain text.
 
     Attributes:
         task: Which text.
@@ -36,7 +38,7 @@ class TextSetting:
         optim: Optimizer, over the whole of training.
         batch: Windows a step.
         seeds: Members at each price; their initial weights and texts are the same at all prices.
-        rewards: Negative prices of K-composition; the first is that of the other kinds too.
+        rewards: Prices of K-composition, of which the last stands on K-composition turned too.
         min_period: Shortest repeat of the texts for the head scores.
         max_period: Longest one.
         measure_every: Steps between two measurements.
@@ -45,33 +47,27 @@ class TextSetting:
     """
 
     task: TextSpec = field(default_factory=TextSpec)
-    model: TransformerSpec = field(default_factory=TransformerSpec)
+    model: TransformerSpec = field(default_factory=partial(TransformerSpec, d_vocab=512))
     optim: OptimSpec = field(default_factory=OptimSpec)
     batch: Positive = 32
     seeds: Positive = 4
-    rewards: Annotated[tuple[float, ...], "increasing"] = (-0.01, -0.001)
+    rewards: Annotated[tuple[float, ...], "increasing"] = (-0.01, -0.002)
     min_period: Annotated[int, "[1, max_period]"] = 8
     max_period: Annotated[int, "[1, model.n_ctx)", "[1, model.d_vocab]"] = 32
-    measure_every: Annotated[int, "divides optim.steps"] = 50
+    measure_every: Annotated[int, "divides optim.steps"] = 100
     windows: Positive = 256
     texts: Positive = 32
 
+    def __post_init__(self) -> None:
+        if self.model.d_vocab != self.task.d_vocab or self.model.n_ctx is None:
+            raise ValueError(
+                f"model.d_vocab={self.model.d_vocab} must be task.d_vocab={self.task.d_vocab}, "
+                f"and model.n_ctx={self.model.n_ctx} a number"
+            )
 
-def cells_on_text(rewards: tuple[float, ...]) -> list[tuple[str, float]]:
-    """Kind and price of every cell: no price, each on K-composition, the first on two others."""
-    paid = [("K", dose) for dose in rewards] + [(kind, rewards[0]) for kind in ("V", "turned")]
-    return [("K", 0.0), *paid]
 
-
-def trained_on_text(
-    spec: TextSetting,
-    key: jax.Array,
-    lab: Lab,
-    kinds: tuple[str, ...],
-    priced: Penalty,
-    excess: Any,
-) -> dict[str, np.ndarray]:
-    """Curves of all cells, ``[step, cell, seed, ...]``: one ensemble, each seed alike in all."""
+def text_data(spec: TextSetting, key: jax.Array, lab: Lab) -> xr.Dataset:
+    """Curves of no reward, of all rewards, and of one on K-composition turned: one ensemble."""
     text, length = open_text(spec.task), spec.model.n_ctx or 0
     source = WindowSource(spec.batch, length, device_tokens(text.tokens.train))
     repeated = RepeatedSource(
@@ -79,9 +75,10 @@ def trained_on_text(
     )
     windows = jnp.asarray(spaced_windows(text.tokens.validation, spec.windows, length))
     exam = repeated(derive(key, "repeats"))
-    cells = cells_on_text(spec.rewards)
-    prices = np.array([[dose * (kind == each) for each in kinds] for kind, dose in cells])
-    one = new_members(derive(key, "members"), spec.optim.learning_rate, jnp.zeros(spec.seeds))
+
+    cells = [("K", 0.0), *(("K", dose) for dose in spec.rewards), ("turned", spec.rewards[-1])]
+    prices = np.array([[dose * (kind == each) for each in KINDS] for kind, dose in cells])
+    one = new_members(key, spec.optim.learning_rate, jnp.zeros(spec.seeds))
     members = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(cells)), one)
     members = members._replace(hyper=jnp.repeat(jnp.asarray(prices), spec.seeds, axis=0))
     problem = NextToken(Transformer(spec.model), source, penalty=priced)
@@ -100,9 +97,19 @@ def trained_on_text(
         measure=each_member(measure, windows, exam),
         as_models=partial(model_from_params, spec=spec.model),
     )
+    best = {name: trained.curves[name].max(axis=(2, 3)) for name in ("prefix", "previous")}
+    losses = {name: trained.curves[name] for name in ("loss", "loss_repeated", "loss_new")}
+    found = best | losses | {"K": trained.curves["excess"][..., KINDS.index("K")]}
+    over = ("text_step", "cell", "text_member")
     split = (len(cells), spec.seeds)
-    curves = {
-        name: values.reshape(len(values), *split, *values.shape[2:])
-        for name, values in trained.curves.items()
-    }
-    return curves | {"alive": trained.alive.reshape(split), "step": trained.steps}
+    tokens = trained.steps * spec.batch * (length - 1)
+    data = {f"text_{name}": (over, v.reshape(len(v), *split)) for name, v in found.items()}
+    alive = {"text_alive": (over[1:], trained.alive.reshape(split))}
+    return xr.Dataset(
+        data | alive | {"text_chance": float(trained.curves["chance"][0, 0])},
+        coords={
+            "cell": [f"{kind} {dose:g}" for kind, dose in cells],
+            "tokens": ("text_step", tokens),
+        },
+        attrs={"text": text.about(), "divergence": trained.divergence},
+    )

@@ -9,7 +9,8 @@ from circuitax.figures.palette import BLACK, DEPTH_COLOURS, LAYER_COLOURS
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.members import members_where
 from circuitax.records.sample import Sample, difference_of, mean_of, resampled, share_of
-from experiments.induction.shared.carried import carried_figure, since_start, unclosed
+from experiments.induction.shared.carried import carried_figure, since_start
+from experiments.induction.shared.carried import unclosed as unclosed
 from experiments.induction.shared.phase_change import (
     JUMP_WINDOW,
     PRINTED_WINDOW,
@@ -171,7 +172,6 @@ def carried(data: xr.Dataset, weight: str) -> Sample:
 
 def _carried(data: xr.Dataset) -> xr.DataArray:
     """Shares of the fall through the phase change of two layers, ``[member, weight]``."""
-    unclosed(data)
     members = _arm(data, "2 layers")
     fallen = change_through(members, since_start(members))
     return fallen / fallen.sum("weight")

@@ -13,7 +13,7 @@ from circuitax.figures.marks import (
 )
 from circuitax.figures.palette import GREY, LAYER_COLOURS
 from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.sample import NotRun, Sample, exactly, mean_of
+from circuitax.records.sample import Sample, exactly, mean_of
 
 # Colour and line: layers as everywhere, OV circuits dashed.
 LOOK = {
@@ -29,8 +29,6 @@ LOOK = {
 
 def unclosed(data: xr.Dataset) -> Sample:
     """Largest difference of the sum of all shares from the change of the loss, nats per token."""
-    if "weight_share" not in data:
-        raise NotRun("this run has no shares of weights")
     gap = np.abs(data.weight_share.sum("weight", skipna=False) - data.loss_change)
     return exactly(gap.max(), int(gap.count()))
 
