@@ -51,7 +51,7 @@ def carried_figure(members: xr.Dataset, shares: xr.DataArray) -> Figure:
     for ax in axes[0]:
         zero_line(ax)
     axes[0, 0].set(xlabel="training step", ylabel="change of the loss, nats per token")
-    axes[0, 1].set_ylabel("share of the fall in the phase change")
+    axes[0, 1].set_ylabel("share of the fall")
     legend_above(figure, axes[0, 0], columns=4)
     letter_panels(axes[0])
     sample_note(figure, f"mean and 95 % interval of {members.sizes['member']} seeds")
