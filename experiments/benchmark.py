@@ -2,8 +2,7 @@
 
 import jax
 
-from circuitax.cores import n_cores
-from circuitax.lab.compilation import multiply_in_float32
+from circuitax.cores import multiply_in_float32, n_cores
 from experiments.benchmarks.harness import main
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from circuitax.lab.fast_compile_flags import use_fast_compile_flags
+from circuitax.kernel.compiled import use_fast_compile_flags
 
 # The suite compiles much and computes little: eight devices, and no time spent on optimisation.
 use_fast_compile_flags()
@@ -63,7 +63,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from circuitax.lab.compilation import multiply_in_float32
+from circuitax.cores import multiply_in_float32
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # As in `cores.one_device_a_core`.

@@ -19,9 +19,8 @@ from jax import export
 import circuitax as cx
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel import linalg
-from circuitax.kernel.streaming import top_k
-from circuitax.models.autoencoder import Autoencoder, Sparsity
-from circuitax.models.subcomponents import DecomposedMaps
+from circuitax.kernel.chain import top_k
+from circuitax.models.autoencoder import Autoencoder, DecomposedMaps, Sparsity
 from circuitax.models.toy import ToySpec
 from circuitax.models.transformer import Transformer
 from circuitax.projection.coherence import coherence

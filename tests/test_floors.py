@@ -16,9 +16,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FLOOR = {
     "cores": 0,
-    "documented": 0,
-    "lazy": 0,
-    "memory": 0,
     "names": 0,
     "display": 0,
     "kernel": 0,

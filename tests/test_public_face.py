@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import circuitax as cx
-from circuitax.documented import described
+from circuitax.display.tables import described
 from circuitax.names import ELSEWHERE
 
 

@@ -20,8 +20,8 @@ import circuitax as cx
 from circuitax.config.catalogue import discover
 from circuitax.config.plan import plan
 from circuitax.data.synthetic import RepeatedSource
-from circuitax.figures.palette import BLUE, GREY, ORANGE
-from circuitax.figures.style import headline, new_figure, styled
+from circuitax.figures.picture import add_title
+from circuitax.figures.style import BLUE, GREY, ORANGE, new_figure, styled
 from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan, new_members
@@ -239,8 +239,8 @@ def draw(seen: list[Point], path: Path) -> None:
     ax.plot(ends, ends, c=GREY, lw=0.8, label="as on paper")
     ax.set(xscale="log", yscale="log", xlabel="µs a token, roofline", ylabel="µs a token, measured")
     ax.legend()
-    headline(figure, "Trainings take longer than their roofline")
-    figure.savefig(path, metadata={"Date": None})
+    whole = add_title(figure, "Trainings take longer than their roofline.")
+    figure.savefig(path, metadata={"Date": None}, bbox_inches=whole)
 
 
 def main() -> None:

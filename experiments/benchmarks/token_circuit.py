@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from circuitax.kernel.chain import chain_of
-from circuitax.kernel.streaming import top_k
+from circuitax.kernel.chain import chain_of, top_k
 from experiments.benchmarks.harness import Case, against
 from experiments.benchmarks.machine import alone, peak_mb, seconds
 

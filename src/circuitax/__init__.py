@@ -24,7 +24,7 @@ Models
     save_pretrained(model, folder)
         a model written in TransformerLens's format
     load_tokenizer(source)
-        the tokenizer that comes with it
+        the tokenizer that comes with the model
     fold_norms(model)
         the same model with gains and offsets of its norms in its weights
     generate(model, prompt, n_new, *, key, sampling=None)
@@ -44,17 +44,17 @@ Forward passes and edits
     Interventions
         edits of a forward pass and frozen values; the next seven make them
     ablate_head(run, head, *, positions=None, edit=None)
-        one head writes nothing
+        the edit under which one head writes nothing
     patch_head(run, head, output, *, positions=None, edit=None)
-        one head writes as told
+        the edit that sets what one head writes
     patch_pattern(run, head, pattern, *, edit=None)
-        one head attends as told
+        the edit that sets where one head attends
     patch_activation(run, name, at, value, *, positions=None, edit=None)
-        queries, keys, values, scores, neurons or the like are as told
+        the edit that sets queries, keys, values, scores, neurons or the like
     patch_stream(run, layer, stream, *, positions=None, edit=None)
-        the stream before one layer is as told
+        the edit that sets the stream before one layer
     patch_path(run, head, reader, output, *, reads='value', between='held')
-        one reader alone sees a head write as told
+        the edit that sets what a head writes, for one reader alone
     freeze(trace, gates='frozen')
         all patterns, norm scales and gates of a run held
 
@@ -77,7 +77,7 @@ Analyses of a run, made with ``outputs=True``
         the stream of one text put into another, everywhere; or all heads: ``site="head_outputs"``
     path_effects(run, donor, metric=None, *, reads='value', between='held', data=None,
             position=None, writers=None, readers=None)
-        the same where one head alone sees it, for all pairs of heads
+        the change when one head alone sees what another wrote in the other text, for all pairs
     ablation_effects(run, metric=None, *, data=None, position=None, layers=None,
             preserve_patterns=False)
         what removing each head or MLP costs; gives ``heads``, ``mlps``
@@ -86,7 +86,7 @@ Analyses of a run, made with ``outputs=True``
         one prediction: the parts of its logit, its paths, and where each head looked; gives
         ``logit``, ``names``, ``effects``, ``by_head``, ``neurons``, ``paths``, ``patterns``
     explanation_page(explained, model='')
-        the same as a page of HTML
+        the explanation as a page of HTML
     contrast(run, other, *, token, minus=None, position=-1)
         why this and not that: the difference of two texts, split without remainder; gives
         ``delta``, ``flow``, ``heads``, ``routes``, ``mlps``, ``neurons``, ``gates``, ``norms``
@@ -96,7 +96,7 @@ Analyses of a model
         Q-, K- and V-composition of all pairs of heads, each beside its exact null; gives ``score``,
         ``z``, ``null_std``, ``maximum``
     composition_scores(model, *, offset=0, block_entries=5242880)
-        the scores alone
+        the scores of ``composition`` alone
     induction_scores(model, texts)
         prefix matching and previous-token scores on repeated texts; gives ``prefix``, ``previous``,
         ``chance``
@@ -115,11 +115,11 @@ Superposition and projection
     TiedWeights
         the toy model of superposition
     expected_loss(weights, density, importance, *, n_terms=256, convention='sum')
-        its expected loss, exactly; gives ``value``, ``error``
+        the exact expected loss of the toy model; gives ``value``, ``error``
     find_optimum(key, density, importance, *, n_hidden, n_restarts=40, starts=None,
             init_scale=1.0, n_polished=2, tolerance=0.001, thorough=True)
-        the optimum over many starts; gives ``weights``, ``loss``, ``n_starts_reached``,
-        ``n_reached``, ``n_near``, ``restart_loss``
+        the toy model of least expected loss, over many starts; gives ``weights``, ``loss``,
+        ``n_starts_reached``, ``n_reached``, ``n_near``, ``restart_loss``
     dimensionality(W)
         D_i, the share of a dimension that each feature has
     MapSpec

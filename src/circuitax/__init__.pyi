@@ -30,13 +30,13 @@ from .circuits.contrast import contrast as contrast
 from .circuits.detectors import induction_scores as induction_scores
 from .circuits.explain.explanation import explain as explain
 from .circuits.ledger.ledger import ledger as ledger
+from .circuits.losses import term_losses as term_losses
 from .circuits.patching import ablation_effects as ablation_effects
 from .circuits.patching import patch_effects as patch_effects
 from .circuits.path_patching import patch_path as patch_path
 from .circuits.path_patching import path_effects as path_effects
 from .circuits.paths.components import component_logits as component_logits
 from .circuits.paths.expansion import expand as expand
-from .circuits.term_losses import term_losses as term_losses
 from .circuits.weights.composition import composition as composition
 from .circuits.weights.composition import composition_scores as composition_scores
 from .circuits.weights.folding import fold_norms as fold_norms

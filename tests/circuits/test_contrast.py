@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import circuitax as cx
-from circuitax.circuits.contrast import Contrast
+from circuitax.circuits.contrast import Contrast, contrast_set
 from circuitax.circuits.contrast_edges import KINDS, contrast_edges, moves
-from circuitax.circuits.contrast_set import contrast_set
 from circuitax.circuits.paths.path_graph import Node
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.secants import divided_difference, logarithmic_mean

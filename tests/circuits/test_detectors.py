@@ -1,7 +1,6 @@
 """Detectors of heads against loops over positions, written from the definitions."""
 
 import itertools
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +11,11 @@ from circuitax.circuits import detectors
 from circuitax.circuits.detectors import (
     head_copying,
     induction_scores,
-    measured_kernel,
-    score_kernel,
     shares_at_repeats,
     sums_at_repeats,
 )
 from circuitax.circuits.known import copying_model
 from circuitax.circuits.losses import repeated_pairs
-from circuitax.circuits.weights.heads import offset_scores
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
@@ -29,7 +25,6 @@ from circuitax.kernel.run import run
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import HeadStack
-from circuitax.models.pretrained import load_pretrained
 from circuitax.models.transformer import init
 
 TOKENS = np.array([3, 1, 4, 1, 5, 3, 1, 4, 4])
@@ -140,47 +135,6 @@ def test_shuffled_null_sits_on_the_uniform_null_for_positional_heads(rng):
         jax.random.key(1), matcher, tokens, detectors.prefix_mask
     )
     assert 1 - null.mean > 10 * null.std
-
-
-LLAMA = Path(__file__).parents[1] / "fixtures" / "families" / "llama"
-
-
-def test_measured_kernels_are_loops_over_positions(x64: None, rng: np.random.Generator) -> None:
-    patterns = np.tril(rng.random((2, 9, 9)))
-    patterns /= patterns.sum(axis=-1, keepdims=True)
-    for first in (False, True):
-        found = measured_kernel(jnp.asarray(patterns), 4, first=first)
-        for head in range(2):
-            mass = sum(patterns[head, t, 0 if first else 1 :].sum() for t in range(4, 9))
-            for back in range(4):
-                seen = sum(patterns[head, t, t - back] for t in range(4, 9))
-                np.testing.assert_allclose(found[head, back], seen / mass, rtol=1e-12)
-
-
-def test_a_head_of_scores_by_offset_has_its_kernel(x64: None) -> None:
-    """Scores that depend on the offset alone, in a text so long that no offset is cut off."""
-    scores = np.array([2.0, 3.0, -1.0])
-    rows = np.full((12, 12), -np.inf)
-    for t in range(12):
-        for back in range(min(3, t + 1)):
-            rows[t, t - back] = scores[back]
-    patterns = np.exp(rows) / np.exp(rows).sum(axis=-1, keepdims=True)
-    found = measured_kernel(jnp.asarray(patterns), 3)
-    np.testing.assert_allclose(found, score_kernel(jnp.asarray(scores)), rtol=1e-12)
-
-
-def test_scores_of_mean_contents_are_mean_scores(x64: None, rng: np.random.Generator) -> None:
-    """Rows of each layer's own, against the same rows given to one layer after the other."""
-    model = load_pretrained(LLAMA, dtype=jnp.float64)
-    rows = jnp.asarray(rng.normal(size=(3, 4, model.d_model)))
-    offsets = jnp.arange(5)
-    every = offset_scores(model, rows, rows).at(offsets)
-    mean = rows.mean(axis=1, keepdims=True)
-    found = offset_scores(model, mean, mean).at(offsets)[:, :, 0, 0]
-    np.testing.assert_allclose(found, every.mean(axis=(2, 3)), atol=1e-12)
-    for layer in range(3):
-        alone = offset_scores(model, rows[layer], rows[layer]).at(offsets)[layer]
-        np.testing.assert_allclose(every[layer], alone, atol=1e-12)
 
 
 def random_model(d_vocab: int = 7, d_model: int = 5, n_heads: int = 2) -> Model:
@@ -307,3 +261,42 @@ def test_without_layers_there_are_no_heads() -> None:
     log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     expected = -log_p[TEXTS[:, :-1], TEXTS[:, 1:]].mean(axis=0)
     np.testing.assert_allclose(scores.loss_by_position, expected, rtol=1e-5)
+
+
+SIZES = {"d_vocab": 7, "n_ctx": 5, "n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 6}
+
+
+@pytest.mark.parametrize(
+    "mlp", [{"biases": True}, {"gated": True}, {"biases": True, "mlp_depth": 3}]
+)
+def test_activations_times_W_out_are_what_the_mlps_wrote(mlp, x64):
+    spec = TransformerSpec(**SIZES, norm=Norm.layernorm, **mlp)
+    model = init(jax.random.key(1), spec, jnp.float64)
+    run = run_model(model, [1, 4, 4, 0, 6], outputs=True)
+    active = jax.jit(detectors.neuron_activations)(run)
+    mlp = model.blocks.mlp
+    wrote = np.asarray(active) @ np.asarray(mlp.W_out)
+    if mlp.b_out is not None:
+        wrote = wrote + np.asarray(mlp.b_out)[:, None]
+    np.testing.assert_allclose(wrote, run.trace.mlp_outputs, atol=1e-12)
+
+
+def test_values_come_true_as_a_loop_counts(rng, x64):
+    active, coming = rng.normal(size=(2, 30, 3)), rng.integers(0, 5, 30)
+    values = rng.random((2, 3, 5)) < 0.4
+    found = jax.jit(detectors.values_come_true, static_argnums=3)(active, coming, values, 4)
+    for layer in range(2):
+        for unit in range(3):
+            hits = values[layer, unit, coming]
+            firing = np.argsort(-active[layer, :, unit])[:4]
+            np.testing.assert_allclose(found.fired[layer, unit], hits[firing].mean())
+            np.testing.assert_allclose(found.everywhere[layer, unit], hits.mean())
+
+
+def test_mean_by_token(rng, x64):
+    active, present = rng.normal(size=(2, 20, 3)), rng.integers(0, 4, 20)
+    found = detectors.mean_by_token(jnp.asarray(active), jnp.asarray(present), 5)
+    for token in range(4):
+        expected = active[:, present == token].mean(axis=1)
+        np.testing.assert_allclose(found[..., token], expected, atol=1e-12)
+    np.testing.assert_array_equal(found[..., 4], 0)

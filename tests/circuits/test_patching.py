@@ -11,11 +11,11 @@ import circuitax as cx
 from circuitax.circuits import patching, path_patching, sites
 from circuitax.circuits.explain.explanation import explain
 from circuitax.circuits.ledger.ledger import ledger
+from circuitax.circuits.losses import term_losses
 from circuitax.circuits.patching import head_gradients
 from circuitax.circuits.paths import components, expansion, frozen
 from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.circuits.score_terms import score_terms
-from circuitax.circuits.term_losses import term_losses
 from circuitax.kernel.edits import (
     ablate_head,
     patch_activation,

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from circuitax import cores
 from circuitax.commands import reproduce
 from circuitax.config import catalogue
-from circuitax.lab import compilation, runs
+from circuitax.lab import runs
 
 HOUSE = Path(__file__).parent.parent / "house"
 
@@ -17,7 +18,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "results"
     monkeypatch.setenv(runs.VARIABLE, str(folder))
     monkeypatch.setenv(catalogue.VARIABLE, str(HOUSE))
-    monkeypatch.setattr(compilation, "keep_compiled_code", lambda place: place)
+    monkeypatch.setattr(cores, "keep_compiled_code", lambda place: place)
 
     def accepted(name: str) -> Path:
         if not (folder / name / runs.ACCEPTED).is_dir():

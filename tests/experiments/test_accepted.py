@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from circuitax.config.catalogue import READINGS, discover
@@ -16,6 +17,33 @@ from circuitax.records.table import THEOREM
 ENTRIES = discover()
 RESULTS = Path(__file__).parents[2] / "results"
 ACCEPTED = {name: RESULTS / name / "accepted" for name in ENTRIES}
+
+INF = float("inf")
+# What titles say in numbers: the words, the quantity, and where its whole interval must lie.
+SAID = [
+    ("jl_capacity/decoding", "several times more", "jl-decoding-reach", 2.5, INF),
+    ("jl_theorem/maps", "half the time", "thm27-E8-upper", 0.45, 0.55),
+    ("text_circuits/terms", "more than virtual heads", "text-order-1-above-2", 0, INF),
+    ("text_induction_circuits/terms", "more loss", "primed-order-1-above-2", 0, INF),
+    ("bilinear/losses", "a lower loss", "bilinear-gap-1", -INF, 0),
+    ("bilinear/eigenvectors", "keep half", "bilinear-kept-1", 0.45, 0.55),
+    ("path_explosion/orders", "save most", "most-paths-least-loss", -INF, 0.5),
+    ("phase_proof/proof", "0.706", "proof-triple-place", 0.7055 - 4 / 7, 0.7065 - 4 / 7),
+    ("toy_phase/phase", "0.706", "proof-triple-place", 0.7055 - 4 / 7, 0.7065 - 4 / 7),
+    ("toy_geometry/dimensions", "near 1/2", "T5-plateau", 0, 0.05),
+    ("toy_dynamics/levels", "0 or 1/2", "dynamics-digons", 0.95, 1),
+]
+# What is drawn, where a title compares marks of its figure.
+DRAWN = {
+    "languages": lambda f: (
+        np.diff([p.get_height() for p in f["readings"].axes[1].patches])[::3] < 0
+    ),
+    "head_roles": lambda f: (
+        np.diff([float(t.get_text()) for t in f["norms"].axes[0].texts])[3] > 0.5
+    ),
+    "contrast": lambda f: [y.get_ydata()[4] > 0.8 for y in f["circuits"].axes[0].lines[:4]],
+    "kgons": lambda f: np.diff([y.get_ydata()[0] > 0 for y in f["kgons"].axes[1].lines[4:6]]),
+}
 
 
 def data_of(name):
@@ -46,6 +74,18 @@ def test_figures_draw(name):
     drawn = draw_all(entry.table, entry.load(READINGS), data_of(name))
     assert entry.table.figures[0].name in drawn
     assert all(figure.get_axes() for figure in drawn.values())
+    assert np.all(DRAWN.get(name, len)(drawn)), "a title says otherwise"
+
+
+def test_numbers_of_titles_are_those_of_the_record():
+    rows = [
+        row for path in ACCEPTED.values() for row in json.loads((path / "claims.json").read_text())
+    ]
+    quantities = {q["id"]: q["measured"] for row in rows for q in row["quantities"]}
+    titles = {f"{n}/{f.name}": f.title for n, e in ENTRIES.items() for f in e.table.figures}
+    for figure, words, name, least, most in SAID:
+        assert words in titles[figure]
+        assert least <= quantities[name]["low"] <= quantities[name]["high"] <= most, figure
 
 
 def test_every_result_is_counted_once():

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import log_softmax, logsumexp
+from scipy.special import logsumexp
 
 from circuitax.circuits.losses import bigram_log_probs
 from circuitax.circuits.skip_trigrams import additive_heads_logits, counted
@@ -16,7 +16,6 @@ from circuitax.kernel.forward import behind_start
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.lab.lab import Lab
 from circuitax.models.parameters import model_from_params, params_from_model
@@ -26,8 +25,9 @@ from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import module_losses, text_losses
 from circuitax.training.optim import Optimizer, OptimSpec
 from experiments.one_layer.bigram.experiment import FullBatchBigrams, Joint
-from experiments.one_layer.bilinear.spectra import kept_losses, part_losses
+from experiments.one_layer.bilinear.spectra import kept_losses
 from experiments.one_layer.one_layer_circuits.additivity import AdditiveTask, OneLayer, text_gap
+from experiments.one_layer.shared.family_readings import EXPONENTS, fitted_law
 
 # --- Softmax heads and sums over sources on text.
 
@@ -105,7 +105,7 @@ def test_S0_remark_21_full_width_learns_the_bigram_table():
     assert 0 <= gap < 2e-3
 
 
-# --- Bilinear MLPs: what is read, unit by unit in NumPy.
+# --- Bilinear MLPs: what eigenvectors keep.
 
 BILINEAR = TransformerSpec(
     9, 8, 1, 2, 6, d_mlp=4, gated=True, activation=Activation.linear, init_scale=1.5, init_embed=2.0
@@ -116,21 +116,6 @@ BILINEAR = TransformerSpec(
 def given(x64, rng):
     model = init_model(jax.random.key(1), BILINEAR)
     return model, jnp.asarray(rng.integers(0, 9, size=(3, 8)))
-
-
-def matrix(model, u):
-    """An interaction matrix of the one layer, unit by unit."""
-    mlp = model.blocks.mlp
-    gate, value, out = (np.asarray(W[0]) for W in (mlp.W_gate, mlp.W_in, mlp.W_out))
-    total = sum(np.outer(gate[:, k], value[:, k]) * (out[k] @ u) for k in range(gate.shape[1]))
-    return np.asarray(total + total.T) / 2
-
-
-def streams(model, windows):
-    """Token embeddings and what heads wrote, of all windows and positions."""
-    token = np.asarray(model.W_E)[np.asarray(windows)]
-    heads = [np.asarray(run_model(model, w, outputs=True).trace.head_outputs[0]) for w in windows]
-    return token, np.stack(heads).sum(axis=1)
 
 
 def test_all_eigenvectors_keep_the_loss_and_none_is_a_model_without_mlp(given):
@@ -145,18 +130,30 @@ def test_all_eigenvectors_keep_the_loss_and_none_is_a_model_without_mlp(given):
     assert np.ptp(found.random) > 1e-3 and np.abs(found.random - found.kept[1]).min() > 1e-4
 
 
-def test_parts_of_the_layer_are_what_is_taken_away(given):
-    model, windows = given
-    found = part_losses(model, windows)
-    token, heads = streams(model, windows)
-    basis = [matrix(model, u) for u in np.eye(6)]
+@pytest.mark.parametrize("exponent", [0.1, 0.5, 1.7])
+def test_a_law_is_found_again(exponent: float) -> None:
+    tokens = 3e6 / 2 ** np.arange(5)
+    losses = 2.9 + 0.2 * (tokens / 3e6) ** -exponent
+    law = fitted_law(tokens, losses)
+    np.testing.assert_allclose(law[:3], [2.9, 0.2, exponent], rtol=1e-3)
+    np.testing.assert_allclose(law.at(tokens), losses, rtol=1e-6)
+    twice = 2.9 + 0.2 * 2**-exponent
+    assert law.next_doubling == pytest.approx(losses[0] - twice, rel=2e-3)
 
-    def written(x, y):
-        return np.stack([np.einsum("wti,ij,wtj->wt", x, B, y) for B in basis], axis=-1)
 
-    own, cross, back = written(token, token), 2 * written(token, heads), written(heads, heads)
-    for i, left in enumerate((own + cross + back, cross + back, own + back, own + cross)):
-        logits = (token + heads + left) @ np.asarray(model.W_U)
-        log = log_softmax(logits, axis=-1)[:, :-1]
-        chosen = np.take_along_axis(log, np.asarray(windows)[:, 1:, None], axis=2)
-        np.testing.assert_allclose(found[i], -chosen.mean(), rtol=1e-10)
+def test_three_lengths_are_met_exactly() -> None:
+    law = fitted_law([4, 2, 1], [3.0, 3.1, 3.3])
+    np.testing.assert_allclose(law.at([4, 2, 1]), [3.0, 3.1, 3.3], atol=1e-5)
+    # Gains halve with each doubling, so that the limit is one more such sum below.
+    assert law.limit == pytest.approx(2.9, abs=1e-3) and law.exponent == pytest.approx(1, abs=0.01)
+
+
+def test_losses_that_do_not_fall_have_no_gain() -> None:
+    law = fitted_law([1, 2, 4, 8], [3.0, 3.1, 3.0, 3.2])
+    assert law.gain == 0 and law.limit == pytest.approx(3.075)
+    assert EXPONENTS[0] <= law.exponent <= EXPONENTS[1]
+
+
+def test_two_lengths_are_too_few() -> None:
+    with pytest.raises(ValueError, match="with 2 different lengths, must have at least three"):
+        fitted_law([1, 2, 2], [3.0, 2.9, 2.9])

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import ndtr
 
 from circuitax.kernel.weights import TiedWeights
-from circuitax.models.subcomponents import DecomposedMaps
+from circuitax.models.autoencoder import DecomposedMaps
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.kgons import kgon_weights, one_hot_loss, optimal_kgon
 from circuitax.training.toy import ToyHyper

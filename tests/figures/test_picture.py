@@ -9,8 +9,15 @@ import xarray as xr
 from matplotlib.figure import Figure
 from PIL import Image
 
-from circuitax.figures.picture import add_title, described, draw_all, packed_picture, save_picture
-from circuitax.figures.style import HEADLINE, headline, new_figure, styled
+from circuitax.figures.picture import (
+    add_title,
+    described,
+    draw_all,
+    packed_picture,
+    save_picture,
+    save_vectors,
+)
+from circuitax.figures.style import new_figure, styled
 from circuitax.records.table import FigureText, Table
 
 
@@ -60,6 +67,19 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
 
 
+def test_vectors_are_the_same_bytes_each_time_and_a_large_svg_is_left_out(
+    tmp_path: Path,
+) -> None:
+    noise = Figure(figsize=(1.5, 1.5))
+    noise.add_axes((0, 0, 1, 1)).imshow(np.random.default_rng(0).random((300, 300)))
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        save_vectors(drawn(), folder / "few.pdf", dpi=80)
+        save_vectors(noise, folder / "noise.pdf", dpi=200)
+    one, two = ({p.name: p.read_bytes() for p in (tmp_path / f).iterdir()} for f in ("one", "two"))
+    assert one == two and sorted(one) == ["few.pdf", "few.svg", "noise.pdf"]
+
+
 def test_packing_takes_a_tenth_of_the_bytes_and_no_pixel(tmp_path: Path) -> None:
     save_picture(drawn(), tmp_path / "loose.png", dpi=80)
     packed = packed_picture(drawn(), dpi=80)
@@ -105,23 +125,6 @@ def test_panels_stay_and_the_strip_holds_all_words() -> None:
     assert strips[1] > 1.5 * strips[0], "two lines or more"
     wide = pixels(dots(6.75), LONG)
     assert len(wide) - len(pixels(dots(6.75), "")) == strips[0]
-
-
-def test_a_figure_with_a_headline_keeps_that_alone() -> None:
-    figure = dots()
-    headline(figure, "What the record says")
-    before = len(figure.texts)
-    assert tuple(add_title(figure, "What the docstring says").bounds) == (0, 0, 3.25, 2.2)
-    assert len(figure.texts) == before
-
-
-def test_a_long_headline_takes_lines_that_fit() -> None:
-    figure = dots()
-    headline(figure, LONG)
-    figure.draw_without_rendering()
-    (line,) = (text for text in figure.texts if text.get_gid() == HEADLINE)
-    assert line.get_text().replace("\n", " ") == LONG and "\n" in line.get_text()
-    assert line.get_window_extent().x1 <= figure.bbox.x1
 
 
 TABLE = Table(

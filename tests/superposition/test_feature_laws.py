@@ -9,7 +9,6 @@ from circuitax.superposition.feature_laws import (
     clustered_correlation,
     co_activation,
     feature_covariance,
-    linear_optimum,
     power_law,
     unlearned_loss,
 )
@@ -50,12 +49,7 @@ def test_two_features_are_on_together_as_often_as_the_bivariate_normal_says() ->
     assert co_activation(1.0, 0.3) == pytest.approx(0.3, rel=1e-9)
 
 
-def test_the_best_linear_model_keeps_the_largest_principal_components() -> None:
-    R = clustered_correlation(6, 2, 0.8)
-    covariance = feature_covariance(R, 0.3)
-    vectors = np.linalg.eigh(covariance).eigenvectors
-    kept = vectors[:, -2:] @ vectors[:, -2:].T
-    error = np.eye(6) - kept
-    assert linear_optimum(covariance, 2) == pytest.approx(np.trace(error @ covariance @ error))
-    assert linear_optimum(covariance, 6) == 0 < linear_optimum(covariance, 0)
-    assert linear_optimum(covariance, 0) == pytest.approx(6 * (0.1 - 0.0225))
+def test_the_covariance_is_that_of_both_being_on_times_the_squared_mean_value() -> None:
+    covariance = feature_covariance(np.array([[1, 0.6], [0.6, 1]]), 0.5)
+    between, own = np.arcsin(0.6) / (2 * np.pi) / 4, 0.5 / 3 - 0.25**2
+    np.testing.assert_allclose(covariance, [[own, between], [between, own]], rtol=1e-9)

@@ -12,14 +12,13 @@ from scipy.optimize import minimize
 from circuitax.kernel.weights import TiedWeights
 from circuitax.superposition.climb import neighbours, polytope_starts
 from circuitax.superposition.enumeration import enumerated_loss
-from circuitax.superposition.expected_loss import expected_loss
+from circuitax.superposition.expected_loss import best_configuration, expected_loss
 from circuitax.superposition.optimum import (
     digon_starts,
     find_optimum,
     pentagon_starts,
     perturbed_branches,
 )
-from circuitax.superposition.phase_theory import best_configuration
 
 DECAYING = 0.9 ** np.arange(5)
 # Density: optimal loss per feature, importance 0.9^i.

@@ -13,13 +13,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.projection.coherence import (
-    coherence,
-    crosstalk_failure,
-    guaranteed_sparsity,
-    recovery,
-    unit_rows,
-)
+from circuitax.projection.coherence import coherence, guaranteed_sparsity, recovery, unit_rows
 from circuitax.projection.laws import random_capacity
 from circuitax.projection.packings import (
     capacity_bound,
@@ -107,7 +101,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     table, represented = _features(spec, derive(key, "models"), lab)
     sizes = [(4 * m, m) for m in spec.widths]
     n_active = np.arange(1, spec.max_active + 1)
-    failure = [crosstalk_failure(spec.decode_features, spec.decode_dim, int(k)) for k in n_active]
     bound = [capacity_bound(d, eps) for d in spec.optimised_dims]
     return xr.Dataset(
         {
@@ -125,7 +118,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
                 "dictionary",
                 [guaranteed_sparsity(float(largest)) for largest in decoded["coherence"]],
             ),
-            "decoding_law": ("n_active", 1 - np.array(failure)),
         },
         coords={
             "random_dim": list(spec.random_dims),

@@ -12,8 +12,8 @@ import xarray as xr
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.lab.lab import Lab
 from circuitax.projection.distortion import distortion
-from circuitax.projection.laws import Tail, extreme_ratios, jl_epsilon, ratio_quantile
-from circuitax.projection.maps import MapFamily, MapSpec, gain, nested_features, project
+from circuitax.projection.laws import Tail, jl_epsilon, ratio_quantile
+from circuitax.projection.maps import MapFamily, MapSpec, nested_features, project
 from circuitax.projection.stream import quantile, summarise
 from experiments.directions.shared.by_dimension import extremes_by_dimension
 
@@ -65,23 +65,18 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     gains = lab.stage("gains", _gains, spec, derive(key, "gains"))
     points = lab.stage("points", _points, spec, derive(key, "points"), n_points)
     bands = lab.stage("bands", _bands, spec, derive(key, "bands"), dims)
-    extremes = [extreme_ratios(n * (n - 1) // 2, dims) for n in n_points]
-    law = [np.maximum(high - 1, 1 - low) for low, high in extremes]
     guaranteed = [[jl_epsilon(n, int(m), tail=Tail.cubic) for m in dims] for n in n_points]
     return xr.Dataset(
         {
             "worst": (("cloud", "family", "map", "dim_out"), families),
             "worst_by_points": (("n_points", "map", "dim_out"), points),
-            "law_worst": (("n_points", "dim_out"), np.stack(law)),
             "guaranteed": (("n_points", "dim_out"), np.array(guaranteed)),
-            "quantile": (("level", "dim_out"), bands[0]),
-            "resolution": (("level", "dim_out"), bands[1]),
+            "quantile": (("level", "dim_out"), bands),
             "law_quantile": (
                 ("level", "dim_out"),
                 np.stack([ratio_quantile(q, dims) - 1 for q in LEVELS]),
             ),
             "gain": (("initialiser", "map"), gains),
-            "expected_gain": ("initialiser", [gain(_initialiser(spec, f)) for f in INITIALISERS]),
         },
         coords={
             "cloud": list(CLOUDS),
@@ -151,10 +146,6 @@ def _extremes(features: jax.Array, cloud: jax.Array) -> jax.Array:
     return jnp.where(found.n_near == 0, jnp.maximum(found.high, -found.low), jnp.nan)
 
 
-def _initialiser(spec: Spec, family: MapFamily) -> MapSpec:
-    return MapSpec(family, spec.dim_in, spec.max_dim)
-
-
 def _gains(spec: Spec, key: jax.Array) -> jax.Array:
     """Mean gain over all pairs, [initialiser, map], of kernels as they are initialised."""
     cloud = jax.random.normal(derive(key, "cloud"), (spec.n_points, spec.dim_in))
@@ -162,12 +153,11 @@ def _gains(spec: Spec, key: jax.Array) -> jax.Array:
     centred = cloud - cloud.mean(0)[None, :]
     keys = member_keys(derive(key, "maps"), spec.n_maps)
 
+    kernels = [MapSpec(family, spec.dim_in, spec.max_dim) for family in INITIALISERS]
+
     @jax.jit
     def all_gains(keys: jax.Array, centred: jax.Array) -> jax.Array:
-        images = [
-            jax.vmap(lambda k, f=f: project(k, centred, _initialiser(spec, f)))(keys)
-            for f in INITIALISERS
-        ]
+        images = [jax.vmap(lambda k, m=m: project(k, centred, m))(keys) for m in kernels]
         return (jnp.stack(images) ** 2).sum((2, 3)) / (centred**2).sum()
 
     return all_gains(keys, centred)
@@ -188,8 +178,8 @@ def _points(spec: Spec, key: jax.Array, n_points: list[int]) -> jax.Array:
     return jnp.stack(worst)
 
 
-def _bands(spec: Spec, key: jax.Array, dims: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quantiles [level, m] over all pairs and maps together, and their resolution."""
+def _bands(spec: Spec, key: jax.Array, dims: np.ndarray) -> np.ndarray:
+    """Quantiles [level, m] over all pairs and maps together."""
     cloud = jax.random.normal(derive(key, "cloud"), (spec.n_points, spec.dim_in))
     keys = member_keys(derive(key, "maps"), spec.n_maps)
     none = jnp.zeros((0, 2))
@@ -216,5 +206,4 @@ def _bands(spec: Spec, key: jax.Array, dims: np.ndarray) -> tuple[np.ndarray, np
         low=found.low.min(1),
         high=found.high.max(1),
     )
-    edges = np.stack([quantile(pooled, level) for level in LEVELS])
-    return edges.mean(1), edges[:, 1] - edges[:, 0]
+    return np.stack([quantile(pooled, level) for level in LEVELS]).mean(1)

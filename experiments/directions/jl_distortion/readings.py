@@ -5,12 +5,23 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    COLUMN,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    YELLOW,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.estimate import Estimate, ratio_estimate
 from circuitax.records.sample import Sample, exactly, mean_of
 
-COLOURS = (BLUE, GREEN, ORANGE, PINK)
 FAMILY_STYLE = {
     "gaussian": (BLACK, "-", "Gaussian"),
     "rademacher": (BLUE, "-", r"signs $\pm1/\sqrt{m}$"),
@@ -31,14 +42,9 @@ DISTORTION = r"distortion $\|f(x)-f(y)\|^2/\|x-y\|^2-1$"
 
 def largest_over_gaussian(data: xr.Dataset, family: str) -> Estimate:
     """Worst distortion of one-hot features over that by Gaussian maps, at the m of the largest."""
-    each = (over_gaussian(data, family, m) for m in range(data.sizes["dim_out"]))
+    own, gaussian = (data.worst.sel(cloud="one_hot", family=name) for name in (family, "gaussian"))
+    each = (ratio_estimate(own.sel(dim_out=m), gaussian.sel(dim_out=m)) for m in data.dim_out)
     return max(each, key=lambda found: found.value)
-
-
-def over_gaussian(data: xr.Dataset, family: str, m: int = -1) -> Estimate:
-    """Worst distortion of one-hot features by a family of maps, over that by Gaussian ones."""
-    one_hot = data.worst.isel(dim_out=m).sel(cloud="one_hot")
-    return ratio_estimate(one_hot.sel(family=family), one_hot.sel(family="gaussian"))
 
 
 def shrinking(data: xr.Dataset) -> Sample:
@@ -57,11 +63,6 @@ def over_guarantee(data: xr.Dataset) -> Sample:
     """Worst distortion over what the union bound guarantees, largest of all."""
     share = data.worst_by_points / data.guaranteed  # NaN where nothing is guaranteed
     return exactly(share.max(), data.worst_by_points.isel(dim_out=0).size)
-
-
-def over_law(data: xr.Dataset) -> Sample:
-    """Mean worst distortion over its prediction from the law of independent pairs."""
-    return mean_of((data.worst_by_points / data.law_worst).mean("dim_out"))
 
 
 def distribution(data: xr.Dataset) -> Figure:
@@ -91,36 +92,6 @@ def distribution(data: xr.Dataset) -> Figure:
     ax.set(xlabel="dimensions $m$", ylabel=DISTORTION, ylim=(-1, 1.6))
     ax.legend(loc="upper right")
     sample_note(figure, f"quantiles over all pairs and {data.sizes['map']} maps")
-    return figure
-
-
-def worst(data: xr.Dataset) -> Figure:
-    """The worst pair against m for several N, its prediction, and the guarantee."""
-    figure, axes = new_figure(1, 1, width=COLUMN, height=2.5)
-    ax = axes[0, 0]
-    dims = data.dim_out.values
-    for colour, n in zip(COLOURS, data.n_points.values, strict=False):
-        found = data.worst_by_points.sel(n_points=n)
-        ax.fill_between(
-            dims, found.min("map"), found.max("map"), color=colour, alpha=0.3, linewidth=0
-        )
-        ax.plot(dims, found.mean("map"), color=colour, label=f"$N = {n}$")
-        ax.plot(dims, data.law_worst.sel(n_points=n), "--", color=BLACK, linewidth=0.8)
-        ax.plot(dims, data.guaranteed.sel(n_points=n), ":", color=colour, linewidth=1.2)
-    ax.plot([], [], "--", color=BLACK, linewidth=0.8, label="if pairs were independent")
-    ax.plot([], [], ":", color=GREY, label="guaranteed (union bound, 95 %)")
-    ax.set(
-        xlabel="dimensions $m$",
-        ylabel="worst |distortion| over all pairs",
-        yscale="log",
-        xscale="log",
-        ylim=(0.15, 40),
-    )
-    ax.set_xticks([8, 16, 32, 64, 128, 256], [8, 16, 32, 64, 128, 256])
-    ax.set_yticks([0.2, 0.5, 1, 2, 5], [0.2, 0.5, 1, 2, 5])
-    ax.minorticks_off()
-    ax.legend(loc="upper right")
-    sample_note(figure, f"mean and range of {data.sizes['map']} maps")
     return figure
 
 

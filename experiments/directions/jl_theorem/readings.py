@@ -5,8 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, letter_panels, new_figure
 from circuitax.records.estimate import Estimate, proportion_estimate, share_estimate
 from circuitax.records.sample import Sample, exactly, share_of
 

@@ -19,7 +19,6 @@ from circuitax.projection.laws import (
     median_threshold,
     proof_constant,
     smallest_dim,
-    statement_constant,
     succeeds,
 )
 from circuitax.projection.maps import EntryLaw, draw_columns
@@ -68,14 +67,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     cells = ("epsilon", "n_points")
     return xr.Dataset(
         {
-            "success": ((*cells, "dim_out"), success.mean(2)),
             "threshold": (("delta", "end", *cells), _thresholds(success, dims)),
             "resampled": (("resample", "delta", *cells), _resampled(spec, success, dims, rng)),
             "predicted": (cells, table(median_threshold)),
             "dasgupta_gupta": (cells, table(dasgupta_gupta_dim)),
             "proof": (cells, table(lambda n, e: proof_constant(e) * np.log(n) / e**2)),
             "union": (cells, table(lambda n, e: jl_dimension(n, e, SAFE, tail=Tail.exact))),
-            "statement": (cells, table(lambda n, e: statement_constant(e) * np.log(n) / e**2)),
         },
         coords={
             "epsilon": list(spec.epsilon),

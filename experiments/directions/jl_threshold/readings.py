@@ -4,8 +4,19 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
-from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    YELLOW,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun
 
@@ -111,38 +122,6 @@ def threshold(data: xr.Dataset) -> Figure:
     right.legend(loc="upper left")
     letter_panels(axes[0])
     sample_note(figure, f"medians of {data.attrs['n_maps']} maps with 95 % intervals")
-    return figure
-
-
-def transition(data: xr.Dataset) -> Figure:
-    """Share of maps that keep all pairs against m over the median, and its width against N."""
-    eps, points = data.epsilon.values, data.n_points.values
-    figure, axes = new_figure(1, 2, height=2.4)
-    steps, widths = axes[0]
-    e = eps[-1]
-    for colour, n in ((BLUE, points[0]), (ORANGE, points[-1])):
-        middle = float(data.threshold.sel(delta=0.5, end="dim", epsilon=e, n_points=n))
-        share = data.success.sel(epsilon=e, n_points=n)
-        steps.step(data.dim_out / middle, share, color=colour, where="post", label=f"$N = {n}$")
-    steps.set(xlim=(0.4, 1.8), xlabel=r"$m$ / median", ylabel="maps keeping all pairs")
-    steps.set_title(rf"$\varepsilon = {e:g}$, {data.attrs['n_maps']} maps")
-    steps.legend(loc="lower right")
-    shown = zip((0.94, 1, 1.06), COLOURS, eps[[0, len(eps) // 2, -1]], strict=False)
-    for shift, colour, e in shown:
-        kept = data.resampled.sel(epsilon=e)
-        drawn = ((kept.sel(delta=0.1) - kept.sel(delta=0.9)) / kept.sel(delta=0.5)).values
-        low, high = np.nanquantile(drawn, [0.025, 0.975], axis=0)
-        dim = data.threshold.sel(end="dim", epsilon=e)
-        found = ((dim.sel(delta=0.1) - dim.sel(delta=0.9)) / dim.sel(delta=0.5)).values
-        arms = np.clip([found - low, high - found], 0, None)
-        label = rf"$\varepsilon = {e:g}$"
-        widths.errorbar(points * shift, found, arms, fmt="o", color=colour, capsize=2, label=label)
-    widths.set(xscale="log", xlabel="points $N$", ylim=(0, None))
-    widths.set_ylabel("width of the transition:\n$(m_{90} - m_{10})$ / median")
-    widths.set_xticks(points, points)
-    widths.minorticks_off()
-    widths.legend(title="95 % intervals", title_fontsize=7)
-    letter_panels(axes[0])
     return figure
 
 

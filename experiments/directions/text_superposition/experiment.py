@@ -19,9 +19,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kit.real_model import RANDOM
 from circuitax.lab.lab import Lab
 from circuitax.models.sources import HOW, has_smollm2, smollm2_file
-from circuitax.projection.coherence import mean_overlaps, overlap_shares
-from circuitax.projection.laws import overlap_tail
-from circuitax.projection.packings import welch_bound
+from circuitax.projection.coherence import mean_overlaps
 from circuitax.superposition.features import dimensionality_of_rows
 from experiments.directions.text_superposition.models import (
     OURS,
@@ -32,9 +30,6 @@ from experiments.directions.text_superposition.models import (
     own_weights,
 )
 
-# Random pairs are counted above this multiple of 1/√d, in the tail of their law.
-TAIL = 3.0
-
 
 @dataclass(frozen=True)
 class Spec:
@@ -43,12 +38,10 @@ class Spec:
     Attributes:
         weights: "real": our accepted text model and SmolLM2, whose package may be absent; or
             "random" for a small model.
-        most: Random directions of which pairs in the tail are counted.
         draws: Random sets of each shape.
     """
 
     weights: str = REAL
-    most: Annotated[int, "[2, inf)"] = 4096
     draws: Annotated[int, "[2, inf)"] = 8
 
     def __post_init__(self) -> None:
@@ -77,16 +70,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     }
     null = [random[len(x.rows), x.dim] for x in sets]
     found = [_as_is_and_centred(x.rows) for x in lab.track(sets, "sets")]
-    dims = {f"{x.model} {x.kind}": x.dim for x in sets}
-    arrays: dict[str, Any] = {
-        "dim": ("set", np.array([x.dim for x in sets])),
-        "welch": ("set", np.array([float(welch_bound(len(x.rows), x.dim)) for x in sets])),
-        "law": (
-            ("group", "multiple"),
-            np.array([[overlap_tail(d, min(TAIL / np.sqrt(d), 1.0))] for d in dims.values()]),
-        ),
-        "null_tail": (("set", "draw"), _stack(null, "tail")),
-    }
+    arrays: dict[str, Any] = {}
     for name in ("mean", "mean_square", "dimensionality_sum"):
         arrays[name] = (("set", "centred"), _stack(found, name))
     for name in ("mean_square", "dimensionality_sum"):
@@ -95,9 +79,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "model": ("set", [x.model for x in sets]),
         "kind": ("set", [x.kind for x in sets]),
         "layer": ("set", [x.layer for x in sets]),
-        "group": list(dims),
         "centred": [False, True],
-        "multiple": [TAIL],
         "draw": np.arange(spec.draws),
     }
     notes: dict[str, Any] = {"weights": spec.weights, "missing": missing, "models": list(models)}
@@ -114,12 +96,9 @@ def _as_is_and_centred(rows: Float[Array, "n dim"]) -> dict[str, np.ndarray]:
 
 
 def _random(key: Key[Array, ""], n: int, dim: int, spec: Spec) -> dict[str, np.ndarray]:
-    """The same of Gaussian directions, draw by draw, and the tail of their pairs."""
-    found = []
-    for k in member_keys(key, spec.draws):
-        x = jax.random.normal(k, (n, dim), float)
-        threshold = jnp.asarray([TAIL / np.sqrt(dim)], x.dtype)
-        found.append(_means(x) | {"tail": overlap_shares(x[: spec.most], threshold)[0]})
+    """The same of Gaussian directions, draw by draw."""
+    keys = member_keys(key, spec.draws)
+    found = [_means(jax.random.normal(k, (n, dim), float)) for k in keys]
     return {name: np.stack([np.asarray(one[name]) for one in found]) for name in found[0]}
 
 

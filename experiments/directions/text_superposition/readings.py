@@ -9,12 +9,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from circuitax.figures.marks import reference_line, seed_dots, tilted_labels
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 
-# Pairs are in the tail above this multiple of 1/√d.
-TAIL = 3.0
 NAMES = {"ours": "our text model", "smollm2": "SmolLM2-135M"}
 KINDS = {
     "tokens": (BLUE, "tokens"),
@@ -39,36 +45,13 @@ def common_direction(data: xr.Dataset) -> dict[str, Sample]:
     }
 
 
-def least_over_welch(data: xr.Dataset) -> Sample:
-    """Least mean square overlap over the square of Welch's bound, of all sets of weights."""
-    return exactly((_real(data).mean_square / data.welch**2).min(), data.sizes["set"])
-
-
-def most_of_dimensions(data: xr.Dataset) -> Sample:
-    """Largest sum of D_i over the number of dimensions, of all sets of weights."""
-    return exactly((_real(data).dimensionality_sum / data.dim).max(), data.sizes["set"])
-
-
-def random_directions(data: xr.Dataset) -> dict[str, Sample]:
-    """Random directions of the shape of SmolLM2's embedding, over what their law says."""
-    tokens = _sets(data, "smollm2", "tokens", centred=False).isel(set=0)
-    law = data.law.sel(group="smollm2 tokens", multiple=TAIL).item()
-    return {
-        "random-tail": mean_of(tokens.null_tail / law),
-        "random-mean-square": mean_of(tokens.null_mean_square * tokens.dim),
-    }
-
-
-def _real(data: xr.Dataset, model: str = "") -> xr.Dataset:
+def _sets(data: xr.Dataset, model: str, kind: str, centred: bool) -> xr.Dataset:
+    """Of a run with the weights of the model."""
     if data.attrs["weights"] != "real":
         raise NotRun(f"weights={data.attrs['weights']}: a small random model")
-    if model and model not in data.attrs["models"]:
+    if model not in data.attrs["models"]:
         raise NotRun(data.attrs["missing"] or f"no weights of {NAMES[model]}")
-    return data
-
-
-def _sets(data: xr.Dataset, model: str, kind: str, centred: bool) -> xr.Dataset:
-    return _of(_real(data, model), model, kind).sel(centred=centred)
+    return _of(data, model, kind).sel(centred=centred)
 
 
 def _of(data: xr.Dataset, model: str, kind: str) -> xr.Dataset:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training
+from circuitax.kit.members import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.projection.coherence import mean_overlaps
 from circuitax.projection.packings import welch_bound

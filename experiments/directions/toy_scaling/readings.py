@@ -7,8 +7,19 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAGE,
+    PINK,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of
 
 STRONG, WEAK = -1.0, 0.5

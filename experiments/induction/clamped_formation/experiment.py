@@ -17,9 +17,8 @@ from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.arms import file_name_of
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.members import drawn_by_each, each_with_own
+from circuitax.kit.members import drawn_by_each, each_with_own, file_name_of
 from circuitax.lab.lab import Lab
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer

@@ -11,10 +11,15 @@ from circuitax.figures.marks import (
     reference_line,
     zero_line,
 )
-from circuitax.figures.palette import BLACK, GREY, KIND_COLOURS
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import NotRun, Sample, mean_of, share_of
+from circuitax.figures.style import (
+    BLACK,
+    GREY,
+    KIND_COLOURS,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import NotRun, Sample, mean_of, members_where, share_of
 from experiments.induction.shared.carried import LOOK, since_start
 from experiments.induction.shared.carried import unclosed as unclosed
 from experiments.induction.shared.phase_change import JUMP_WINDOW, at_step, falls_within

@@ -1,4 +1,4 @@
-"""Roles of heads, told apart by their attention, by subspaces, and by patching."""
+"""Roles of heads, told apart by their attention and by patching."""
 
 from dataclasses import dataclass, replace
 
@@ -16,14 +16,11 @@ from circuitax.circuits.paths.components import (
     components_of,
     over_mean_token,
 )
-from circuitax.circuits.weights.composition import KINDS
 from circuitax.circuits.weights.folding import norm_price
-from circuitax.circuits.weights.spectra import overlap
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import next_token_losses
 from circuitax.kernel.keys import derive
-from circuitax.kernel.linalg import safe_divide
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kit.kept_models import KeptModels, kept_windows
@@ -35,21 +32,12 @@ from experiments.induction.head_roles.patching import (
     swapped_pairs,
     swapped_places,
 )
-from experiments.induction.shared.head_roles import (
-    INDUCTION,
-    NEITHER,
-    PREFIX_SCORE,
-    PREVIOUS,
-    PREVIOUS_SCORE,
-    roles,
-)
+from experiments.induction.shared.head_roles import roles
 
 HEADS = ("member", "layer", "head")
-PAIRS = ("member", "writer", "kind", "reader")
 # Of all that is read of the two-layer models.
 AXES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("previous", "prefix"), HEADS),
-    **dict.fromkeys(("overlap_z", "edges"), PAIRS),
     "routes": ("member", "writer", "route"),
     "stream": ("member", "place", "position"),
 }
@@ -81,23 +69,18 @@ def induction(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     models, task = kept.members("two-layers"), RepeatedSource(**upstream.notes["task"])
     texts = replace(task, batch=spec.texts, distinct=True)(derive(key, "texts"))
     pairs = swapped_pairs(derive(key, "pairs"), spec.pairs, task.d_vocab, task.max_period)
-    found = lab.stage("writing", each_member(of_weights), models)
-    found = found | lab.stage("looking", each_member(of_texts, texts), models)
+    found = lab.stage("looking", each_member(of_texts, texts), models)
     found = found | lab.stage("patching", each_member(of_pairs, pairs), models)
     data = xr.Dataset(
         {name: (axes, found[name]) for name, axes in AXES.items()},
         coords={
-            "kind": list(KINDS),
             "place": [*(f"into layer {i}" for i in range(models.n_layers)), "final"],
             "route": list(ROUTES),
             "head": range(models.n_heads),
         },
     )
     swapped = np.array(swapped_places(task.max_period))
-    data = data.assign(alive=upstream.data.alive, swapped=("swap", swapped))
-    role = xr.where((data.layer == 0) & (data.previous > PREVIOUS_SCORE), PREVIOUS, NEITHER)
-    role = xr.where((data.layer == 1) & (data.prefix > PREFIX_SCORE), INDUCTION, role)
-    return roles(data).assign(role=role.transpose(*HEADS))
+    return roles(data.assign(alive=upstream.data.alive, swapped=("swap", swapped)))
 
 
 def full(spec: Spec, lab: Lab) -> xr.Dataset:
@@ -129,17 +112,6 @@ def full(spec: Spec, lab: Lab) -> xr.Dataset:
             "cell": [name for name in names if name.startswith(("head", "mlp"))],
         },
     )
-
-
-def of_weights(model: Model) -> dict[str, Array]:
-    """Overlaps of the first layer's writes with all reads, ``[writer, kind, reader]``."""
-    heads = model.blocks.attention
-    writes = jnp.matrix_transpose(heads.W_O[0])
-    reads = jnp.stack([heads.W_Q[1], heads.W_K[1], heads.W_V[1]])
-    over_readers = jax.vmap(overlap, (None, 0))
-    found = jax.vmap(jax.vmap(over_readers, (None, 0)), (0, None))(writes, reads)
-    # A head as wide as the stream overlaps with all of it, by no choice.
-    return {"overlap_z": safe_divide(found.value - found.null, jnp.asarray(found.std))}
 
 
 def of_texts(model: Model, texts: Array) -> dict[str, Array]:

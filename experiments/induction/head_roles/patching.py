@@ -61,13 +61,11 @@ def of_pairs(model: Model, pairs: Pairs) -> dict[str, Array]:
 
         clean = run(model, pair.clean, outputs=True)
         corrupted = run(model, pair.corrupted, outputs=True)
-        single, routes = path_leads(clean, corrupted, pair)
         return {
             "clean": lead(clean.logits),
             "corrupted": lead(corrupted.logits),
             "stream": patch_effects(corrupted, clean, lead) + lead(corrupted.logits),
-            "edges": single,
-            "routes": routes,
+            "routes": route_leads(clean, corrupted, pair),
         }
 
     found = jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, pairs))
@@ -78,32 +76,21 @@ def of_pairs(model: Model, pairs: Pairs) -> dict[str, Array]:
     }
 
 
-def edge_cells(n_heads: int) -> Edges:
-    """Readers of the first layer of two: each Q, K and V of each head alone, then `ROUTES`."""
-    kinds, heads = jnp.eye(3), jnp.eye(n_heads)
-    single = jnp.einsum("ck,rh->crkh", kinds, heads).reshape(-1, 3, n_heads)
-    each_kind = jnp.repeat(kinds[:, :, None], n_heads, axis=2)
-    none = jnp.zeros((1, 3, n_heads))
-    second = jnp.concatenate([single, each_kind, none, none + 1])
-    masks = jnp.stack([jnp.zeros_like(second), second], axis=2)
-    logits = jnp.zeros(second.shape[0]).at[-2:].set(1)
-    return Edges(masks[:, 0], masks[:, 1], masks[:, 2], logits)
-
-
-def path_leads(
-    clean: Run, corrupted: Run, pair: Pairs
-) -> tuple[Float[Array, "writer kind reader"], Float[Array, "writer route"]]:
-    """b's lead when one reader, or one `ROUTES` of them, sees a layer-0 head as it was clean."""
+def route_leads(clean: Run, corrupted: Run, pair: Pairs) -> Float[Array, "writer route"]:
+    """b's lead when one of the `ROUTES` sees a layer-0 head of two layers as it was clean."""
     good, bad = clean.trace.head_outputs, corrupted.trace.head_outputs
     if good is None or bad is None:
         raise ValueError("clean and corrupted must be made with outputs=True")
     n_heads = good.shape[1]
+    # Readers in the second layer: queries, keys, values; none; all. The last two with the logits.
+    kinds = jnp.concatenate([jnp.eye(3), jnp.zeros((1, 3)), jnp.ones((1, 3))])
+    second = jnp.repeat(kinds[:, :, None], n_heads, axis=2)
+    masks = jnp.stack([jnp.zeros_like(second), second], axis=2)
+    logits = jnp.array([0.0, 0.0, 0.0, 1.0, 1.0])
+    routes = Edges(masks[:, 0], masks[:, 1], masks[:, 2], logits)
 
     def lead(change: Array, edges: Edges) -> Array:
         logits = forward(corrupted.model, pair.corrupted, patch_paths(corrupted, change, edges))[0]
         return logits[-1, pair.answer] - logits[-1, pair.wrong]
 
-    change = good[0] - bad[0]
-    found = jax.vmap(jax.vmap(lead, (None, 0)), (0, None))(change, edge_cells(n_heads))
-    single, routes = found[:, : 3 * n_heads], found[:, 3 * n_heads :]
-    return single.reshape(n_heads, 3, n_heads), routes
+    return jax.vmap(jax.vmap(lead, (None, 0)), (0, None))(good[0] - bad[0], routes)

@@ -5,44 +5,33 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, seed_column
-from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import COLUMN, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, Sample, exactly, mean_of, share_of
-from experiments.induction.shared.head_roles import INDUCTION, PREVIOUS
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    COLUMN,
+    GREY,
+    ORANGE,
+    SEQUENTIAL,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import Absent, Sample, exactly, mean_of, members_where
+from experiments.induction.shared.head_roles import PREVIOUS_SCORE, formed
 
 
 def through(data: xr.Dataset, route: str) -> Sample:
     """Lead that the previous-token head wins back through one kind of reader, over all of them."""
-    members = _formed(data)
+    members = formed(data)
     routes = members.routes.isel(writer=members.previous_head)
     return mean_of(routes.sel(route=route) / routes.sel(route="all"))
 
 
 def won_back(data: xr.Dataset, offset: int) -> Sample:
     """Lead won back so many places behind the swapped tokens, over that of all places by size."""
-    members = _formed(data)
+    members = formed(data)
     before = members.stream.sel(place="into layer 1")
     there = before.isel(position=members.swapped.values + offset).sum("position")
     return mean_of(there / np.abs(before).sum("position"))
-
-
-def largest_joins(data: xr.Dataset) -> Sample:
-    """Share of seeds whose largest single edge runs from a previous-token head to the right key."""
-    members = _formed(data)
-    role = members.role.drop_vars("head")
-    writes = role.isel(layer=0, drop=True).rename(head="writer") == PREVIOUS
-    reads = role.isel(layer=1, drop=True).rename(head="reader") == INDUCTION
-    joined = members.edges.sel(kind="K").where(writes & reads).max(["writer", "reader"])
-    edges = members.edges.max(["writer", "kind", "reader"])
-    return share_of(joined == np.maximum(edges, members.routes.sel(route="direct").max("writer")))
-
-
-def overlap(data: xr.Dataset, kind: str) -> Sample:
-    """Overlap of what the previous-token head writes with what the induction head reads, in z."""
-    members = _formed(data)
-    z = members.overlap_z.isel(writer=members.previous_head, reader=members.induction_head)
-    return mean_of(z.sel(kind=kind))
 
 
 def norms(data: xr.Dataset) -> dict[str, Sample]:
@@ -67,13 +56,6 @@ def remainder(data: xr.Dataset) -> Sample:
     return exactly(_full(data).remainder_full.max())
 
 
-def _formed(data: xr.Dataset) -> xr.Dataset:
-    members = members_where(data, "has_induction")
-    if (n := members.sizes["member"]) < 2:
-        raise Absent(f"only {n} seeds have an induction head")
-    return members
-
-
 def _full(data: xr.Dataset) -> xr.Dataset:
     full = members_where(data, "full_alive")
     if not full.sizes["full_member"]:
@@ -83,7 +65,7 @@ def _full(data: xr.Dataset) -> xr.Dataset:
 
 def patching(data: xr.Dataset) -> Figure:
     """Stream patches by place and position."""
-    members = _formed(data)
+    members = formed(data)
     figure, axes = new_figure(1, 1, height=2.2)
     heat = axes[0, 0]
     shares = members.stream.mean("member").transpose("place", "position").values
@@ -106,11 +88,12 @@ def patching(data: xr.Dataset) -> Figure:
 
 def paths(data: xr.Dataset) -> Figure:
     """Routes from the first layer to the second, by who reads."""
-    members = _formed(data)
+    members = formed(data)
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.6)
     routes = axes[0, 0]
     at = members.routes.transpose("member", "writer", "route").values
-    previous = (members.role.isel(layer=0) == PREVIOUS).transpose("member", "head").values
+    looks_back = members.previous.isel(layer=0) > PREVIOUS_SCORE
+    previous = looks_back.transpose("member", "head").values
     for shift, label, mask, colour in (
         (-0.2, "previous-token heads", previous, BLUE),
         (0.2, "other heads of layer 0", ~previous, GREY),

@@ -8,16 +8,23 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from circuitax.figures.marks import mean_curve, reference_line, zero_line
-from circuitax.figures.palette import DEPTH_COLOURS, GREY, ORANGE
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    COLUMN,
+    DEPTH_COLOURS,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.members import members_where
 from circuitax.records.sample import (
     Absent,
     NotRun,
     Sample,
     difference_of,
     mean_of,
+    members_where,
     resampled,
     share_of,
 )

@@ -15,25 +15,21 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Integer
 
-from circuitax.circuits.detectors import induction_scores
+from circuitax.circuits.losses import term_losses
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import copying_score
 from circuitax.circuits.weights.token_tables import head_tables, rejoining
 from circuitax.config.ranges import Positive
 from circuitax.data.tables import table_losses
-from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
-from circuitax.kernel.spec import TransformerSpec
+from circuitax.kernel.run import run as run_model
 from circuitax.kit.kept_models import KeptModels, kept_windows
 from circuitax.lab.lab import Lab
 from circuitax.training.language import text_losses
-from experiments.induction.shared.two_layers import AXES, n_ctx_for, repeated_texts
-from experiments.induction.shared.window_readings import window_readings
+from experiments.induction.shared.two_layers import AXES
 
 UPSTREAM = {"python": "text_models", "english": "english_models"}
 DEPTHS = ("layers-0", "layers-1", "layers-2")
-# Of what windows tell of the deepest models.
-OF_WINDOWS = ("order_loss", "first_order_loss", "attention")
 # Split words on which a head is chosen, and on which it is judged.
 FEWEST_WORDS = 5
 
@@ -44,8 +40,6 @@ class Spec:
 
     Attributes:
         windows: Held-out windows of each language, at most those that its models were judged on.
-        offsets: Distances at which attention is tabled.
-        repeats: Texts of repeated random tokens, on which induction heads would show.
         sources: Rows of the table of skip-trigrams of a head.
         entries: Destinations and outs in a row.
         table_tokens: Most frequent tokens that are words, of which the table is made.
@@ -53,8 +47,6 @@ class Spec:
     """
 
     windows: Positive = 128
-    offsets: Positive = 4
-    repeats: Positive = 16
     sources: Annotated[int, "[1, table_tokens]"] = 4
     entries: Annotated[int, "[1, table_tokens]"] = 4
     table_tokens: Positive = 320
@@ -91,9 +83,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     readers = _readers(spec)
     found, tables = [], {}
     for name, source in UPSTREAM.items():
-        language, sizes = _language(spec, source, lab)
-        exam = repeated_texts(derive(key, f"{name}-repeats"), spec.repeats, sizes)
-        data = _of_language(name, language, exam, readers, spec, lab)
+        language = _language(spec, source, lab)
+        data = _of_language(name, language, readers, spec, lab)
         # Numbered, so that languages with fewer members are filled up.
         found.append(data.assign_coords(language=name, member=range(data.sizes["member"])))
         words = whole_words(language.names, language.counts["train"], spec.table_tokens)
@@ -105,13 +96,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     return xr.concat(found, "language", join="outer").assign_attrs(about)
 
 
-def _language(spec: Spec, source: str, lab: Lab) -> tuple[Language, TransformerSpec]:
-    """The models of one language, and the sizes of the deepest."""
+def _language(spec: Spec, source: str, lab: Lab) -> Language:
+    """The models of one language."""
     upstream = lab.input(source)
     kept = KeptModels.of_input(lab, source)
-    sizes = kept.spec(DEPTHS[-1])
-    n_ctx_for(sizes, spec.offsets)
-    language = Language(
+    return Language(
         kept.members("layers-1", kept.steps[0]),
         {name: kept.members(name) for name in DEPTHS},
         upstream.data.alive.sel(model=list(DEPTHS)).values == 1,
@@ -119,18 +108,17 @@ def _language(spec: Spec, source: str, lab: Lab) -> tuple[Language, TransformerS
         lab.load_arrays("bigram-counts", source=source),
         tuple(str(name) for name in upstream.data.token.values),
     )
-    return language, sizes
 
 
 def _readers(spec: Spec) -> dict[str, Callable[..., Any]]:
     """Measurements of all members, compiled once for both languages where their sizes agree."""
 
     def windows(model: Model, texts: Array) -> dict[str, Array]:
-        found = window_readings(model, texts, spec.offsets)
-        return {name: found[name] for name in OF_WINDOWS}
+        def one(text: Array) -> dict[str, Array]:
+            terms = term_losses(run_model(model, text))
+            return {"order_loss": terms.order, "first_order_loss": terms.first_order}
 
-    def repeats(model: Model, exam: Array) -> dict[str, Array]:
-        return {"prefix": induction_scores(model, exam).prefix}
+        return jax.tree.map(lambda x: x.mean(axis=(0, 2)), jax.lax.map(one, texts))
 
     def loss(model: Model, texts: Array) -> dict[str, Array]:
         return {"loss": text_losses(model, texts).mean()}
@@ -140,7 +128,6 @@ def _readers(spec: Spec) -> dict[str, Callable[..., Any]]:
 
     return {
         "windows": over_members(windows, 1),
-        "repeats": over_members(repeats, 1),
         "loss": over_members(loss, 1),
         "heads": over_members(_heads, 2),
         "tables": jax.jit(partial(head_tables, n=spec.sources, k=spec.entries)),
@@ -150,7 +137,6 @@ def _readers(spec: Spec) -> dict[str, Callable[..., Any]]:
 def _of_language(
     name: str,
     language: Language,
-    exam: Array,
     readers: dict[str, Callable[..., Any]],
     spec: Spec,
     lab: Lab,
@@ -158,7 +144,6 @@ def _of_language(
     """All that is read of one language but its table of words."""
     windows, two = language.windows, language.after["layers-2"]
     found = dict(lab.stage(f"{name}-windows", readers["windows"], two, windows))
-    found |= lab.stage(f"{name}-repeats", readers["repeats"], two, exam)
     losses = [
         lab.stage(f"{name}-loss-{depth}", readers["loss"], models, windows)["loss"]
         for depth, models in language.after.items()

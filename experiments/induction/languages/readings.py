@@ -11,17 +11,14 @@ from circuitax.figures.marks import (
     interval_bars,
     mean_bars,
     notice,
-    reference_line,
     seed_column,
     seed_dots,
     word_table,
     zero_line,
 )
-from circuitax.figures.palette import BLACK, TEXT_COLOURS
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.style import BLACK, TEXT_COLOURS, letter_panels, new_figure
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, NotRun, Sample, mean_of
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of, members_where
 from experiments.induction.shared.measures_term_worth import term_worth
 
 LANGUAGES = {
@@ -89,19 +86,6 @@ def worth(data: xr.Dataset) -> dict[str, Sample]:
     return {f"english-{name}": mean_of(values) for name, values in samples.items()}
 
 
-def heads(data: xr.Dataset) -> dict[str, Sample]:
-    """Attention of the best head to the previous token, and the best prefix score."""
-    members = _english(data)
-    return {
-        "english-previous-head": mean_of(_previous(members)),
-        "english-induction-head": mean_of(members.prefix.max(("layer", "head"))),
-    }
-
-
-def _previous(members: xr.Dataset) -> xr.DataArray:
-    return members.attention.isel(layer=0, offset=1).max("head")
-
-
 def _english(data: xr.Dataset) -> xr.Dataset:
     if "missing" in data.attrs:
         raise NotRun(f"the English text is not at hand: {data.attrs['missing']}")
@@ -118,11 +102,11 @@ def _of_language(data: xr.Dataset, language: str) -> xr.Dataset:
 
 
 def readings(data: xr.Dataset) -> Figure:
-    """Four panels, Python beside English in each: losses, orders of paths, layers, and heads."""
+    """Four panels, Python beside English in each: losses, orders of paths, layers, and copying."""
     if "missing" in data.attrs:
         return notice(f"not at hand: {data.attrs['missing']}")
     figure, axes = new_figure(2, 2, height=5.0)
-    loss, orders, layers, roles = axes.flat
+    loss, orders, layers, copying = axes.flat
     counts = []
     for i, (language, (label, colour)) in enumerate(LANGUAGES.items()):
         members = _of_language(data, language)
@@ -140,22 +124,18 @@ def readings(data: xr.Dataset) -> Figure:
         mean_bars(orders, [saved.direct, saved.heads, saved.virtual], colour, **how)
         mean_bars(layers, [saved.first_alone, saved.first_last], colour, **how)
         copies = (members.ov_copying > COPIES).mean("cell")
-        shown = copies, _previous(members), members.prefix.max(("layer", "head"))
-        for k, values in enumerate(shown):
-            seed_column(roles, k + shift, values, colour, form=".2f", half_width=0.12)
+        seed_column(copying, i, copies, colour, form=".2f", half_width=0.12)
     loss.set_xticks(range(3), ("no layer", "one layer", "two layers"))
     loss.set(ylabel="held-out loss, nats per token", title="each layer helps")
     low = min(float(data.loss_of_depth.min()), float(data.bigram_loss.min()))
     loss.set_ylim(bottom=low - 0.5)
     orders.set_xticks(range(3), ("direct\npath", "single\nheads", "virtual\nheads"))
-    orders.set(ylabel="nats saved, from a uniform guess on")
+    orders.set(ylabel="nats saved")
     orders.set(title="what paths are worth, two layers")
     layers.set_xticks((0, 1), ("without heads\nof layer 1", "with them"))
     layers.set(ylabel="nats saved", title="what heads of layer 0 are worth")
-    roles.set_xticks(range(3), ("heads\nthat copy", "previous\ntoken", "induction"))
-    roles.set(ylabel="share of heads, or attention", title="what heads do")
-    reference_line(roles, y=0.4, label="a head counts as such")
-    roles.legend(loc="upper right")
+    copying.set_xticks(range(2), [label for label, _ in LANGUAGES.values()])
+    copying.set(ylabel="share of heads", title="heads of one layer that copy", xlim=(-0.5, 1.5))
     for ax in axes.flat:
         zero_line(ax)
     title = f"mean and 95 % interval over seeds, n = {' and '.join(counts)}"

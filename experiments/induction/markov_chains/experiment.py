@@ -17,9 +17,8 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.arms import file_name_of
 from circuitax.kit.measured_training import language_arm
-from circuitax.kit.members import drawn_by_each, each_with_own, stack_named
+from circuitax.kit.members import drawn_by_each, each_with_own, file_name_of, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.training.optim import OptimSpec
 from experiments.induction.markov_chains.chains import ChainSource, posterior_mean

@@ -5,10 +5,16 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, Sample, difference_of, mean_of, share_of
+from circuitax.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import Absent, Sample, difference_of, mean_of, members_where, share_of
 
 COLOURS = {"uniform": GREY, "unigram": BLUE, "bigram": ORANGE, "trigram": GREEN}
 LOOKS = (
@@ -50,19 +56,6 @@ def second_layer_first(data: xr.Dataset) -> Sample:
     """Steps to half of the rise of matching in layer 2, less those of attention back in layer 1."""
     members = _arm(data, ARMS[1])
     return difference_of(members.matching_date, members.previous_date)
-
-
-def nearest_later_when_even(data: xr.Dataset) -> Sample:
-    """Steps until a model is nearest to pairs, where symbols are even less where not.
-
-    The last step stands for a model that never is.
-    """
-    return difference_of(*(_nearest_from(_arm(data, arm), "bigram") for arm in (ARMS[2], ARMS[1])))
-
-
-def _nearest_from(members: xr.Dataset, predictor: str) -> xr.DataArray:
-    there = _nearest(members) == predictor
-    return there.step[there.argmax("step")].where(there.any("step"), there.step[-1])
 
 
 def _date(members: xr.Dataset) -> xr.DataArray:

@@ -19,7 +19,7 @@ from circuitax.circuits.detectors import detect, head_copying, induction_scores,
 from circuitax.circuits.known import Strengths, offset_model, planted_model
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.circuits.weights.spectra import composed_keys, copying_score, same_matching
-from circuitax.config.ranges import Positive, PositiveNumber
+from circuitax.config.ranges import Positive
 from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.model import Model
@@ -44,7 +44,6 @@ class Spec:
         repeats: How often they stand in the text that prefix matching is scored on; 4 there.
         offsets: Distances 0, 1, ... that heads of one layer with sinusoidal positions ask for.
         d_model: Width of that layer; even.
-        gain: Factor on its scores.
     """
 
     d_vocab: int = 32
@@ -55,7 +54,6 @@ class Spec:
     repeats: Several = 4
     offsets: Several = 24
     d_model: Several = 64
-    gain: PositiveNumber = 1.0
 
     def __post_init__(self) -> None:
         if self.d_model % 2:
@@ -98,7 +96,6 @@ def evaluate(spec: Spec, key: Key[Array, ""]) -> dict[str, Array]:
         "previous": scores.previous[0],
         "prefix": scores.prefix[1],
         "raised": copying.raised.mean(axis=0)[1],
-        "cosine": copying.cosine.mean(axis=0)[1],
         "eigenvalues": copying_score(token_ov(model))[1],
         "qk_trace": qk_trace(model, scores.previous[0]),
     }
@@ -119,7 +116,7 @@ def attention_by_offset(spec: Spec, key: Key[Array, ""]) -> Array:
     """Mean attention ``[asked, offset]`` of heads that ask sinusoids for an offset each."""
     weights, words = jax.random.split(key)
     offsets = jnp.arange(spec.offsets)
-    model = offset_model(weights, offsets, spec.d_vocab, spec.d_model, spec.gain)
+    model = offset_model(weights, offsets, spec.d_vocab, spec.d_model, gain=1.0)
     n_ctx = spec.distinct * spec.repeats
     text = jax.random.randint(words, (n_ctx,), 0, spec.d_vocab)
     patterns = forward(model, text)[1].patterns[0]

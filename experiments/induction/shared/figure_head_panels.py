@@ -1,5 +1,6 @@
 """Figures that experiments on two-layer models share: heads that compose, copy, match, repeat."""
 
+import string
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,17 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 
 from circuitax.figures.marks import spread, zero_line
-from circuitax.figures.palette import (
+from circuitax.figures.style import (
     BLACK,
     DIVERGING,
     GREY,
     KIND_COLOURS,
     LAYER_COLOURS,
+    PAGE,
     SEQUENTIAL,
+    letter_panels,
+    new_figure,
+    sample_note,
 )
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from experiments.induction.shared.figure_arcs import arcs, clearest, lettered
+from circuitax.records.sample import members_where
 from experiments.induction.shared.head_roles import example_member
 
 REPEATS = {
@@ -31,6 +34,9 @@ REPEATS = {
     "raises": ("added to the right logit", "logits over the mean token"),
 }
 
+LETTERS = (
+    string.ascii_uppercase + string.ascii_lowercase + string.digits + "αβγδεζηθικλμνξπρστυφχψω"
+)
 # Above this in both, copying and matching are the corner of induction heads.
 CORNER = 0.9
 
@@ -73,24 +79,19 @@ def _circuit(one: xr.Dataset) -> tuple[int, int]:
 
 
 def patterns(data: xr.Dataset) -> Figure:
-    """Attention of two heads on one text of repeated random tokens, as arcs and as squares."""
+    """Attention of two heads on one text of repeated random tokens."""
     one = data.isel(member=example_member(data))
     text = one.text.values
     repeat = int(np.argmax(text[1:] == text[0])) + 1
     first, second = _circuit(one)
     named = {"previous-token head": (0, first), "induction head": (1, second)}
-    previous, induction = (
-        one.pattern.isel(layer=layer, head=head).values for layer, head in named.values()
-    )
-    at = clearest(previous, induction, repeat)
-    letters = lettered(text, at - repeat)
-    figure = Figure(figsize=(PAGE, 5.4))
-    grid = figure.add_gridspec(3, 2, height_ratios=(1.1, 3.3, 0.9))
-    strip = figure.add_subplot(grid[0, :])
-    arcs(strip, letters, previous, induction, at)
-    axes = [figure.add_subplot(grid[1, column]) for column in range(2)]
-    both = zip(axes, (previous, induction), named.items(), strict=True)
-    for ax, A, (name, (layer, head)) in both:
+    order = list(dict.fromkeys(text.tolist()))
+    letters = [LETTERS[order.index(token)] for token in text.tolist()]
+    figure = Figure(figsize=(PAGE, 4.4))
+    grid = figure.add_gridspec(2, 2, height_ratios=(3.3, 0.9))
+    axes = [figure.add_subplot(grid[0, column]) for column in range(2)]
+    for ax, (name, (layer, head)) in zip(axes, named.items(), strict=True):
+        A = one.pattern.isel(layer=layer, head=head)
         image = ax.imshow(A, vmin=0, vmax=1, cmap=SEQUENTIAL)
         for start in range(repeat, len(text), repeat):
             ax.axhline(start - 0.5, color="white", linewidth=0.6)
@@ -99,7 +100,7 @@ def patterns(data: xr.Dataset) -> Figure:
         _token_ticks(ax, letters)
     axes[0].set_ylabel("destination")
     figure.colorbar(image, ax=axes, label="attention", shrink=0.8)
-    letter_panels([strip, *axes, *_thumbnails(figure, grid[2, :], one)])
+    letter_panels([*axes, *_thumbnails(figure, grid[1, :], one)])
     return figure
 
 

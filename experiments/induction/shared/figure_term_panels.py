@@ -11,24 +11,23 @@ from circuitax.figures.marks import (
     interval_lengths,
     mean_bars,
     reference_line,
-    spread,
     tilted_labels,
 )
-from circuitax.figures.palette import (
+from circuitax.figures.style import (
     BLACK,
     BLUE,
-    GREEN,
     GREY,
     LAYER_COLOURS,
     ORANGE,
     ORDER_COLOURS,
-    PINK,
     SKY,
     YELLOW,
+    letter_panels,
+    new_figure,
+    sample_note,
 )
-from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.members import members_where
+from circuitax.records.sample import members_where
 
 LAYERS = (("layer 0", BLUE, SKY), ("layer 1", ORANGE, YELLOW))
 ORDERS = ("order 0", "≤ 1", "≤ 2")
@@ -38,36 +37,14 @@ SELECTIONS = ("direct", "+ layer 0", "+ layer 1", "+ both", "all")
 
 
 def terms(data: xr.Dataset) -> Figure:
-    """Nats saved by order and by layers of order 1, and the cost of removing single heads."""
+    """Nats saved by order and by layers of order 1."""
     data = members_where(data)
-    figure, axes = new_figure(1, 3, height=2.8, width_ratios=(1.3, 1.2, 1.3))
-    by_order, by_layer, removed = axes[0]
+    figure, axes = new_figure(1, 2, height=2.8, width_ratios=(1.3, 1.2))
+    by_order, by_layer = axes[0]
     _waterfall(by_order, data)
     _saved_by_layers(by_layer, data.first_order_loss)
-    costs = (
-        (-0.2, GREEN, "o", "patterns react", data.ablated),
-        (0.2, PINK, "s", "patterns kept", data.ablated_preserving),
-    )
-    for shift, colour, marker, label, loss in costs:
-        lost = (loss - data.loss).transpose("layer", ...).values.reshape(2, -1)
-        at = np.arange(2.0)[:, None] + shift + spread(lost.shape[1], 0.13)
-        removed.plot(
-            at.ravel(), lost.ravel(), marker, color=colour, markersize=3, alpha=0.6, label=label
-        )
-    removed.set(
-        xticks=(0, 1),
-        xticklabels=[name for name, *_ in LAYERS],
-        xlim=(-0.5, 1.5),
-        ylabel="nats lost",
-        title="one head removed",
-    )
-    removed.set_ylim(0, 1.3 * removed.get_ylim()[1])
-    removed.legend(loc="upper left", ncols=2, columnspacing=1, handlelength=1)
     letter_panels(axes[0])
-    seeds = data.sizes["member"]
-    sample_note(
-        figure, f"a, b: mean and 95 % interval of {seeds} seeds; c: every head of every seed"
-    )
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
 
 

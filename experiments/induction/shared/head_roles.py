@@ -1,13 +1,14 @@
 """Roles of the heads of a two-layer model: a score passes a threshold fixed before the runs."""
 
+import numpy as np
 import xarray as xr
+
+from circuitax.records.sample import Absent, members_where
 
 PREFIX_SCORE = 0.4
 PREVIOUS_SCORE = 0.4
 # A head below this matches no prefixes.
 NO_MATCH = 0.2
-# Values of ``role``.
-NEITHER, PREVIOUS, INDUCTION = range(3)
 
 
 def roles(data: xr.Dataset) -> xr.Dataset:
@@ -24,16 +25,20 @@ def example_member(data: xr.Dataset) -> int:
     return int(data.prefix.isel(layer=1).max("head").where(data.alive, -1).argmax("member"))
 
 
-def composition_rise(members: xr.Dataset) -> dict[str, xr.DataArray]:
-    """Change of total composition by training, per member, after minus before.
+def formed(data: xr.Dataset) -> xr.Dataset:
+    """The members with an induction head, of which there must be two."""
+    members = members_where(data, "has_induction")
+    if (n := members.sizes["member"]) < 2:
+        raise Absent(f"only {n} of {data.sizes['member']} seeds have an induction head")
+    return members
 
-    ``mean`` is the mean z over all pairs and kinds, ``above`` the share of them with z over 3, and
-    ``below`` the share with z under -3: composition that is avoided is not composition.
-    """
-    dims = ["kind", "writer", "reader"]
-    after, before = members.composition_z, members.composition_z_at_init
-    return {
-        "mean": (after - before).mean(dims),
-        "above": (after > 3).mean(dims) - (before > 3).mean(dims),
-        "below": (after < -3).mean(dims) - (before < -3).mean(dims),
-    }
+
+def of_induction(members: xr.Dataset, name: str) -> xr.DataArray:
+    """What an array says of each member's induction head."""
+    return members[name].isel(layer=1, head=members.induction_head)
+
+
+def before_training(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """The same heads with their weights at the start."""
+    names = ("composition_z", "copying", "matching")
+    return data.assign({name: data[f"{name}_at_init"] for name in names})

@@ -15,22 +15,14 @@ class TermWorth(NamedTuple):
 
     Source: framework paper, term importance analysis; it prints 1.8, 5.2 and 0.3 nats by order, and
     1.3, 0.05 and 4.0 for the first layer alone, the first behind the second, and the second.
-
-    Attributes:
-        direct: By the direct path, over uniform guessing.
-        heads: By single heads, once the direct path is there.
-        virtual: By virtual heads, once single heads are there.
-        first_alone: By the first layer's heads, given the direct path alone.
-        first_last: By the first layer's heads, given the second layer's too.
-        second_last: By the second layer's heads, given the first layer's too.
     """
 
-    direct: xr.DataArray
-    heads: xr.DataArray
-    virtual: xr.DataArray
-    first_alone: xr.DataArray
-    first_last: xr.DataArray
-    second_last: xr.DataArray
+    direct: xr.DataArray  # over uniform guessing
+    heads: xr.DataArray  # single heads, once the direct path is there
+    virtual: xr.DataArray  # virtual heads, once single heads are there
+    first_alone: xr.DataArray  # heads of the first layer, given the direct path alone
+    first_last: xr.DataArray  # those, given the second layer's too
+    second_last: xr.DataArray  # heads of the second layer, given the first layer's too
 
     @property
     def of_all_orders(self) -> xr.DataArray:

@@ -11,7 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
-from circuitax.circuits.weight_shares import weight_shares
+from circuitax.circuits.attribution import weight_shares
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
 from circuitax.kit.measured_training import Trained

@@ -20,7 +20,6 @@ AXES: dict[str, tuple[str, ...]] = {
     "order_loss": ("member", "order"),
     "first_order_loss": ("member", "selection"),
     "score_loss": ("member", "score_selection"),
-    "ablated": HEADS,
     "ablated_preserving": HEADS,
     "attention": (*HEADS, "offset"),
     "positional": ("member", "head"),
@@ -29,9 +28,6 @@ AXES: dict[str, tuple[str, ...]] = {
     "raises": HEADS,
     "prefix": HEADS,
     "previous": HEADS,
-    "loss": ("member",),
-    "loss_by_position": ("member", "position"),
-    "chance": ("member",),
     "identity": ("member",),
 }
 

@@ -1,13 +1,11 @@
-"""Measurements on windows of real text: terms, ablations, distances of an attention-only model."""
+"""Measurements on windows of real text: terms and distances of an attention-only model."""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.detectors import induction_scores
-from circuitax.circuits.losses import repeated_pairs
-from circuitax.circuits.patching import ablated_metrics, each_component
-from circuitax.circuits.term_losses import term_losses
+from circuitax.circuits.losses import repeated_pairs, term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
 from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.model import Model
@@ -17,35 +15,23 @@ from circuitax.kernel.run import run
 def window_readings(
     model: Model, windows: Int[Array, "batch n_ctx"], offsets: int
 ) -> dict[str, Array]:
-    """Losses of terms, losses without each head, and attention by distance; means over windows.
+    """Losses of terms, and attention by distance; means over windows.
 
-    ``order_loss`` and ``first_order_loss`` are those of `term_losses.TermLosses`; ``ablated`` and
-    ``ablated_preserving`` the loss without each head when later layers react and when patterns
-    stay, ``[layer, head]``; ``attention`` is over the later half of the window, ``[layer, head,
-    offset]``; ``positional`` is `heads.positional_share` of the first layer.
+    ``order_loss`` and ``first_order_loss`` are those of `term_losses.TermLosses`; ``attention`` is
+    over the later half of the window, ``[layer, head, offset]``; ``positional`` is
+    `heads.positional_share` of the first layer.
     """
     n_ctx = windows.shape[1]
-    cells = each_component(model)
-    shape = cells.heads.shape[1:]
 
     def one(text: Array) -> dict[str, Array]:
         seen = run(model, text)
         terms = term_losses(seen)
-
-        def loss(logits: Array) -> Array:
-            return next_token_losses(logits, text).mean()
-
         late = seen.trace.patterns[:, :, n_ctx // 2 :]
         dest = jnp.arange(n_ctx // 2, n_ctx)
         back = jnp.stack([late[:, :, dest - n_ctx // 2, dest - k] for k in range(offsets)], -1)
-        reacting = ablated_metrics(model, text, cells, loss)
-        preserving = ablated_metrics(model, text, cells, loss, preserved=seen.trace)
         return {
             "order_loss": terms.order.mean(axis=1),
             "first_order_loss": terms.first_order.mean(axis=1),
-            "loss": loss(seen.logits),
-            "ablated": reacting.reshape(shape),
-            "ablated_preserving": preserving.reshape(shape),
             "attention": back.mean(axis=2),
         }
 

@@ -1,4 +1,4 @@
-"""Two layers on real text: what paths of each order are worth, what heads look at, who composes."""
+"""Two layers on real text: what paths of each order are worth, and what heads look at."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,8 +15,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kit.kept_models import KeptModels, kept_windows
 from circuitax.kit.members import each_member
 from circuitax.lab.lab import Lab
-from experiments.induction.shared.two_layers import AXES, circuit_data, n_ctx_for, repeated_texts
-from experiments.induction.shared.weight_readings import weight_readings
+from experiments.induction.shared.two_layers import AXES, n_ctx_for, repeated_texts
 from experiments.induction.shared.window_readings import order_losses, window_readings
 
 MODEL = "layers-2"
@@ -44,32 +43,24 @@ class Spec:
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
-    """Read the weights at every step kept, and run the last ones on held-out text."""
+    """Run the models of every step kept, and look at heads of the last ones, on held-out text."""
     upstream, kept = lab.input("text_models").data, KeptModels.of_input(lab, "text_models")
     model = kept.spec(MODEL)
     n_ctx = n_ctx_for(model, spec.offsets)
     every, last = kept.at_every_step(MODEL), kept.members(MODEL)
     windows = kept_windows(lab, "text_models", spec.windows)
     exam = repeated_texts(derive(key, "repeats"), spec.repeats, model)
-    over_training = lab.stage("weights", each_member(jax.vmap(weight_readings)), every)
-    before, after = (jax.tree.map(lambda x, i=i: x[i], over_training) for i in (0, -1))
     orders = each_member(jax.vmap(lambda model: order_losses(model, windows)))
-    over_training |= {"order_loss": lab.stage("orders", orders, every)}
+    by_step = lab.stage("orders", orders, every)
     examine = each_member(partial(window_readings, offsets=spec.offsets), windows)
     runs = lab.stage("runs", examine, last)
-    detect = each_member(lambda model: induction_scores(model, exam)._asdict())
-    found = lab.stage("repeats", detect, last)
-    by_step = {
-        f"{name}_by_step": (("step", *AXES[name]), over_training[name])
-        for name in ("copying", "composition_z", "order_loss")
-    }
-    data = circuit_data(before, after, runs | {"prefix": found["prefix"]}).assign(by_step)
-    data = data.assign(
+    detect = each_member(lambda model: {"prefix": induction_scores(model, exam).prefix})
+    read = runs | lab.stage("repeats", detect, last)
+    data = xr.Dataset({name: (AXES[name], values) for name, values in read.items()}).assign(
+        order_loss_by_step=(("step", *AXES["order_loss"]), by_step),
         alive=upstream.alive.sel(model=MODEL, drop=True),
         uniform=np.log(model.d_vocab),
         n_ctx=n_ctx,
-        null=1 / np.sqrt(model.d_model),
         bigram_loss=upstream.bigram_loss,
     )
-    notes = {"prefix_by_chance": float(found["chance"][0])}
-    return data.assign_coords(step=kept.steps).assign_attrs(notes)
+    return data.assign_coords(step=kept.steps)

@@ -26,10 +26,9 @@ from circuitax.kernel.forward import behind_start, forward, next_token_losses
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec, to_plain
-from circuitax.kit.arms import file_name_of
 from circuitax.kit.kept_models import notes_of_kept
 from circuitax.kit.measured_training import Trained, joined, measured_training
-from circuitax.kit.members import each_member, stack_named
+from circuitax.kit.members import each_member, file_name_of, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer

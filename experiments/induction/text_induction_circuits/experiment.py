@@ -14,9 +14,8 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
-from circuitax.kit.arms import file_name_of
 from circuitax.kit.kept_models import KeptModels, kept_windows
-from circuitax.kit.members import each_member
+from circuitax.kit.members import each_member, file_name_of
 from circuitax.lab.lab import Lab
 from experiments.induction.shared.head_roles import roles
 from experiments.induction.shared.two_layers import HEADS, circuit_data, n_ctx_for, repeated_texts
@@ -73,8 +72,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         uniform=np.log(model.d_vocab),
         n_ctx=n_ctx,
     )
-    notes = {"prefix_by_chance": float(scores["chance"][0])}
-    return roles(data.assign_coords(where=list(seen))).assign_attrs(notes)
+    return roles(data.assign_coords(where=list(seen)))
 
 
 def _at_repeats(model: Model, texts: Array) -> dict[str, Array]:

@@ -1,11 +1,9 @@
 """The induction circuit on text read: composition, eigenvalues, repeats and worth of its paths."""
 
-import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, Sample, mean_of
+from circuitax.records.sample import Sample, mean_of, members_where
 from experiments.induction.shared.figure_head_panels import (
     composition,
     eigenvalues,
@@ -13,18 +11,16 @@ from experiments.induction.shared.figure_head_panels import (
     repeats_of,
 )
 from experiments.induction.shared.figure_term_panels import terms
-from experiments.induction.shared.head_roles import PREFIX_SCORE, composition_rise
+from experiments.induction.shared.head_roles import (
+    PREFIX_SCORE,
+    before_training,
+    formed,
+    of_induction,
+)
 from experiments.induction.shared.measures_term_worth import term_worth
 
 __all__ = ["WORLDS", "composes", "composition", "eigenvalues", "in_the_corner", "looks_back"]
-__all__ += ["matches", "over_training", "patterns", "raises", "repeats", "stripes", "terms"]
-__all__ += ["through_patterns", "worth"]
-
-
-def before_training(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """The same heads with their weights at the start."""
-    names = ("composition_z", "copying", "matching")
-    return data.assign({name: data[f"{name}_at_init"] for name in names})
+__all__ += ["matches", "patterns", "raises", "repeats", "stripes", "terms", "worth"]
 
 
 WORLDS = {"before training": before_training}
@@ -32,7 +28,7 @@ WORLDS = {"before training": before_training}
 
 def composes(data: xr.Dataset) -> dict[str, Sample]:
     """Leads of the K-composition of the previous-token head with the induction head, in z."""
-    members = _formed(data)
+    members = formed(data)
     previous, induction = members.previous_head, members.induction_head
     z = members.composition_z.isel(writer=previous, reader=induction)
     into_induction = members.composition_z.isel(reader=induction)
@@ -45,21 +41,14 @@ def composes(data: xr.Dataset) -> dict[str, Sample]:
     }
 
 
-def over_training(data: xr.Dataset) -> dict[str, Sample]:
-    """Composition of all pairs and kinds after training less that before."""
-    rise = composition_rise(_formed(data))
-    names = {"overall": "mean", "some": "above", "avoided": "below"}
-    return {f"primed-composition-{name}": mean_of(rise[key]) for name, key in names.items()}
-
-
 def in_the_corner(data: xr.Dataset) -> dict[str, Sample]:
     """Copying of the induction head, and its matching through either first-layer head."""
-    members = _formed(data)
+    members = formed(data)
     matching = members.matching.isel(reader=members.induction_head)
     through_previous = matching.isel(writer=members.previous_head)
     least = matching.isel(writer=members.previous.isel(layer=0).argmin("head"))
     return {
-        "primed-copying": mean_of(_of_induction(members, "copying")),
+        "primed-copying": mean_of(of_induction(members, "copying")),
         "primed-matching": mean_of(through_previous),
         "primed-matching-by-writer": mean_of(through_previous - least),
     }
@@ -67,18 +56,18 @@ def in_the_corner(data: xr.Dataset) -> dict[str, Sample]:
 
 def looks_back(data: xr.Dataset, offset: int = 1) -> Sample:
     """Mean attention of the previous-token head some tokens back; two back, of the best head."""
-    attention = _formed(data).attention.isel(layer=0, offset=offset)
+    attention = formed(data).attention.isel(layer=0, offset=offset)
     if offset > 1:
         return mean_of(attention.max("head"))
-    return mean_of(attention.isel(head=_formed(data).previous_head))
+    return mean_of(attention.isel(head=formed(data).previous_head))
 
 
 def matches(data: xr.Dataset, first_layer: bool = False) -> Sample:
     """Share of recurring pairs where the induction head, or a first-layer one, looks most there."""
-    members = _formed(data).sel(where="text")
+    members = formed(data).sel(where="text")
     if first_layer:
         return mean_of(members.top_is_match.isel(layer=0).max("head"))
-    return mean_of(_of_induction(members, "top_is_match"))
+    return mean_of(of_induction(members, "top_is_match"))
 
 
 def raises(data: xr.Dataset, exchanged: bool = False) -> Sample:
@@ -86,8 +75,8 @@ def raises(data: xr.Dataset, exchanged: bool = False) -> Sample:
 
     The lead is over the best first-layer head; alone it would grow where that head does harm.
     """
-    members = _formed(data).sel(where="text")
-    own, other = _of_induction(members, "raises"), members.raises.isel(layer=0).max("head")
+    members = formed(data).sel(where="text")
+    own, other = of_induction(members, "raises"), members.raises.isel(layer=0).max("head")
     if exchanged:
         own, other = other, own
     return mean_of(own - other.clip(min=0))
@@ -95,7 +84,7 @@ def raises(data: xr.Dataset, exchanged: bool = False) -> Sample:
 
 def stripes(data: xr.Dataset, first_layer: bool = False) -> Sample:
     """Share of the value-weighted attention of induction heads on the match in random repeats."""
-    members = _formed(data).sel(where="random")
+    members = formed(data).sel(where="random")
     if first_layer:
         return mean_of(members.stripes.isel(layer=0).max("head"))
     second = members.stripes.isel(layer=1)
@@ -105,30 +94,12 @@ def stripes(data: xr.Dataset, first_layer: bool = False) -> Sample:
 
 def worth(data: xr.Dataset) -> dict[str, Sample]:
     """Nats a token that paths of each order and single heads of each layer save."""
-    found = term_worth(_formed(data))
+    found = term_worth(formed(data))
     return {
         "primed-order-1-above-2": mean_of(found.heads - found.virtual),
         "primed-layer-0-nearly-redundant": mean_of(found.first_last / found.first_alone),
         "primed-layer-1-above-0": mean_of(found.second_last - found.first_last),
     }
-
-
-def through_patterns(data: xr.Dataset) -> Sample:
-    """Cost of removing the previous-token head where patterns react, less that where they stay."""
-    members = _formed(data)
-    raised = members.ablated - members.ablated_preserving
-    return mean_of(raised.isel(layer=0, head=members.previous_head))
-
-
-def _formed(data: xr.Dataset) -> xr.Dataset:
-    members = members_where(data, "has_induction")
-    if (n := members.sizes["member"]) < 2:
-        raise Absent(f"only {n} of {data.sizes['member']} primed seeds have an induction head")
-    return members
-
-
-def _of_induction(members: xr.Dataset, name: str) -> xr.DataArray:
-    return members[name].isel(layer=1, head=members.induction_head)
 
 
 def repeats(data: xr.Dataset) -> Figure:

@@ -11,8 +11,8 @@ import xarray as xr
 from jaxtyping import Array, Int
 
 from circuitax.circuits.detectors import induction_scores, shares_at_repeats, sums_at_repeats
+from circuitax.circuits.losses import score_losses, term_losses
 from circuitax.circuits.patching import ablated_metrics, ablation_error, each_component
-from circuitax.circuits.term_losses import score_losses, term_losses
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.forward import forward, next_token_losses
@@ -91,7 +91,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     after = lab.stage("weights", read, models)
     runs = lab.stage("runs", examine, models)
     data = circuit_data(before, after, runs).assign(
-        null=1 / np.sqrt(spec.model.d_model),
         uniform=np.log(spec.model.d_vocab),
         alive=("member", trained.alive),
     )
@@ -124,22 +123,18 @@ def text_readings(model: Model, texts: Int[Array, "batch n_ctx"], late: int) -> 
 
         cells = each_component(model)
         shape = cells.heads.shape[1:]
-        reacting = ablated_metrics(model, text, cells, loss)
         preserving = ablated_metrics(model, text, cells, loss, preserved=seen.trace)
         return {
             "order_loss": terms.order[:, late - 1 :].mean(axis=1),
             "first_order_loss": terms.first_order[:, late - 1 :].mean(axis=1),
             "score_loss": score_losses(seen)[:, late - 1 :].mean(axis=1),
-            "ablated": reacting.reshape(shape),
             "ablated_preserving": preserving.reshape(shape),
         }, sums_at_repeats(seen, jnp.arange(1, len(text)) >= late)
 
     found, sums = jax.lax.map(one, texts)
     means = jax.tree.map(lambda x: x.mean(axis=0), found)
     means |= shares_at_repeats(jax.tree.map(lambda x: x.sum(axis=0), sums))
-    late_loss = scores.loss_by_position[late - 1 :].mean()
-    named = {"prefix": scores.prefix, "previous": scores.previous, "loss": late_loss}
-    by_position = {"loss_by_position": scores.loss_by_position, "chance": scores.chance}
+    named = {"prefix": scores.prefix, "previous": scores.previous}
     first = seen_run(model, texts[0])
     identity = jnp.abs(ablation_error(first)).max() / jnp.abs(first.logits).max()
-    return means | named | by_position | {"identity": identity}
+    return means | named | {"identity": identity}

@@ -2,14 +2,11 @@
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import mean_bars, reference_line
-from circuitax.figures.palette import GREEN, PINK
+from circuitax.figures.marks import reference_line
 from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, Sample, exactly, mean_of, share_of
+from circuitax.records.sample import Sample, exactly, mean_of, members_where, share_of
 from experiments.induction.shared.figure_head_panels import (
     composition,
     eigenvalues,
@@ -17,19 +14,19 @@ from experiments.induction.shared.figure_head_panels import (
     repeats_of,
 )
 from experiments.induction.shared.figure_term_panels import ORDERS, SELECTIONS, loss_bars
-from experiments.induction.shared.head_roles import PREFIX_SCORE, PREVIOUS_SCORE, composition_rise
+from experiments.induction.shared.head_roles import (
+    PREFIX_SCORE,
+    PREVIOUS_SCORE,
+    before_training,
+    formed,
+    of_induction,
+)
 
 __all__ = ["WORLDS", "attends", "composes", "composition", "eigenvalues", "identity"]
 __all__ += ["in_the_corner", "over_training", "patterns", "raises", "repeats", "second_order"]
-__all__ += ["stripes", "terms", "through_patterns"]
+__all__ += ["stripes", "terms"]
 
 CORNER = 0.7  # of both scores, from which a head lies in the corner
-
-
-def before_training(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """The same heads with their weights at the start."""
-    names = ("composition_z", "copying", "matching")
-    return data.assign({name: data[f"{name}_at_init"] for name in names})
 
 
 WORLDS = {"before training": before_training}
@@ -37,7 +34,7 @@ WORLDS = {"before training": before_training}
 
 def composes(data: xr.Dataset) -> dict[str, Sample]:
     """K-composition of the previous-token head with the induction head, in deviations z."""
-    members = _formed(data)
+    members = formed(data)
     previous, induction = members.previous_head, members.induction_head
     into_induction = members.composition_z.isel(reader=induction)
     lead = into_induction.sel(kind="K") - into_induction.sel(kind="V")
@@ -57,7 +54,7 @@ def composes(data: xr.Dataset) -> dict[str, Sample]:
 
 def in_the_corner(data: xr.Dataset) -> dict[str, Sample]:
     """Share of a seed's induction heads that copy and match, and matching of the best of them."""
-    members = _formed(data)
+    members = formed(data)
     matching = members.matching.isel(writer=members.previous_head).rename(reader="head")
     corner = np.minimum(members.copying.isel(layer=1), matching) >= CORNER
     inductive = members.prefix.isel(layer=1) > PREFIX_SCORE
@@ -69,10 +66,15 @@ def in_the_corner(data: xr.Dataset) -> dict[str, Sample]:
 
 
 def over_training(data: xr.Dataset) -> dict[str, Sample]:
-    """Composition of all pairs and kinds after training less that before."""
-    rise = composition_rise(_formed(data))
-    names = {"overall": "mean", "some": "above", "avoided": "below"}
-    return {f"composition-{name}": mean_of(rise[key]) for name, key in names.items()}
+    """Composition after training less before: mean z, and shares of pairs and kinds beyond 3."""
+    members, dims = formed(data), ["kind", "writer", "reader"]
+    after, before = members.composition_z, members.composition_z_at_init
+    rises = {
+        "composition-overall": after - before,
+        "composition-some": (after > 3) * 1.0 - (before > 3),
+        "composition-avoided": (after < -3) * 1.0 - (before < -3),
+    }
+    return {name: mean_of(rise.mean(dims)) for name, rise in rises.items()}
 
 
 def attends(data: xr.Dataset, first_layer: bool = False) -> Sample:
@@ -81,7 +83,7 @@ def attends(data: xr.Dataset, first_layer: bool = False) -> Sample:
     The head of the second layer whose removal costs most, since one that is chosen by its attention
     would be asked what chose it; or the head of the first layer that does so most.
     """
-    members = _formed(data)
+    members = formed(data)
     if first_layer:
         return mean_of(members.top_is_match.isel(layer=0).max("head"))
     costliest = members.ablated_preserving.isel(layer=1).argmax("head")
@@ -90,16 +92,16 @@ def attends(data: xr.Dataset, first_layer: bool = False) -> Sample:
 
 def raises(data: xr.Dataset) -> Sample:
     """Direct effect on the right logit, the induction head's less the best first-layer head's."""
-    members = _formed(data)
-    return mean_of(_of_induction(members, "raises") - members.raises.isel(layer=0).max("head"))
+    members = formed(data)
+    return mean_of(of_induction(members, "raises") - members.raises.isel(layer=0).max("head"))
 
 
 def stripes(data: xr.Dataset, first_layer: bool = False) -> Sample:
     """Value-weighted attention one period back, of the induction head or the best of layer 0."""
-    members = _formed(data)
+    members = formed(data)
     if first_layer:
         return mean_of(members.stripes.isel(layer=0).max("head"))
-    return mean_of(_of_induction(members, "stripes"))
+    return mean_of(of_induction(members, "stripes"))
 
 
 def second_order(data: xr.Dataset) -> Sample:
@@ -108,33 +110,15 @@ def second_order(data: xr.Dataset) -> Sample:
     A token that leads all others, which are alike, by ``a`` has the loss
     ``log(1 + (d_vocab - 1) e^-a)``; leads have no floor, as losses have.
     """
-    members = _formed(data)
+    members = formed(data)
     leads = -np.log(np.expm1(members.order_loss) / np.expm1(members.uniform))
     added = leads.diff("order")
     return mean_of(added.isel(order=1) / added.isel(order=0))
 
 
-def through_patterns(data: xr.Dataset) -> Sample:
-    """Cost of removing the previous-token head where patterns react, less that where they stay."""
-    members = _formed(data)
-    raised = members.ablated - members.ablated_preserving
-    return mean_of(raised.isel(layer=0, head=members.previous_head))
-
-
 def identity(data: xr.Dataset) -> Sample:
     """Greatest difference of pattern-preserving ablation and the logits less a head's paths."""
     return exactly(data.identity.where(data.alive).max())
-
-
-def _formed(data: xr.Dataset) -> xr.Dataset:
-    members = members_where(data, "has_induction")
-    if (n := members.sizes["member"]) < 2:
-        raise Absent(f"only {n} of {data.sizes['member']} seeds have an induction head")
-    return members
-
-
-def _of_induction(members: xr.Dataset, name: str) -> xr.DataArray:
-    return members[name].isel(layer=1, head=members.induction_head)
 
 
 def repeats(data: xr.Dataset) -> Figure:
@@ -144,35 +128,19 @@ def repeats(data: xr.Dataset) -> Figure:
 
 
 def terms(data: xr.Dataset) -> Figure:
-    """Loss on repeats: by order, by layer of order 1, by composition, and without each head."""
+    """Loss on repeats: by order, by layer of order 1, and by composition."""
     members = members_where(members_where(data), "has_induction", otherwise="alive")
-    figure, axes = new_figure(2, 2, height=4.6)
-    (by_order, by_layer), (by_score, removed) = axes
+    figure, axes = new_figure(1, 3, height=2.6)
+    by_order, by_layer, by_score = axes[0]
     composed = ("all", "no Q", "no K", "neither")
     loss_bars(by_order, ORDERS, members.order_loss, "paths of order")
     loss_bars(by_layer, SELECTIONS, members.first_order_loss, "order-1 terms of")
-    loss_bars(by_score, composed, members.score_loss, "scores of layer 1: composition terms")
-    for ax in (by_order, by_layer, by_score):
+    loss_bars(by_score, composed, members.score_loss, "composition in layer 1's scores")
+    for ax in axes[0]:
         reference_line(ax, y=members.uniform, label="uniform")
         ax.set(ylabel="loss on repeats, nats", ylim=(0, 1.2 * float(members.uniform)))
     by_layer.legend(loc="upper right")
-    _removals(removed, members)
-    letter_panels(axes.flat)
+    letter_panels(axes[0])
     seeds = members.sizes["member"]
     sample_note(figure, f"mean and 95 % interval of {seeds} seeds with an induction head")
     return figure
-
-
-def _removals(ax: Axes, members: xr.Dataset) -> None:
-    """Effects of the two named heads, by their own output alone and through patterns too."""
-    reacting, kept = members.ablated - members.loss, members.ablated_preserving - members.loss
-    for shift, cost, colour, label in (
-        (-0.18, reacting, GREEN, "patterns react"),
-        (0.18, kept, PINK, "patterns kept"),
-    ):
-        previous = cost.isel(layer=0, head=members.previous_head)
-        induction = cost.isel(layer=1, head=members.induction_head)
-        mean_bars(ax, np.stack([previous, induction]), colour, shift=shift, width=0.34, label=label)
-    ax.set_xticks((0, 1), ("previous-token", "induction"))
-    ax.set(title="head removed", ylabel="nats lost on repeats")
-    ax.legend()

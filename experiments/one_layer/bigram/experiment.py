@@ -33,7 +33,6 @@ from circuitax.training.optim import OptimSpec
 
 # Tokens met less often in the held-out windows have no mean prediction worth comparing.
 FEWEST = 20
-PAIRS_DRAWN = 4000
 
 
 @dataclass(frozen=True)
@@ -129,8 +128,6 @@ def _fit(
     weight = train.sum(axis=1).astype(float)
     joint = jnp.broadcast_to(jnp.asarray(train / train.sum(), float), (spec.seeds, *train.shape))
     widths = sorted({max(1, round(share * d_vocab)) for share in spec.widths})
-    seen = np.flatnonzero(train)
-    drawn = np.random.default_rng(0).choice(seen, min(PAIRS_DRAWN, seen.size), replace=False)
     chunk = chunk_size(spec.optim.steps, most=20)
     found: list[dict[str, Any]] = []
     divergences = {}
@@ -154,7 +151,6 @@ def _fit(
                 "train": [cross_entropy(train, p) for p in log_p],
                 "held_out": [cross_entropy(held_out, p) for p in log_p],
                 "alive": trained.alive,
-                "pair_model": log_p[0].ravel()[drawn],
             }
         )
         divergences[str(d_model)] = trained.divergence
@@ -162,12 +158,8 @@ def _fit(
         name: (("width", "member"), stack_named(found, name))
         for name in ("kl", "train", "held_out", "alive")
     }
-    data |= {
-        "rank_kl": ("width", [mean_divergence(table, _low_rank(table, w), weight) for w in widths]),
-        "pair_model": (("width", "pair"), stack_named(found, "pair_model")),
-        "pair_table": ("pair", np.log(table).ravel()[drawn]),
-        "pair_count": ("pair", train.ravel()[drawn]),
-    }
+    of_rank = [mean_divergence(table, _low_rank(table, width), weight) for width in widths]
+    data["rank_kl"] = ("width", of_rank)
     return xr.Dataset(data, coords={"width": widths}), divergences
 
 

@@ -1,14 +1,20 @@
 """A zero-layer transformer is a low-rank bigram table; a one-layer direct path is none at all."""
 
-import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column
-from circuitax.figures.palette import BLACK, BLUE, DEPTH_COLOURS, GREY, ORANGE, SEQUENTIAL
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Sample, mean_of
+from circuitax.figures.style import (
+    BLUE,
+    COLUMN,
+    DEPTH_COLOURS,
+    GREY,
+    ORANGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import Sample, mean_of, members_where
 
 
 def divergence(data: xr.Dataset, width: int = -1) -> Sample:
@@ -68,37 +74,6 @@ def widths(data: xr.Dataset) -> Figure:
     right.legend(ncols=2, loc="upper right", fontsize=6)
     letter_panels(axes[0])
     sample_note(figure, f"mean and 95 % interval of {data.kl.sizes['member']} seeds")
-    return figure
-
-
-def pairs(data: xr.Dataset) -> Figure:
-    """Log probability of drawn pairs: the table against the model, at three widths."""
-    chosen = sorted({0, data.sizes["width"] // 2, data.sizes["width"] - 1})
-    figure, axes = new_figure(1, len(chosen), height=2.4, sharey=True)
-    low = max(-14.0, float(data.pair_table.min()))
-    order = np.argsort(data.pair_count.values)
-    for ax, i in zip(axes[0], chosen, strict=True):
-        dots = ax.scatter(
-            data.pair_table.values[order],
-            data.pair_model.values[i][order],
-            s=3,
-            c=np.log10(data.pair_count.values[order]),
-            cmap=SEQUENTIAL,
-            linewidths=0,
-            alpha=0.7,
-            rasterized=True,
-        )
-        ax.plot([low, 0], [low, 0], color=BLACK, linewidth=0.8)
-        ax.set(
-            title=f"$d_{{model}}$ = {int(data.width[i])}",
-            xlabel="bigram table, log P(b | a)",
-            xlim=(low, 0.2),
-            ylim=(low, 0.2),
-        )
-    axes[0, 0].set_ylabel("zero-layer model, log P(b | a)")
-    figure.colorbar(dots, ax=axes[0].tolist(), label="occurrences of the pair, log$_{10}$")
-    letter_panels(axes[0])
-    sample_note(figure, f"{order.size:,} pairs drawn from the table; one seed; logarithms natural")
     return figure
 
 

@@ -30,7 +30,7 @@ from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.training.language import text_losses, train_on_text
 from circuitax.training.optim import OptimSpec
-from experiments.one_layer.bilinear.spectra import kept_losses, part_losses
+from experiments.one_layer.bilinear.spectra import kept_losses
 
 KINDS = ("bilinear", "gelu", "linear")
 
@@ -102,15 +102,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     )
     trained, found = {}, []
     for name, kind, sizes in models(spec):
-        trained[name], start = _train(spec, name, kind, sizes, text, windows, key, lab)
+        trained[name] = _train(spec, name, kind, sizes, text, windows, key, lab)
         if kind == KINDS[0]:
-            ends = trained[name].models
             with one_thread():
+                ends = trained[name].models
                 found.append(lab.stage(f"read-{name}", _read, spec, ends, windows, key))
-                if sizes.n_layers == 1:
-                    parts = lab.stage("parts", _parts, ends, start, windows)
     data = {name: (dims, np.stack([f[name] for f in found])) for name, dims in READ.items()}
-    data |= {name: (("seed", "part"), values) for name, values in parts.items()}
     curves = np.stack([one.curves["loss"] for one in trained.values()], axis=1)
     data["loss"] = (("step", "model", "seed"), curves)
     data["alive"] = (("model", "seed"), np.stack([one.alive for one in trained.values()]))
@@ -147,8 +144,8 @@ def _train(
     windows: Array,
     key: jax.Array,
     lab: Lab,
-) -> tuple[Trained, Model]:
-    """One model trained, and its weights at the start."""
+) -> Trained:
+    """One model trained, with its held-out losses."""
     optim = replace(spec.optim, learning_rate=spec.rates[KINDS.index(kind)])
     state, train = train_on_text(
         # Of one depth all kinds see the same windows in the same order.
@@ -162,14 +159,12 @@ def _train(
         chunk=spec.measure_every,
         mesh=lab.mesh,
     )
-    as_models = partial(model_from_params, spec=sizes)
-    start = jax.tree.map(np.asarray, as_models(state.params))
 
     def loss(model: Model, own: Array) -> Array:
         return text_losses(model, own).mean()
 
     measure = each_with_own(loss, windows)
-    trained = measured_training(
+    return measured_training(
         lab,
         name,
         state,
@@ -177,9 +172,8 @@ def _train(
         steps=spec.optim.steps,
         every=spec.measure_every,
         measure=lambda members: {"loss": measure(members)},
-        as_models=as_models,
+        as_models=partial(model_from_params, spec=sizes),
     )
-    return trained, start
 
 
 def _read(spec: Spec, ends: Model, windows: Array, key: jax.Array) -> dict[str, np.ndarray]:
@@ -192,14 +186,3 @@ def _read(spec: Spec, ends: Model, windows: Array, key: jax.Array) -> dict[str, 
         for name, value in found._asdict().items():
             rows[f"{name}_loss"].append(np.asarray(value))
     return {name: np.stack(values) for name, values in rows.items()}
-
-
-def _parts(ends: Model, starts: Model, windows: Array) -> dict[str, np.ndarray]:
-    """What parts of the MLP of one-layer models are worth, after training and before, by seed."""
-    parts = jax.jit(part_losses)
-
-    def of(models: Model) -> np.ndarray:
-        rows = [parts(member_of(models, seed), own) for seed, own in enumerate(windows)]
-        return np.stack([np.asarray(row) for row in rows])
-
-    return {"part_loss": of(ends), "part_loss_at_init": of(starts)}

@@ -1,12 +1,21 @@
-"""Bilinear MLPs read: the loss beside other kinds, few eigenvectors, what products are worth."""
+"""Bilinear MLPs read: the loss beside other kinds, and few eigenvectors."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column, zero_line
-from circuitax.figures.palette import BLACK, DEPTH_COLOURS, GREEN, GREY, PINK
-from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.figures.style import (
+    BLACK,
+    COLUMN,
+    DEPTH_COLOURS,
+    GREEN,
+    GREY,
+    PINK,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
 KEPT = 4
@@ -15,7 +24,6 @@ NEEDED = 64  # eigenvectors of a direction, of which rows name shares
 LOOKS = {"bilinear": (GREEN, "-"), "gelu": (BLACK, "--"), "linear": (PINK, ":")}
 NAMES = {"bilinear": "bilinear", "gelu": "GELU", "linear": "linear"}
 DEPTHS = ((1, DEPTH_COLOURS[1], "one layer"), (2, DEPTH_COLOURS[2], "two layers"))
-PARTS = ("the token\nby itself", "token and\nheads", "heads by\nthemselves")
 
 
 def gap(data: xr.Dataset, depth: int, kind: str = "bilinear") -> Sample:
@@ -37,12 +45,6 @@ def kept_share(data: xr.Dataset, depth: int, random: bool = False) -> Sample:
         raise NotRun(f"this run has not {NEEDED} eigenvectors of each direction")
     loss = data.random_loss.mean("draw") if random else data.kept_loss.sel(kept=KEPT)
     return _mean(shares_kept(data, loss, depth))
-
-
-def cross(data: xr.Dataset, when: str = "") -> Sample:
-    """Loss without the products of token and heads, less the whole one, nats."""
-    loss = data[f"part_loss{when}"].values
-    return _mean((loss[:, 2] - loss[:, 0])[_alive(data, "bilinear-1")])
 
 
 def gaps_of(data: xr.Dataset, kind: str, depth: int) -> np.ndarray:
@@ -76,9 +78,9 @@ def _mean(samples: np.ndarray) -> Sample:
 
 
 def losses(data: xr.Dataset) -> Figure:
-    """Held-out loss along training, gaps between kinds of MLPs, and the price of each part."""
-    figure, axes = new_figure(1, 3, height=2.6, width_ratios=[1.2, 1, 1])
-    training, gaps, parts = axes[0]
+    """Held-out loss along training, and gaps between kinds of MLPs."""
+    figure, axes = new_figure(1, 2, height=2.6, width_ratios=[1.2, 1])
+    training, gaps = axes[0]
     deepest = int(data.depth.max())
     for kind, (colour, style) in LOOKS.items():
         rows = data.loss.sel(model=f"{kind}-{deepest}").transpose("step", "seed").values
@@ -100,14 +102,6 @@ def losses(data: xr.Dataset) -> Figure:
     gaps.tick_params(axis="x", labelsize=6)
     gaps.set(xlabel="layers", ylabel="loss less GELU's, nats", title="Equal parameters")
     gaps.margins(x=0.15, y=0.15)
-    price = data.part_loss.values - data.part_loss.values[:, :1]
-    for place, rows in enumerate(price.T[1:]):
-        seed_column(parts, place, rows, PINK, form=".2f", size=5)
-    zero_line(parts)
-    parts.set_xticks(range(len(PARTS)), PARTS)
-    parts.tick_params(axis="x", labelsize=6)
-    parts.set(ylabel="loss without it, nats more", title="Parts of one bilinear layer")
-    parts.margins(x=0.2, y=0.15)
     letter_panels(axes[0])
     sample_note(figure, f"dots: {data.sizes['seed']} seeds; mean and 95 % t interval")
     return figure

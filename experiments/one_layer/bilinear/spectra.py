@@ -1,4 +1,4 @@
-"""Bilinear MLPs by their weights: what few eigenvectors keep, and what parts are worth."""
+"""Bilinear MLPs by their weights: what few eigenvectors keep."""
 
 from typing import NamedTuple
 
@@ -6,14 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from circuitax.circuits.neurons import mlp_streams
 from circuitax.circuits.weights.mlps import as_eigenvectors, bilinear_mlps, kept_eigenvectors
-from circuitax.kernel.forward import next_token_losses
-from circuitax.kernel.mlp import apply_mlp
 from circuitax.kernel.model import Model
-from circuitax.kernel.run import run as run_model
 from circuitax.kernel.weights import MLPWeights
-from circuitax.kit.members import member_of
 from circuitax.training.language import text_losses
 
 RANDOM = 4  # eigenvectors of each direction that the random choices keep
@@ -58,23 +53,3 @@ def kept_losses(
     removed = loss(mlp._replace(W_out=jnp.zeros_like(mlp.W_out)))
     ranks = jnp.stack([first(rank) for rank in kept])
     return KeptLosses(loss(mlp), removed, ranks, jax.lax.map(drawn, keys))
-
-
-def part_losses(model: Model, windows: Int[Array, "window n_ctx"]) -> Float[Array, " part"]:
-    """Losses of a one-layer model, whole and without each of three parts of its MLP, nats a token.
-
-    ``f(e + h) = f(e) + 2 B(e, h) + f(h)`` of a quadratic f: e the token, h the heads. The parts are
-    what the token makes alone, its products with what heads wrote, and what that makes alone.
-    """
-    mlp = member_of(bilinear_mlps(model), 0)
-
-    def of_window(tokens: Array) -> Array:
-        seen = run_model(model, tokens, outputs=True)
-        token, read = seen.streams[0], mlp_streams(seen)[0]
-        own, heads, whole = (apply_mlp(mlp, x, "linear") for x in (token, read - token, read))
-        cross = whole - own - heads
-        parts = jnp.stack([jnp.zeros_like(own), own, cross, heads])
-        logits = (read[None] + whole[None] - parts) @ model.W_U
-        return jax.vmap(lambda one: next_token_losses(one[None], tokens[None]).mean())(logits)
-
-    return jax.lax.map(of_window, windows).mean(axis=0)

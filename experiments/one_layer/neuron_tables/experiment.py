@@ -8,7 +8,6 @@ were not trained.
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.neurons import mean_by_token, neuron_activations, values_come_true
+from circuitax.circuits.detectors import mean_by_token, neuron_activations, values_come_true
 from circuitax.circuits.weights.folding import fold_read
 from circuitax.circuits.weights.heads import unembedding
 from circuitax.circuits.weights.token_tables import NeuronTable, neuron_tables
@@ -30,6 +29,8 @@ from circuitax.kit.kept_models import KeptModels, kept_windows
 from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
 
+FIRING = 0.01  # of all positions: where a unit is most active it fires
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -38,16 +39,12 @@ class Spec:
     Attributes:
         task: The text that those models were trained on.
         windows: Held-out windows, at most those that were kept.
-        entries: Tokens that count as a unit's keys and values, and are listed.
-        firing: A unit fires at this share of all positions, where it is most active.
-        neurons: Units listed in each layer, those that move the logits most.
+        entries: Tokens that count as a unit's keys and values.
     """
 
     task: TextSpec = field(default_factory=TextSpec)
     windows: Positive = 512
     entries: Positive = 10
-    firing: Annotated[float, "(0, 0.5]"] = 0.01
-    neurons: Positive = 8
 
     def upstream(self, name: str) -> dict[str, str | int]:
         """``text_models`` of the same text; see `circuitax.config.plan`."""
@@ -74,7 +71,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
 
 
 def of_member(model: Model, windows: Array, settings: Spec) -> dict[str, Array]:
-    """Keys, values and firing of every unit of one model; the heaviest units by name."""
+    """Keys, values and firing of every unit of one model."""
     mlp = model.blocks.mlp
     if mlp is None:
         raise ValueError("full.d_mlp=None of text_models must be a number: there are no neurons")
@@ -87,24 +84,13 @@ def of_member(model: Model, windows: Array, settings: Spec) -> dict[str, Array]:
     active = jnp.moveaxis(active, 1, 0).reshape(active.shape[1], -1, active.shape[-1])
     table = of_layers(model, mlp, k)
     values = jax.nn.one_hot(table.values.columns, d_vocab, dtype=bool).any(axis=-2)
-    n_firing = max(1, round(settings.firing * active.shape[1]))
+    n_firing = max(1, round(FIRING * active.shape[1]))
     true = values_come_true(active, windows[:, 1:].ravel(), values, n_firing)
     by_token = mean_by_token(active, windows[:, :-1].ravel(), d_vocab)
     fires_on = jax.lax.top_k(by_token, k)[1]
     shared = (table.keys.columns[..., :, None] == fires_on[..., None, :]).any(axis=-1)
-    size = jnp.linalg.norm(mlp.W_out @ unembedding(model), axis=-1)
-    moved = active.std(axis=1) * size / jnp.sqrt(d_vocab)
-    heaviest = jax.lax.top_k(moved, min(settings.neurons, moved.shape[1]))[1]
-    listed = {"keys": table.keys.columns, "fires_on": fires_on, "values": table.values.columns}
-    return {
-        "fired": true.fired,
-        "everywhere": true.everywhere,
-        "shared": shared.mean(axis=-1),
-        "heaviest": heaviest,
-    } | {
-        f"listed_{name}": jnp.take_along_axis(tokens, heaviest[..., None], axis=1)
-        for name, tokens in listed.items()
-    }
+    shares = {"fired": true.fired, "everywhere": true.everywhere}
+    return shares | {"shared": shared.mean(axis=-1)}
 
 
 def of_layers(model: Model, mlp: MLPWeights, k: int) -> NeuronTable:
@@ -118,14 +104,8 @@ def of_layers(model: Model, mlp: MLPWeights, k: int) -> NeuronTable:
 
 
 def _dataset(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> xr.Dataset:
-    units, listed = ("member", "layer", "unit"), ("member", "layer", "place")
-    measures = ("fired", "everywhere", "shared")
+    units = ("member", "layer", "unit")
     return xr.Dataset(
-        {name: (units, after[name]) for name in measures}
-        | {f"{name}_at_init": (units, before[name]) for name in measures}
-        | {"heaviest": (listed, after["heaviest"])}
-        | {
-            name: ((*listed, "entry"), after[name])
-            for name in ("listed_keys", "listed_fires_on", "listed_values")
-        }
+        {name: (units, values) for name, values in after.items()}
+        | {f"{name}_at_init": (units, before[name]) for name in ("fired", "everywhere")}
     )

@@ -90,7 +90,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     gap = additivity_gap(spec.unless, spec.optim, derive(key, "unless"), lab)
     arrays = {name: (HEADS[: v.ndim], v) for name, v in after.items()}
     arrays |= {f"{name}_at_init": (HEADS[: v.ndim], v) for name, v in before.items()}
-    arrays |= {name: (("head", "row", "entry")[: v.ndim], v) for name, v in table.items()}
+    for name in ("sources", "destinations", "outs"):
+        arrays[name] = (("head", "row", "entry")[: table[name].ndim], table[name])
     arrays |= {name: (("pair",), v) for name, v in sums.items()}
     arrays |= {name: (("run", "cell")[: v.ndim], v) for name, v in gap.items()}
     data = xr.Dataset(arrays, {"token": upstream.data.token})

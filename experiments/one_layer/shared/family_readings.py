@@ -1,9 +1,13 @@
 """A family of models of one text, read: losses, their gaps, and the gain from more text."""
 
+from typing import NamedTuple
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
 
 from circuitax.figures.marks import (
     interval_bars,
@@ -13,17 +17,83 @@ from circuitax.figures.marks import (
     seed_column,
     tilted_labels,
 )
-from circuitax.figures.palette import BLACK, DEPTH_COLOURS, PINK, SKY, YELLOW
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.estimate import Estimate, mean_estimate
-from circuitax.records.learning_law import LearningLaw, fitted_law
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, NotRun, Sample, mean_of
+from circuitax.figures.style import (
+    BLACK,
+    DEPTH_COLOURS,
+    PINK,
+    SKY,
+    YELLOW,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.estimate import mean_estimate
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of, members_where
 
 # Times the longest training, up to which the law through the ends is drawn.
 BEYOND = 4
 TABLE_STYLES = {"unigram": "dotted", "bigram": "dashed", "trigram": "solid"}
 COLOURS = (*DEPTH_COLOURS[:3], PINK, SKY, YELLOW)  # 0, 1 and 2 layers, then with MLPs
+
+
+# Beyond these an exponent cannot be told from a straight line in log tokens, or from a step.
+EXPONENTS = (0.02, 4.0)
+
+
+class LearningLaw(NamedTuple):
+    """``loss = limit + gain (tokens / last)^-exponent``, where ``last`` is the longest training."""
+
+    limit: float
+    gain: float
+    exponent: float
+    last: float
+
+    def at(self, tokens: ArrayLike) -> np.ndarray:
+        """The predicted loss, nats."""
+        share = np.asarray(tokens, float) / self.last
+        return np.asarray(self.limit + self.gain * share**-self.exponent)
+
+    @property
+    def next_doubling(self) -> float:
+        """The predicted gain of twice the tokens beyond the longest training, nats."""
+        return self.gain * (1 - 2**-self.exponent)
+
+
+def fitted_law(tokens: ArrayLike, losses: ArrayLike) -> LearningLaw:
+    """The least-squares law of some losses, with a gain of 0 or more.
+
+    For a given exponent the law is linear in the other two numbers, so that the fit is a search
+    over the exponent alone, within `EXPONENTS`.
+
+    Args:
+        tokens: Length of each training, positive, at least three different ones.
+        losses: What each ended at, nats.
+
+    Raises:
+        ValueError: If there are fewer than three lengths, or not one loss for each.
+    """
+    x, y = np.asarray(tokens, float), np.asarray(losses, float)
+    if x.shape != y.shape or len(np.unique(x)) < 3:
+        raise ValueError(
+            f"tokens has shape {x.shape} with {len(np.unique(x))} different lengths, must have at "
+            f"least three and the shape of losses, {y.shape}"
+        )
+    last = x.max()
+
+    def linear(exponent: float) -> tuple[float, float, float]:
+        power = (x / last) ** -exponent
+        centred = power - power.mean()
+        gain = max(float(centred @ y / (centred @ centred)), 0.0)
+        limit = float(y.mean() - gain * power.mean())
+        return float(((limit + gain * power - y) ** 2).sum()), limit, gain
+
+    # On a grid first: the error may have several valleys.
+    grid = np.geomspace(*EXPONENTS, 60)
+    best = int(np.argmin([linear(float(exponent))[0] for exponent in grid]))
+    ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    exponent = float(minimize_scalar(lambda e: linear(e)[0], bounds=ends, method="bounded").x)
+    _, limit, gain = linear(exponent)
+    return LearningLaw(limit, gain, exponent, float(last))
 
 
 def last_losses(data: xr.Dataset, model: str) -> np.ndarray:
@@ -139,39 +209,6 @@ def positions(data: xr.Dataset) -> Figure:
     letter_panels(axes[0])
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
-
-
-def sweep(data: xr.Dataset) -> Figure:
-    """Last losses of a collected sweep over width, and over depth where it has several."""
-    losses = data.loss_by_position.mean("position").where(data.alive == 1)
-    if "n_layers" in losses.dims:
-        losses = losses.mean("n_layers")  # a model is the same in the runs that have trained it
-    names = sorted(map(str, losses.model.values), key=lambda name: (name == "full", name))
-    layers = [name for name in names if name != "full"]
-    widths = losses.d_model.values
-    figure, axes = new_figure(1, 2, height=2.6, sharey=True)
-    by_width, by_depth = axes[0]
-    for name, colour in zip(names, COLOURS, strict=False):
-        cells = [_finite(losses.sel(model=name, d_model=width)) for width in widths]
-        interval_bars(by_width, widths, cells, colour=colour, fmt="o-", label=_label(name))
-    for i, width in enumerate(widths):
-        grey = str(0.75 * (1 - i / max(len(widths) - 1, 1)))
-        cells = [_finite(losses.sel(model=name, d_model=width)) for name in layers]
-        x = np.arange(len(layers))
-        interval_bars(by_depth, x, cells, colour=grey, fmt="o-", label=f"d_model={width}")
-    by_width.set(xlabel="d_model", ylabel="held-out loss at the end, nats", xscale="log")
-    by_width.set_xticks(widths, [f"{width:g}" for width in widths], minor=False)
-    by_width.minorticks_off()
-    by_depth.set(xlabel="layers, attention only", xticks=np.arange(len(layers)))
-    for ax in axes[0]:
-        ax.legend()
-    letter_panels(axes[0])
-    return figure
-
-
-def _finite(losses: xr.DataArray) -> Estimate:
-    values = losses.values
-    return mean_estimate(values[np.isfinite(values)])
 
 
 def _models(data: xr.Dataset) -> list[tuple[str, str]]:

@@ -3,15 +3,9 @@
 import xarray as xr
 
 from circuitax.records.estimate import Estimate, difference_estimate, mean_estimate
-from experiments.one_layer.shared.family_readings import (
-    last_losses,
-    positions,
-    sweep,
-    training,
-)
+from experiments.one_layer.shared.family_readings import last_losses, positions, training
 
-__all__ = ["above_bigrams", "below_bigrams", "positions", "second_layer", "sweep"]
-__all__ += ["training"]
+__all__ = ["above_bigrams", "below_bigrams", "positions", "second_layer", "training"]
 
 
 def below_bigrams(data: xr.Dataset, model: str = "layers-1") -> Estimate:

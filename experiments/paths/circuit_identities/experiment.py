@@ -2,7 +2,7 @@
 
 The framework paper takes a model apart: logits into paths, scores of a head into terms by their
 sources, circuits into low-rank spectra. Each decomposition is an identity, whose greatest error is
-measured. Composition and OV eigenvalue scores of untrained models are the nulls of trained ones.
+measured. Composition scores of untrained models are the nulls of trained ones.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +16,6 @@ import xarray as xr
 from jaxtyping import Array, DTypeLike
 
 from circuitax.circuits.weights.composition import KINDS, composition_scores
-from circuitax.circuits.weights.heads import token_ov
-from circuitax.circuits.weights.spectra import copying_score
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.norm import Norm
@@ -94,8 +92,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         scores[positions.value] = _over_seeds(
             of_scores, model, derive(key, f"scores, {positions.value}"), spec.seeds, double
         )
-    random = _random_models(spec, derive(key, "random"))
-    notes = {"score_heads": spec.score_heads, "random_d_head": spec.random.head_width}
     return xr.Dataset(
         {
             "path_error": (
@@ -106,8 +102,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "spectral_error": (("member", "check_spectral"), np.array(spectral)),
             "score_error": (("positions", "member"), [s["scores"] for s in scores.values()]),
             "score_count": (("positions", "member"), [s["count"] for s in scores.values()]),
-            "random_composition": (("member", "kind", "writer", "reader"), random["composition"]),
-            "random_copying": (("member", "head"), random["copying"]),
+            "random_composition": (
+                ("member", "kind", "writer", "reader"),
+                _random_models(spec, derive(key, "random")),
+            ),
             "random_d_model": spec.random.d_model,
             "float64": double == jnp.float64,
         },
@@ -118,7 +116,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "positions": list(scores),
             "kind": list(KINDS),
         },
-        attrs=notes,
     )
 
 
@@ -148,14 +145,12 @@ def _over_seeds(
     return {name: np.asarray(values) for name, values in found.items()}
 
 
-def _random_models(spec: Spec, key: jax.Array) -> dict[str, np.ndarray]:
-    """Composition of all pairs and copying of all heads; float32, one model at a time."""
+def _random_models(spec: Spec, key: jax.Array) -> np.ndarray:
+    """Composition of all pairs of heads; float32, one model at a time."""
 
     @jax.jit
     def one(key: jax.Array) -> dict[str, Array]:
         model = init(key, spec.random, jnp.float32)
-        found = composition_scores(model)[:, 0, :, 1, :]
-        copying = copying_score(token_ov(model))
-        return {"composition": found, "copying": copying.ravel()}
+        return {"composition": composition_scores(model)[:, 0, :, 1, :]}
 
-    return one_by_one(one, member_keys(key, spec.seeds))
+    return one_by_one(one, member_keys(key, spec.seeds))["composition"]

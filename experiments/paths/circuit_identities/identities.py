@@ -8,9 +8,8 @@ from scipy.optimize import linear_sum_assignment
 
 from circuitax.circuits.patching import ablation_error
 from circuitax.circuits.paths.components import logits_of
-from circuitax.circuits.paths.expansion import expand, head_term
+from circuitax.circuits.paths.expansion import expand, head_term, order_streams
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model, head_writes
-from circuitax.circuits.paths.orders import order_streams
 from circuitax.circuits.score_terms import score_terms
 from circuitax.circuits.weights.heads import token_ov
 from circuitax.kernel import kron

@@ -5,8 +5,15 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, tilted_labels
-from circuitax.figures.palette import BLACK, BLUE, COLOURS, KIND_COLOURS
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    COLUMN,
+    KIND_COLOURS,
+    letter_panels,
+    new_figure,
+)
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 
 LABELS = {
@@ -55,11 +62,6 @@ def composition_centre(data: xr.Dataset) -> Sample:
     ratio = data.random_composition.mean(["writer", "reader"]) * np.sqrt(float(data.random_d_model))
     kind = abs(ratio.mean("member") - 1).argmax("kind")
     return mean_of(ratio.isel(kind=kind).values)
-
-
-def copying(data: xr.Dataset) -> Sample:
-    """Mean OV eigenvalue score over the heads of a model."""
-    return mean_of(data.random_copying.mean("head").values)
 
 
 def _require_float64(data: xr.Dataset) -> None:
@@ -118,9 +120,9 @@ def closing(data: xr.Dataset) -> Figure:
 
 
 def nulls(data: xr.Dataset) -> Figure:
-    """Histograms over all pairs and heads of all seeds."""
-    figure, axes = new_figure(1, 2, height=2.4)
-    composing, copying = axes[0]
+    """Histograms over all pairs of heads of all seeds."""
+    figure, axes = new_figure(1, 1, height=2.4, width=COLUMN)
+    composing = axes[0, 0]
     root = np.sqrt(float(data.random_d_model))
     scores = data.random_composition * root
     bins = np.linspace(float(scores.min()), float(scores.max()), 41)
@@ -135,9 +137,4 @@ def nulls(data: xr.Dataset) -> Figure:
     reference_line(composing, x=1)
     composing.set(xlabel=r"composition score $\times\,\sqrt{d_{model}}$", ylabel="pairs")
     composing.legend()
-    values = data.random_copying.values.ravel()
-    copying.hist(values, 24, color=BLUE, alpha=0.8)
-    reference_line(copying, x=0)
-    copying.set(xlabel="OV eigenvalue score", ylabel=f"heads, of {values.size}")
-    letter_panels(axes[0])
     return figure

@@ -14,12 +14,18 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.paths.expansion import all_paths, expand, n_paths
-from circuitax.circuits.paths.frozen import frozen_model
-from circuitax.circuits.paths.orders import order_streams
-from circuitax.circuits.term_losses import cumulative, selection_losses
+from circuitax.circuits.ledger.ledger import head_ledger
+from circuitax.circuits.losses import cumulative, selection_losses
+from circuitax.circuits.paths.expansion import (
+    all_paths,
+    expand,
+    n_paths,
+    order_streams,
+    path_streams,
+)
+from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.config.ranges import Positive
-from circuitax.data.synthetic import Chained, ChainedMapSource
+from circuitax.data.synthetic import ChainedMapSource
 from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
@@ -28,7 +34,8 @@ from circuitax.kit.measured_training import language_arm
 from circuitax.kit.members import drawn_by_each, each_with_own, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.training.optim import OptimSpec
-from experiments.paths.path_explosion.path_ledger import rank, ranks
+
+TOP_PATHS = 20  # that the ledger lists
 
 
 @dataclass(frozen=True)
@@ -55,18 +62,12 @@ class Spec:
     ledgers: Annotated[int, "[1, texts]"] = 4
     chunk: Annotated[int, "divides optim.steps"] = 100
 
-    def __post_init__(self) -> None:
-        if self.task.n_steps < 3:
-            raise ValueError(
-                f"task.n_steps={self.task.n_steps} must be at least 3: rows compare three"
-            )
-
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train models of every depth, expand them into paths, and measure the loss of each order."""
     source = replace(spec.task, batch=spec.texts)
     exams = drawn_by_each(source.sample, derive(key, "evaluation"), spec.seeds)
-    examine = each_with_own(partial(measure, spec), exams)
+    examine = each_with_own(partial(measure, spec), exams.tokens)
     arms, divergences = {}, {}
     for depth in range(1, spec.max_depth + 1):
         sizes = replace(spec.model, n_layers=depth)
@@ -85,41 +86,56 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         arms[depth] = found | {"alive": trained.alive}
         divergences[depth] = trained.divergence
     texts = exams.tokens[:, : spec.ledgers]
-    found = lab.stage("ledger", rank, models, trained.state.alive, texts)
-    last = {"top": ("place",), "top_path": ("place",), "all_sizes": ("rank",)}
-    ledgers = {name: (("member", "text", *last.get(name, ())), x) for name, x in found.items()}
+    gaps = lab.stage("ledger", ledger_gaps, models, trained.state.alive, texts)
     return xr.Dataset(
-        _arrays(spec, arms) | ledgers,
-        coords={
-            "depth": list(arms),
-            "rank": ranks(n_paths(models.n_layers, models.n_heads)),
-            "steps": 1 + np.arange(spec.task.n_steps),
-        },
+        _arrays(spec, arms) | {"brute_force_gap": (("member", "text"), gaps)},
+        coords={"depth": list(arms)},
         attrs={"divergence": divergences},
     )
 
 
-def measure(spec: Spec, model: Model, exam: Chained) -> dict[str, Array]:
-    """Losses on answers by order and by steps, and how well paths close."""
+def measure(spec: Spec, model: Model, texts: Array) -> dict[str, Array]:
+    """Losses on answers by order, and how well paths close."""
     questions = spec.task.questions
 
-    def one(text: Array) -> dict[str, Array]:
+    def one(text: Array) -> Array:
         found = run_model(model, text)
         orders = order_streams(frozen_model(found))
         losses = selection_losses(found, orders, cumulative(model.n_layers + 1))[:, questions]
-        return {"loss": losses.mean(axis=1), "answer_loss": losses[-1]}
+        return losses.mean(axis=1)
 
-    each = jax.lax.map(one, exam.tokens)
-    answers = each.pop("answer_loss")
-    asked = jax.nn.one_hot(exam.steps - 1, spec.task.n_steps, dtype=answers.dtype)
-    by_steps = jnp.einsum("tq,tqs->s", answers, asked) / asked.sum(axis=(0, 1))
-    first = run_model(model, exam.tokens[0])
+    first = run_model(model, texts[0])
     closing = jnp.abs(expand(first).remainder).max() / jnp.abs(first.logits).max()
-    return {
-        "loss": each["loss"].mean(axis=0),
-        "loss_by_steps": by_steps,
-        "remainder": closing,
-    }
+    return {"loss": jax.lax.map(one, texts).mean(axis=0), "remainder": closing}
+
+
+def ledger_gaps(models: Model, alive: Array, texts: Array) -> np.ndarray:
+    """Difference of the ledger's largest paths from all paths, computed one by one; relative.
+
+    Of the logit of the last token less the mean logit, at the position before it, ``[member,
+    text]``; NaN for members that diverged.
+    """
+    position = texts.shape[-1] - 2
+    places = min(TOP_PATHS, n_paths(models.n_layers, models.n_heads))
+
+    @jax.jit
+    def all_of(model: Model, text: Array) -> tuple[FrozenModel, Array, Array]:
+        frozen = frozen_model(run_model(model, text))
+        direction = frozen.read_out.W_U[:, text[-1]] - frozen.read_out.W_U.mean(axis=1)
+        scale = frozen.read_out.scale
+        along = direction if scale is None else direction / scale[position]
+        return frozen, direction, path_streams(frozen)[:, position] @ along
+
+    def gap(model: Model, text: Array) -> float:
+        frozen, direction, every = all_of(model, text)
+        sizes = np.sort(np.abs(np.asarray(every)))[::-1]
+        found = head_ledger(frozen, position, direction, k=places)
+        return float(np.abs(np.abs(found.values) - sizes[:places]).max() / sizes[0])
+
+    gaps = np.full(texts.shape[:2], np.nan)
+    for i in np.flatnonzero(alive):
+        gaps[i] = [gap(models[int(i)], text) for text in texts[i]]
+    return gaps
 
 
 def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any]:
@@ -136,7 +152,6 @@ def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any
         "count": (("depth", "order"), formula),
         "enumerated": (("depth", "order"), listed),
         "loss": (("depth", "member", "order"), stack("loss", 1)),
-        "loss_by_steps": (("depth", "member", "steps"), stack("loss_by_steps")),
         "remainder": (("depth", "member"), stack("remainder")),
         "alive": (("depth", "member"), stack("alive")),
         "guess": ((), np.log(spec.task.n_symbols)),

@@ -1,7 +1,7 @@
 """Unscaled scores grow with the width of a head and saturate the softmax; 1/sqrt(d_k) stops it."""
 
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import product
 from typing import Annotated
 
 import jax
@@ -18,13 +18,10 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.measured_training import chunk_size, measured_training
+from circuitax.kit.measured_training import chunk_size, language_arm
 from circuitax.kit.members import each_member, stack_named
 from circuitax.lab.lab import Lab
-from circuitax.models.parameters import model_from_params
-from circuitax.models.transformer import Transformer
-from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, text_losses
+from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 
 SCALES = ("1/sqrt(d_k)", "1")
@@ -58,37 +55,24 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     examine = each_member(measure, exam)
     chunk = chunk_size(spec.optim.steps)
     cells, divergences = [], {}
-    for scale in SCALES:
-        for width in spec.widths:
-            factor = width**-0.5 if scale == SCALES[0] else 1.0
-            sizes = replace(
-                spec.model, d_head=width, d_value=spec.model.head_width, score_scale=factor
-            )
-            as_models = partial(model_from_params, spec=sizes)
-            problem = NextToken(Transformer(sizes), spec.task)
-            plan = Plan(problem, spec.optim, chunk, mesh=lab.mesh)
-            members = new_members(
-                derive(key, f"{scale} {width}"), spec.optim.learning_rate, jnp.zeros(spec.seeds)
-            )
-            state = init(plan, members)
-            before = examine(as_models(state.params))
-            name = f"{'scaled' if scale == SCALES[0] else 'raw'}-{width}"
-            trained = measured_training(
-                lab,
-                name,
-                state,
-                advance(plan, members),
-                steps=spec.optim.steps,
-                every=chunk,
-                as_models=as_models,
-            )
-            after = examine(trained.models)
-            cells.append(
-                {quantity: np.stack([before[quantity], after[quantity]]) for quantity in before}
-                | {"training_loss": trained.training_loss, "alive": trained.alive}
-            )
-            divergences[name] = trained.divergence
-    return _dataset(spec, cells, trained.steps[1:]).assign_attrs(divergence=divergences)
+    for scale, width in product(SCALES, spec.widths):
+        factor = width**-0.5 if scale == SCALES[0] else 1.0
+        name = f"{'scaled' if scale == SCALES[0] else 'raw'}-{width}"
+        trained = language_arm(
+            lab,
+            name,
+            derive(key, f"{scale} {width}"),
+            replace(spec.model, d_head=width, d_value=spec.model.head_width, score_scale=factor),
+            spec.task,
+            spec.optim,
+            seeds=spec.seeds,
+            every=chunk,
+            measure=examine,
+        )
+        ends = {quantity: curve[[0, -1]] for quantity, curve in trained.curves.items()}
+        cells.append(ends | {"alive": trained.alive})
+        divergences[name] = trained.divergence
+    return _dataset(spec, cells).assign_attrs(divergence=divergences)
 
 
 def measure(model: Model, texts: Array) -> dict[str, Array]:
@@ -113,7 +97,7 @@ def measure(model: Model, texts: Array) -> dict[str, Array]:
     }
 
 
-def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) -> xr.Dataset:
+def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]]) -> xr.Dataset:
     def grid(name: str) -> np.ndarray:
         stacked = stack_named(cells, name)
         return stacked.reshape(len(SCALES), len(spec.widths), *stacked.shape[1:])
@@ -121,16 +105,11 @@ def _dataset(spec: Spec, cells: list[dict[str, np.ndarray]], steps: np.ndarray) 
     over = ("scale", "width", "time", "member")
     data = {name: (over, grid(name)) for name in ("variance", "entropy", "jacobian", "loss")}
     return xr.Dataset(
-        {
-            **data,
-            "training_loss": (("scale", "width", "step", "member"), grid("training_loss")),
-            "alive": (("scale", "width", "member"), grid("alive")),
-        },
+        data | {"alive": (("scale", "width", "member"), grid("alive"))},
         coords={
             "scale": list(SCALES),
             "width": list(spec.widths),
             "time": ["initial", "trained"],
-            "step": steps,
         },
     )
 

@@ -1,15 +1,12 @@
-"""The scale of scores: slopes over the width of a head, losses, and the figures."""
+"""The scale of scores: slopes over the width of a head, losses, and the figure."""
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
-from circuitax.figures.palette import BLACK, BLUE, ORANGE
-from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.members import members_where
-from circuitax.records.sample import Sample, difference_of, mean_of
+from circuitax.figures.style import BLACK, BLUE, ORANGE, letter_panels, new_figure, sample_note
+from circuitax.records.sample import Sample, difference_of, mean_of, members_where
 
 SCALED, RAW = "1/sqrt(d_k)", "1"
 LINES = {"1/sqrt(d_k)": (BLUE, "o", r"scaled by $1/\sqrt{d_k}$"), "1": (ORANGE, "s", "not scaled")}
@@ -18,6 +15,7 @@ PANELS = {
     "variance": "variance of scores, layer 1",
     "entropy": "attention entropy, nats",
     "jacobian": "softmax Jacobian, norm",
+    "loss": "loss, nats per token",
 }
 
 
@@ -43,16 +41,18 @@ def _slopes(part: xr.Dataset, name: str) -> np.ndarray:
 
 
 def widths(data: xr.Dataset) -> Figure:
-    """Three measures of saturation over the width of a head."""
-    figure, axes = new_figure(1, 3, height=2.5)
+    """Three measures of saturation and the loss over the width of a head."""
+    figure, axes = new_figure(1, 4, height=2.5)
     for ax, (name, quantity) in zip(axes[0], PANELS.items(), strict=True):
         for time, (line, when) in TIMES.items():
             for scale, (colour, mark, how) in LINES.items():
                 part = data[name].sel(time=time, scale=scale).transpose("width", "member")
                 label = f"{how}, {when}"
                 mean_curve(ax, part.width, part, colour, label=label, linestyle=line, marker=mark)
-        _width_axis(ax, data)
-        ax.set_ylabel(quantity)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(data.width.values, [str(w) for w in data.width.values])
+        ax.minorticks_off()
+        ax.set(xlabel=r"width of a head, $d_k$", ylabel=quantity)
     x = data.width.values
     # Unscaled scores have d_k times the variance of scaled ones.
     initial = data["variance"].sel(time="initial", scale="1/sqrt(d_k)")
@@ -66,34 +66,3 @@ def widths(data: xr.Dataset) -> Figure:
     letter_panels(axes[0])
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
     return figure
-
-
-def losses(data: xr.Dataset) -> Figure:
-    """Training curves at every width, and the loss at the end."""
-    n = data.sizes["width"]
-    figure, axes = new_figure(1, n + 1, height=2.0, sharey=True)
-    for ax, width in zip(axes[0], data.width.values, strict=False):
-        for scale, (colour, _, how) in LINES.items():
-            curve = data.training_loss.sel(width=width, scale=scale)
-            values = curve.transpose("step", "member").values
-            ax.plot(data.step, values, color=colour, linewidth=0.3, alpha=0.3)
-            ax.plot(data.step, np.nanmean(values, axis=1), color=colour, label=how)
-        ax.set(title=f"$d_k$ = {width}", xlabel="step")
-    for scale, (colour, mark, how) in LINES.items():
-        part = data.loss.sel(time="trained", scale=scale).transpose("width", "member")
-        last = axes[0, -1]
-        mean_curve(last, part.width, part, colour, label=how, marker=mark)
-    _width_axis(axes[0, -1], data)
-    axes[0, -1].set_title("at the end")
-    axes[0, 0].set_ylabel("loss, nats per token")
-    legend_above(figure, axes[0, 0], columns=2)
-    letter_panels(axes[0])
-    sample_note(figure, f"means of {data.sizes['member']} seeds; thin: each; e: with 95 % interval")
-    return figure
-
-
-def _width_axis(ax: Axes, data: xr.Dataset) -> None:
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(data.width.values, [str(w) for w in data.width.values])
-    ax.minorticks_off()
-    ax.set_xlabel(r"width of a head, $d_k$")

@@ -17,8 +17,7 @@ from circuitax.circuits.ledger.ledger import Ledger, head_ledger
 from circuitax.circuits.patching import head_gradients
 from circuitax.circuits.paths.components import attribute
 from circuitax.circuits.paths.expansion import Path, path_name
-from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.circuits.paths.orders import order_streams
+from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
@@ -44,15 +43,11 @@ from experiments.real_models.certified_paths.prompts import (
 )
 
 SCORES = ("gradient", "frozen gradient", "direct effect")
-ORDERS = 6  # orders of paths that are told apart; the last one holds all higher ones
 POINTS = 25  # of the curve of the bound
 # Dimensions of what is known of a prompt.
 AXES = {
     "value": ("rank",),
     "path": ("rank",),
-    "hidden": ("rank",),
-    "order_sum": ("order",),
-    "order_found": ("order",),
     "gap": ("point",),
     "missed_heads": ("score",),
 }
@@ -126,8 +121,7 @@ def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]
     found = head_ledger(frozen, last, direction, k=k, budget=budget)
     n_paths = len(found.paths)
     names = [path_name(p, None, s) for p, s in zip(found.paths, found.starts, strict=True)]
-    missed = [misses(found.paths, np.asarray(s)) for s in scores(seen, prompt.right, rival)]
-    heads, hidden = zip(*missed, strict=True)
+    missed = [missed_heads(found.paths, np.asarray(s)) for s in scores(seen, prompt.right, rival)]
     return {
         "lead": lead,
         "complete": found.complete,
@@ -135,29 +129,23 @@ def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]
         "closing_error": abs(found.found + found.remainder + found.bias - lead),
         "value": np.pad(found.values, (0, k - n_paths)),
         "path": np.array([*names, *[""] * (k - n_paths)], dtype="U60"),
-        "order_sum": _by_order(order_effects(frozen, direction)),
-        "order_found": _by_order(
-            np.bincount([len(path) for path in found.paths], found.values, ORDERS)
-        ),
         "gap": _gap(found, _points(budget)),
-        "missed_heads": np.array(heads),
-        "hidden": np.pad(hidden[0], (0, k - n_paths)),
+        "missed_heads": np.array(missed),
     }
 
 
-def misses(paths: tuple[Path, ...], scores: np.ndarray) -> tuple[float, np.ndarray]:
-    """Share of the heads on the paths that a score does not name, and the paths with such a head.
+def missed_heads(paths: tuple[Path, ...], scores: np.ndarray) -> float:
+    """Share of the heads on the paths that a score does not name.
 
     A score names as many heads as the paths have, by its size; NaN where no path has a head.
     """
     on_paths = {head for path in paths for head in path}
     if not on_paths:
-        return np.nan, np.zeros(len(paths), bool)
+        return np.nan
     order = np.argsort(-np.abs(scores), axis=None, kind="stable")[: len(on_paths)]
     rows, columns = np.unravel_index(order, scores.shape)
     named = set(zip(rows.tolist(), columns.tolist(), strict=True))
-    hidden = np.array([not named.issuperset(path) for path in paths])
-    return len(on_paths - named) / len(on_paths), hidden
+    return len(on_paths - named) / len(on_paths)
 
 
 @jax.jit
@@ -177,13 +165,6 @@ def scores(seen: Run, right: int, rival: int) -> list[Array]:
     ]
 
 
-def order_effects(frozen: FrozenModel, direction: Array) -> Array:
-    """Contribution of all paths of each order to the lead."""
-    scale = frozen.read_out.scale
-    w = direction if scale is None else direction / scale[-1]
-    return order_streams(frozen)[:, -1] @ w
-
-
 def _prompts(spec: Spec, d_vocab: int, rng: np.random.Generator) -> list[Prompt]:
     lengths = [spec.lengths[i % len(spec.lengths)] for i in range(spec.prompts)]
     name = token_names(spec.weights)
@@ -193,13 +174,6 @@ def _prompts(spec: Spec, d_vocab: int, rng: np.random.Generator) -> list[Prompt]
 
     given = random_prompts(lengths, d_vocab, rng)
     return given + prose_prompts(lengths, real_texts(spec.weights, rng), is_word, rng)
-
-
-def _by_order(values: Any) -> np.ndarray:
-    """`ORDERS` numbers, the last the sum of all that follow."""
-    full = np.zeros(max(ORDERS, len(values)))
-    full[: len(values)] = np.asarray(values, np.float64)
-    return np.append(full[: ORDERS - 1], full[ORDERS - 1 :].sum())
 
 
 def _points(budget: int) -> np.ndarray:

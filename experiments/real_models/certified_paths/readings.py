@@ -3,12 +3,10 @@
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
 
-from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, TEXT_COLOURS
-from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.figures.marks import reference_line, seed_column
+from circuitax.figures.style import BLUE, COLUMN, TEXT_COLOURS, new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -82,9 +80,9 @@ def _real(data: xr.Dataset) -> xr.Dataset:
 
 
 def certificate(data: xr.Dataset) -> Figure:
-    """Decrease of the bound, and the orders of the listed paths."""
-    figure, axes = new_figure(1, 2, height=2.4)
-    bound, orders = axes[0]
+    """Decrease of the bound on all paths that are not listed."""
+    figure, axes = new_figure(1, 1, height=2.4, width=COLUMN)
+    bound = axes[0, 0]
     for kind, colour in KINDS.items():
         rows = data.isel(prompt=np.flatnonzero(data.kind.values == kind))
         for gap in rows.gap.values:
@@ -99,57 +97,21 @@ def certificate(data: xr.Dataset) -> Figure:
     bound.yaxis.set_major_formatter("{x:g}")
     bound.yaxis.set_minor_locator(NullLocator())
     bound.legend(fontsize=6, loc="lower left")
-    shown = ((data.order_sum, GREY, -0.2, "all paths"), (data.order_found, GREEN, 0.2, "listed"))
-    for sums, colour, shift, label in shown:
-        rows = sums.transpose("order", "prompt").values
-        mean_bars(orders, rows, colour, shift=shift, width=0.38, label=label)
-    zero_line(orders)
-    last = data.sizes["order"] - 1
-    orders.set_xticks(range(last + 1), [*map(str, range(last)), f"≥{last}"])
-    orders.set(xlabel="heads on the path", ylabel="sum of paths, logits")
-    orders.set_title("Where the lead comes from")
-    orders.legend(fontsize=6)
-    letter_panels(axes[0])
     n, n_proven = data.sizes["prompt"], int(data.complete.sum())
-    what = model_read(data.attrs)
-    sample_note(figure, f"{what}: {n_proven} of {n} prompts proven; b: mean and 95 % t interval")
+    sample_note(figure, f"{model_read(data.attrs)}: {n_proven} of {n} prompts proven")
     return figure
 
 
 def attribution(data: xr.Dataset) -> Figure:
-    """Heads missed by scores, and one list with the paths that gradients hide."""
-    figure, axes = new_figure(1, 2, height=3.0, width_ratios=(1.3, 1))
-    shares, example = axes[0]
-    sure = data.isel(prompt=np.flatnonzero(data.complete.values))
+    """Share of the heads on the largest paths that each score misses."""
+    figure, axes = new_figure(1, 1, height=2.6, width=COLUMN)
+    shares, sure = axes[0, 0], data.isel(prompt=np.flatnonzero(data.complete.values))
     for i, values in enumerate(sure.missed_heads.transpose("score", ...).values):
         if np.isfinite(values).any():
             seed_column(shares, i, values[np.isfinite(values)], BLUE, form=".2f", size=5)
     names = [str(score).replace(" ", "\n") for score in data.score.values]
     shares.set_xticks(range(len(names)), names)
-    shares.set(ylabel="share of heads missed", ylim=(-0.04, 1.19), title="What scores leave out")
-    one = data.isel(prompt=0)
-    names = [str(name) for name in one.path.values if name]
-    places = np.arange(len(names))
-    colours = [
-        (ORANGE if hidden else BLUE) if heads_of(name) else GREY
-        for name, hidden in zip(names, one.hidden.values, strict=False)
-    ]
-    example.barh(places, one.value.values[: len(names)], color=colours)
-    example.set_yticks(places, names, fontsize=6)
-    example.invert_yaxis()
-    zero_line(example, vertical=True)
-    example.set(xlabel="adds to the lead, logits", title=f"A list: {one.kind.item()}")
-    marks = {"not named": ORANGE, "all named": BLUE, "no head": GREY}
-    example.legend(
-        handles=[Patch(color=colour, label=label) for label, colour in marks.items()],
-        fontsize=6,
-        title="heads, by gradient",
-        title_fontsize=6,
-    )
-    letter_panels(axes[0])
+    shares.set(ylabel="share of heads missed", ylim=(-0.04, 1.19))
     what = model_read(data.attrs)
-    sample_note(
-        figure,
-        f"{what}; a: {sure.sizes['prompt']} prompts, mean and 95 % t interval; b: the first",
-    )
+    sample_note(figure, f"{what}, {sure.sizes['prompt']} prompts: mean and 95 % t interval")
     return figure

@@ -15,15 +15,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.attribution import outputs
-from circuitax.circuits.contrast import contrast
-from circuitax.circuits.interchange import (
+from circuitax.circuits.attribution import (
+    outputs,
     part_coalitions,
     position_coalitions,
     shapley,
     with_neurons,
     with_replaced,
 )
+from circuitax.circuits.contrast import contrast
 from circuitax.circuits.patching import each_head
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, host_generator

@@ -20,7 +20,7 @@ from circuitax.circuits.attribution import (
 )
 from circuitax.circuits.patching import Ablation
 from circuitax.kernel.model import Model
-from circuitax.kernel.rules import Rule
+from circuitax.kernel.norm import Rule
 from circuitax.kernel.secants import secant
 
 SECANT, STEPWISE, FIRST, OTHER, MEAN = (

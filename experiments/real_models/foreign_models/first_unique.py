@@ -89,5 +89,4 @@ def _misses(model: Model, tokens: np.ndarray) -> Arrays:
     return {
         "unique-closes": float(right.max()),
         "unique-miss-of-each": wrong,
-        "unique-remainder-of-each": right,
     }

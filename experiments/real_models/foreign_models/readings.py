@@ -1,11 +1,8 @@
-"""Two puzzles of ARENA: what is read from the record, and its figure."""
+"""Two puzzles of ARENA: what is read from the record."""
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
-from circuitax.figures.palette import BLUE, ORANGE
-from circuitax.figures.style import new_figure
 from circuitax.records.estimate import proportion_estimate
 from circuitax.records.sample import Sample, sample, share_of
 from experiments.real_models.shared.published_numbers import (
@@ -119,17 +116,3 @@ def _share(data: xr.Dataset, name: str, share: float) -> Sample:
     """A share of texts drawn afresh."""
     n = n_texts(data, name, TEXTS)
     return sample(proportion_estimate(round(share * n), n)._replace(value=float(share)))
-
-
-def mistakes(data: xr.Dataset) -> Figure:
-    """Largest miss of all paths in each text, over layer 1's own norm scale and another."""
-    figure, axes = new_figure(height=2.4)
-    ax = axes[0, 0]
-    wrong, right = data["unique-miss-of-each"].values, data["unique-remainder-of-each"].values
-    bins = np.logspace(-15, 3, 73).tolist()
-    ax.hist(np.maximum(right, 1e-15), bins, color=BLUE, label="own norm scale")
-    ax.hist(np.maximum(wrong, 1e-15), bins, color=ORANGE, label="layer 0's, as published")
-    ax.set(xscale="log", xlabel="largest miss of all paths, logits")
-    ax.set(ylabel=f"texts of {wrong.size}")
-    ax.legend(title="layer 1 reads over", fontsize=6, loc="upper center")
-    return figure

@@ -1,9 +1,9 @@
 """Paths of SmolLM2-135M through heads and MLPs, from the tokens of a text to its next token.
 
 With patterns, norm scales and gates held, the logit of the likeliest next token is a sum over
-paths. Here are its sums by number of heads and of MLPs and how they cancel, the source tokens that
-it comes from, and for some prompts the linear map of each token. Each prompt is a stage of its own,
-so that a stopped run goes on where it was.
+paths. Here are its sums by number of heads and of MLPs and how they cancel, and for some prompts
+the linear map of each token. Each prompt is a stage of its own, so that a stopped run goes on where
+it was.
 """
 
 from dataclasses import dataclass

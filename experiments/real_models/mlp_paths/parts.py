@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float, Int
 
+from circuitax.circuits.paths.expansion import order_streams
 from circuitax.circuits.paths.frozen import (
     FrozenModel,
     after_layer,
@@ -17,7 +18,6 @@ from circuitax.circuits.paths.frozen import (
     mlp_writes,
 )
 from circuitax.circuits.paths.groups import carried_back
-from circuitax.circuits.paths.orders import order_streams
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run, run

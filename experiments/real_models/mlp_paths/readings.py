@@ -4,15 +4,13 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import mean_bars, mean_curve, reference_line, seed_column, zero_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE, TEXT_COLOURS
-from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
+from circuitax.figures.style import BLUE, GREY, ORANGE, letter_panels, new_figure, sample_note
 from circuitax.records.sample import Sample, exactly, geometric_mean_of, mean_of, share_of
 from experiments.real_models.shared.model_facts import of_smollm2
 
 ORDERS = 8  # orders that are drawn
 DIRECTIONS = 10  # first singular vectors that may approximate a map
-KINDS = {"prose": TEXT_COLOURS["english"], "random tokens": TEXT_COLOURS["random"]}
 
 
 def closing(data: xr.Dataset) -> Sample:
@@ -30,18 +28,6 @@ def by_heads(data: xr.Dataset) -> Sample:
 def by_mlps(data: xr.Dataset) -> Sample:
     """The same of the orders by MLPs, a geometric mean."""
     return geometric_mean_of(np.log(cancellation(of_smollm2(data), "by_mlps")))
-
-
-def few_heads(data: xr.Dataset) -> Sample:
-    """Share of the paths through at most three heads in the sum of all."""
-    orders = of_smollm2(data).by_heads.values
-    return mean_of(orders[:, :4].sum(axis=1) / orders.sum(axis=1))
-
-
-def three_tokens(data: xr.Dataset) -> Sample:
-    """Share of the three largest source tokens in the sum of absolute values."""
-    sizes = np.sort(np.abs(of_smollm2(data).exact.values), axis=1)
-    return mean_of(sizes[:, -3:].sum(axis=1) / sizes.sum(axis=1))
 
 
 def held_by_first(data: xr.Dataset) -> Sample:
@@ -86,9 +72,9 @@ def _own_names(data: xr.Dataset) -> np.ndarray:
 
 
 def orders(data: xr.Dataset) -> Figure:
-    """Sums of paths by number of heads, their cancellation, and the tokens they come from."""
-    figure, axes = new_figure(1, 3, height=2.4)
-    by_number, cancel, sources = axes[0]
+    """Sums of paths by number of heads, and their cancellation."""
+    figure, axes = new_figure(1, 2, height=2.4)
+    by_number, cancel = axes[0]
     n = min(ORDERS, data.sizes["order"])
     mean_bars(by_number, data.by_heads.values[:, :n].T, BLUE)
     zero_line(by_number)
@@ -103,14 +89,6 @@ def orders(data: xr.Dataset) -> Figure:
     cancel.set_xlim(-0.6, 1.6)
     cancel.set(ylabel="sum of |orders| over logit", title="Cancellation")
     cancel.legend(fontsize=6)
-    shares = np.sort(np.abs(data.exact.values), axis=1)[:, ::-1]
-    shares = (shares / shares.sum(axis=1, keepdims=True)).cumsum(axis=1)
-    for kind, colour in KINDS.items():
-        rows = shares[data.kind.values == kind]
-        mean_curve(sources, np.arange(1, rows.shape[1] + 1), rows.T, colour, label=kind)
-    sources.set(xlabel="largest source tokens", ylabel="share of their absolute sum")
-    sources.set(ylim=(0, 1.05), title="Where the logit comes from")
-    sources.legend(fontsize=6)
     letter_panels(axes[0])
     sample_note(figure, f"{data.sizes['prompt']} prompts, mean and 95 % t interval")
     return figure

@@ -5,8 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.style import BLUE, GREY, ORANGE, letter_panels, new_figure
 from circuitax.records.estimate import exact
 from circuitax.records.sample import Sample, mean_of, sample
 from experiments.real_models.shared.model_facts import model_read, of_smollm2
@@ -55,15 +54,6 @@ def copy(data: xr.Dataset) -> Sample:
     ]
     method = f"one model: mean of {len(each)} heads, {min(each):.2f} at least"
     return sample(exact(float(np.mean(each)), data.sizes["sentence"])._replace(method=method))
-
-
-def removed(data: xr.Dataset, without: str) -> Sample:
-    """Fall of the lead without a set of heads less the mean fall without others, over the lead."""
-    data = of_smollm2(data)
-    others = [name for name in data.without.values if name not in ("movers", without)]
-    left = data.lead_without
-    fall = left.sel(without=others).mean("without").values - left.sel(without=without).values
-    return mean_of(fall / leads(data).mean())
 
 
 def attention_of_movers(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:

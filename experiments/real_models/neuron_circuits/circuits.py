@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.neurons import neuron_activations
+from circuitax.circuits.detectors import neuron_activations
 from circuitax.kernel.forward import final_stream, unembed
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.model import Model

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from tokenizers import Tokenizer
 
 from circuitax.circuits.detectors import detect, induction_scores, prefix_mask
-from circuitax.circuits.term_losses import term_losses
+from circuitax.circuits.losses import term_losses
 from circuitax.circuits.weights.composition import KINDS, composition
 from circuitax.circuits.weights.folding import fold_norms
 from circuitax.circuits.weights.heads import token_ov, token_qk

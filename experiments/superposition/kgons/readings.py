@@ -8,8 +8,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import zero_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE
-from circuitax.figures.style import headline, letter_panels, new_figure
+from circuitax.figures.style import BLUE, GREY, ORANGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, Sample, exactly, share_of
 
 # k: norm l*, bias b*, L at c = k.
@@ -202,10 +201,5 @@ def training(data: xr.Dataset) -> Figure:
     right.text(0.97, 0.1, "counts as 0", transform=right.transAxes, ha="right", fontsize=6.5)
     right.set(yscale="log", xlabel="vertices $k = c$", ylabel="curvatures at the $k$-gon")
     right.set_xticks(range(len(ks)), [str(k) for k in ks])
-    at_kgons = sum(nearest_kgon(one.level, losses) >= 0 for one in found)
-    headline(
-        figure,
-        f"{at_kgons} of {len(found)} plateaus of {loss.shape[1]} networks lie at losses of k-gons",
-    )
     letter_panels(axes[0])
     return figure

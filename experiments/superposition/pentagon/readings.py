@@ -9,12 +9,20 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from circuitax.figures.marks import legend_above
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY
-from circuitax.figures.style import COLUMN, letter_panels, new_figure
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    letter_panels,
+    new_figure,
+)
 from circuitax.records.sample import Sample, exactly
 
 FEATURE_COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY)
@@ -95,49 +103,6 @@ def response(data: xr.Dataset) -> Figure:
     figure.supxlabel(r"magnitude $a$ of the input $a\,e_k$", fontsize=8)
     legend_above(figure, axes[0, 0], 4)
     return figure
-
-
-def pairs(data: xr.Dataset) -> Figure:
-    """The output for every pair of unit features, with its outcome in words."""
-    output = data.pair_output.values
-    first, second = data["first"].values, data["second"].values
-    clipped = data.pair_clipped.values
-    figure, axes = new_figure(1, 1, width=COLUMN, height=3.1)
-    ax = axes[0, 0]
-    image = ax.imshow(output, vmin=0, vmax=1.5, cmap="Blues", aspect="auto", rasterized=True)
-    for row, (i, j) in enumerate(zip(first, second, strict=True)):
-        for column in range(5):
-            value = output[row, column]
-            given = column + 1 in (i, j)
-            text = f"{value:.3f}" if value > 1e-9 else "0"
-            colour, weight = "white" if value > 0.8 else BLACK, "bold" if given else "normal"
-            style = {"fontsize": 6.5, "color": colour, "fontweight": weight}
-            ax.text(column, row, text, ha="center", va="center", **style)
-            if given:
-                ax.add_patch(_frame(column, row))
-        ax.text(4.65, row, _verdict(output[row], i, j, clipped[row]), va="center", fontsize=6.5)
-    ax.set_yticks(
-        range(len(first)), [f"$e_{i} + e_{j}$" for i, j in zip(first, second, strict=True)]
-    )
-    ax.set_xticks(range(5), range(1, 6))
-    ax.set(xlabel=r"output feature (framed: in the input)")
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    figure.colorbar(image, ax=ax, location="top", shrink=0.8, label=r"output $\hat{x}$", pad=0.02)
-    return figure
-
-
-def _verdict(output: np.ndarray, i: int, j: int, clipped: np.ndarray) -> str:
-    present = output[[i - 1, j - 1]]
-    if clipped.any():
-        return f"clipped (neuron {np.flatnonzero(clipped)[0] + 1})"
-    if (present <= 1e-9).all():
-        return f"erased, {np.argmax(output) + 1} invented"
-    return "amplified"
-
-
-def _frame(column: int, row: int) -> Rectangle:
-    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, linewidth=0.8, edgecolor=BLACK)
 
 
 def _bars(ax: Axes, values: np.ndarray, label: str) -> None:

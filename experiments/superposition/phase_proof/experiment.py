@@ -23,11 +23,11 @@ from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.lab.lab import Lab
+from circuitax.superposition.expected_loss import Configuration, configuration_losses
 from circuitax.superposition.intervals import HOW, flint_version, has_flint
 from circuitax.superposition.optimum import find_optimum
 from circuitax.superposition.pair_loss import PairClass, lopsided, pair_error
 from circuitax.superposition.pair_proof import Candidates, audit, prove_pair
-from circuitax.superposition.phase_theory import Configuration, configuration_losses
 from circuitax.superposition.polygon_families import best_member, proven_loss
 
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure

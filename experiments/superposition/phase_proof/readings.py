@@ -6,8 +6,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLACK, GREY, PHASE_COLOURS, SKY
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.style import BLACK, GREY, PHASE_COLOURS, SKY, letter_panels, new_figure
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun, Sample, exactly, sample
 from circuitax.superposition.polytopes import phases

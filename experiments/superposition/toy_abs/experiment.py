@@ -20,7 +20,7 @@ from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import at_index, derive, uniforms
 from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import MLPWeights
-from circuitax.kit.arms import crossed_training
+from circuitax.kit.members import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.superposition.expected_loss import Convention
 from circuitax.superposition.features import purity

@@ -5,8 +5,16 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above
-from circuitax.figures.palette import BLACK, BLUE, GREY, PHASE_COLOURS, PINK
-from circuitax.figures.style import COLUMN, new_figure, sample_note
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    COLUMN,
+    GREY,
+    PHASE_COLOURS,
+    PINK,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.sample import (
     Absent,
     NotRun,

@@ -19,19 +19,18 @@ from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import at_index, derive, member_keys, uniforms
 from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training
+from circuitax.kit.members import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
-from circuitax.superposition.attacks import (
+from circuitax.superposition.expected_loss import Convention
+from circuitax.superposition.features import (
     analytic_errors,
-    attack_bound,
     attack_directions,
+    dimensions_per_feature,
     gradient_errors,
     input_errors,
+    norms,
 )
-from circuitax.superposition.expected_loss import Convention
-from circuitax.superposition.features import dimensions_per_feature, norms
-from circuitax.superposition.optimum import find_optimum
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem, tied_columns, weighted_squared_error
 
@@ -55,9 +54,6 @@ class Spec:
         batch_size: Fresh samples a step.
         optim: The paper does not state it.
         chunk: Steps between two returns to Python.
-        exact_features: Features of the small model whose optimum is exact.
-        exact_hidden: Its hidden dimensions.
-        restarts: Random starts of its optimum at each density.
     """
 
     n_features: Annotated[int, "[2, inf)"] = 64
@@ -73,9 +69,6 @@ class Spec:
     batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
     chunk: Annotated[int, "divides optim.steps"] = 100
-    exact_features: Annotated[int, "[2, inf)"] = 5
-    exact_hidden: Annotated[int, "[1, exact_features)"] = 2
-    restarts: Positive = 8
 
 
 class AttackedHyper(NamedTuple):
@@ -134,18 +127,15 @@ class AdversarialToy:
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
-    """Train over density, attack; train against attacks; attack the small model's exact optimum."""
+    """Train over density, and against attacks at one; attack all networks."""
     density = spec.sparsest ** -np.linspace(0, 1, spec.densities)
     trained, lost = _trained(derive(key, "sweep"), spec, density, lab)
     attack = partial(_attacked, spec, derive(key, "evaluation"))
     by_density = lab.stage("attack", attack, trained, density)
-    optimum = lab.stage("optimum", _optimum, derive(key, "optimum"), spec, density)
-    small = lab.stage("attack-optimum", attack, optimum, density)
     defended, lost_defended = _defended(derive(key, "defence"), spec, lab)
     once = np.full(len(spec.defence), spec.defence_density)
     by_defence = lab.stage("attack-defended", attack, defended, once)
     arrays: dict[str, Any] = {k: (("density", "seed"), v) for k, v in by_density.items()}
-    arrays |= {f"optimum_{k}": ("density", v[:, 0]) for k, v in small.items()}
     arrays |= {f"defended_{k}": (("defence", "seed"), v) for k, v in by_defence.items()}
     coords = {
         "density": density,
@@ -163,7 +153,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "data": "one stream a seed, shared by all cells; seeds are independent",
         "weight_decay": spec.optim.weight_decay,
         "attack_strength": spec.attack,
-        "exact": f"{spec.exact_features} in {spec.exact_hidden}",
     }
     return xr.Dataset(arrays, coords, notes)
 
@@ -202,17 +191,6 @@ def _by_cell(models: TiedWeights, alive: np.ndarray, seeds: int) -> TiedWeights:
     return TiedWeights(one(models.W), one(models.b))
 
 
-def _optimum(key: jax.Array, spec: Spec, density: np.ndarray) -> TiedWeights:
-    """The exact optimum of the small model at every density, as one seed."""
-    n, m = spec.exact_features, spec.exact_hidden
-    with jax.enable_x64(True):
-        p = jnp.asarray(np.repeat(density[:, None], n, axis=1))
-        found = find_optimum(
-            key, p, jnp.ones_like(p), n_hidden=m, n_restarts=spec.restarts, thorough=False
-        )
-        return TiedWeights(*(np.asarray(leaf, np.float32)[:, None] for leaf in found.weights))  # type: ignore[arg-type]
-
-
 def _attacked(
     spec: Spec, key: jax.Array, models: TiedWeights, density: np.ndarray
 ) -> dict[str, Array]:
@@ -238,11 +216,8 @@ def _one_model(
     ones = jnp.ones(x.shape[1])
     clean = input_errors(weights, x, ones, jnp.zeros(x.shape[1]))
     analytic = analytic_errors(weights, x, ones, strength)
-    worst = jnp.max(analytic, axis=0)
     ascent = gradient_errors(weights, x, ones, strength, n_steps=spec.ascent_steps)
-    bound = attack_bound(weights, clean, ones, strength)
     slope = jax.grad(lambda c: jnp.sum(input_errors(weights, x, ones, c)))(jnp.zeros_like(x))
-    excess = jnp.max(jnp.maximum(worst, ascent) / bound)
     size = norms(weights.W)
 
     def vulnerability(loss: Array) -> Array:
@@ -250,11 +225,10 @@ def _one_model(
 
     return {
         "loss": jnp.mean(clean),
-        "analytic": vulnerability(jnp.mean(worst)),
+        "analytic": vulnerability(jnp.mean(jnp.max(analytic, axis=0))),
         "feature": vulnerability(jnp.max(jnp.mean(analytic, axis=1))),
         "gradient": vulnerability(jnp.mean(ascent)),
         "masked": jnp.mean(jnp.all(slope == 0, axis=1)),
-        "over_bound": excess,
         "features_per_dimension": 1 / dimensions_per_feature(weights.W),
         "kept_per_dimension": jnp.sum(size >= jnp.max(size) / 2) / weights.W.shape[0],
     }

@@ -1,17 +1,28 @@
 """Does superposition make a toy model easy to attack?"""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy.stats import rankdata
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_dots
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK
-from circuitax.figures.style import PAGE, letter_panels, new_figure
-from circuitax.records.members import members_where
-from circuitax.records.sample import Absent, NotRun, Sample, exactly, geometric_mean_of, mean_of
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAGE,
+    letter_panels,
+    new_figure,
+)
+from circuitax.records.sample import (
+    Absent,
+    NotRun,
+    Sample,
+    geometric_mean_of,
+    mean_of,
+    members_where,
+)
 from experiments.superposition.shared.phase_axes import density_axis
 
 # Share of inputs without a gradient from which gradients count as masked.
@@ -41,21 +52,6 @@ def by_gradient(data: xr.Dataset) -> Sample:
     return mean_of((sparse.gradient / sparse.analytic).values)
 
 
-def tracks(data: xr.Dataset) -> Sample:
-    """Rank correlation of vulnerability with kept features over seeds, mean of densities.
-
-    A rank correlation is a mean over seeds, of the product of the standardised ranks of each. A
-    density whose seeds all keep as many counts as one without a correlation.
-    """
-    swept, standard = _swept(data), []
-    for name in ("analytic", "kept_per_dimension"):
-        ranks = rankdata(swept[name].transpose("density", "seed").values, axis=1)
-        ranks -= ranks.mean(axis=1, keepdims=True)
-        spread = ranks.std(axis=1, keepdims=True)
-        standard.append(ranks / np.where(spread > 0, spread, 1))
-    return mean_of(np.prod(standard, axis=0).mean(axis=0))
-
-
 def kept(data: xr.Dataset, strength: float = 0.8) -> Sample:
     """Features of at least half the greatest norm per dimension, after training against attacks."""
     return mean_of(_kept(data, strength).values)
@@ -64,12 +60,6 @@ def kept(data: xr.Dataset, strength: float = 0.8) -> Sample:
 def kept_ratio(data: xr.Dataset) -> Sample:
     """Kept features after training against the strongest attacks over those against none."""
     return mean_of((_kept(data, 0.8) / _kept(data, 0.0)).values)
-
-
-def over_bound(data: xr.Dataset) -> Sample:
-    """Greatest loss under attack over ``(sqrt(error) + strength |W^T W|)^2``."""
-    bounds = ("over_bound", "defended_over_bound", "optimum_over_bound")
-    return exactly(max(float(data[name].max()) for name in bounds))
 
 
 def _swept(data: xr.Dataset) -> xr.Dataset:
@@ -88,33 +78,19 @@ def _kept(data: xr.Dataset, strength: float) -> xr.DataArray:
 
 
 def vulnerability(data: xr.Dataset) -> Figure:
-    """Added loss over sparsity, features per dimension likewise, and one against the other."""
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.95)
-    over, shape, against = axes[0]
+    """Added loss over sparsity, and features per dimension likewise."""
+    figure, axes = new_figure(1, 2, width=PAGE, height=2.95)
+    over, shape = axes[0]
     density = data.density.values
     for name, label, colour, mark in ATTACKS:
         rows = data[name].transpose("density", "seed").values
         mean_curve(over, density, rows, colour, label=label, marker=mark, markersize=3)
-    small: dict[str, Any] = {"color": PINK, "linestyle": "--"}
-    small["label"] = f"exact optimum, {data.attrs['exact']}"
-    over.plot(density, data.optimum_analytic, **small)
     rows = data.features_per_dimension.transpose("density", "seed").values
-    mean_curve(shape, density, rows, BLACK, marker="o", markersize=3, label="trained")
-    shape.plot(density, data.optimum_features_per_dimension, **small)
-    x, y = data.features_per_dimension.values.ravel(), data.analytic.values.ravel()
-    against.scatter(x, y, s=7, color=BLUE, alpha=0.5, linewidths=0)
-    line = np.linspace(1, max(float(np.nanmax(x)), 1.1), 50)
-    against.plot(line, line**2, color=GREY, linestyle=":", label="square")
-    against.plot(
-        data.optimum_features_per_dimension, data.optimum_analytic, "D", color=PINK, markersize=3
-    )
+    mean_curve(shape, density, rows, BLACK, marker="o", markersize=3)
     over.set(ylabel=VULNERABILITY, title="vulnerability rises with sparsity")
     shape.set(ylabel=FEATURES, title="and so does superposition")
-    for ax in (over, shape):
+    for ax in axes[0]:
         density_axis(ax, [1, 0.3, 0.1, 0.03])
-    against.set(xlabel="features per dimension", title="one follows the other")
-    against.legend(loc="upper left")
-    for ax in (over, against):
         reference_line(ax, y=1)
     n, m = int(data.sizes["seed"]), data.attrs["attack_strength"]
     handles, labels = over.get_legend_handles_labels()
@@ -126,9 +102,8 @@ def vulnerability(data: xr.Dataset) -> Figure:
 
 def defence(data: xr.Dataset) -> Figure:
     """Superposition left after adversarial training, and the cost of this training."""
-    figure, axes = new_figure(1, 4, width=PAGE, height=2.2)
+    figure, axes = new_figure(1, 3, width=PAGE, height=2.2)
     shown = (
-        ("defended_features_per_dimension", FEATURES, "superposition goes"),
         ("defended_kept_per_dimension", "kept features\nper dimension", "fewer are kept"),
         ("defended_analytic", VULNERABILITY, "vulnerability falls"),
         ("defended_loss", "loss without attack", "at a price"),

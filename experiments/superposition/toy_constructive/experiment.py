@@ -18,16 +18,11 @@ from circuitax.kernel.keys import at_index, derive, member_keys, uniforms
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import copula_columns
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training
+from circuitax.kit.members import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
 from circuitax.superposition.expected_loss import Convention
-from circuitax.superposition.feature_laws import (
-    circular_correlation,
-    clustered_correlation,
-    feature_covariance,
-    linear_optimum,
-)
+from circuitax.superposition.feature_laws import circular_correlation, clustered_correlation
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import tied_columns, weighted_squared_error
 
@@ -156,9 +151,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     weights = jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), trained.models)
     losses = lab.stage("losses", _losses, spec, derive(key, "exam"), weights, cells)
     alive = trained.alive.reshape(shape)
-    linear = [
-        linear_optimum(feature_covariance(R, spec.density), spec.n_hidden) for R in correlation
-    ]
     dims = ("seed", "kind", "decay")
     arrays: dict[str, Any] = {
         "loss": (dims, np.where(alive, losses[..., 0], np.nan)),
@@ -166,7 +158,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "alive": (dims, alive),
         "W": ((*dims, "hidden", "feature"), np.asarray(weights.W)),
         "b": ((*dims, "feature"), np.asarray(weights.b)),
-        "linear_loss": ("kind", linear),
         "correlation": (("kind", "feature", "other"), correlation),
     }
     coords = {

@@ -8,8 +8,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
+from circuitax.figures.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PAGE, new_figure, sample_note
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, share_of
 from circuitax.superposition.feature_laws import feature_covariance
 
@@ -153,34 +152,18 @@ def _require(data: xr.Dataset) -> None:
 
 
 def loss(data: xr.Dataset) -> Figure:
-    """Losses, gains of the arrangement, and its clarity, over decay."""
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.6)
-    left, middle, right = axes[0]
-    at = np.arange(data.sizes["decay"])
+    """Loss over that with directions exchanged, over decay."""
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.6)
+    ax, at = axes[0, 0], np.arange(data.sizes["decay"])
     for kind, colour in KIND_COLOURS.items():
         one = data.sel(kind=kind)
-        rows = one.loss.transpose("decay", "seed").values
-        mean_curve(left, at, rows, colour, label=kind, each=True, marker="o", markersize=3)
-        linear = float(one.linear_loss)
-        reference_line(left, y=linear, colour=colour, style="dashed")
-        gain = (one.loss / one.permuted_loss).transpose("decay", "seed").values
-        mean_curve(middle, at, gain, colour, label=kind, each=True, marker="o", markersize=3)
-    left.plot([], [], "--", color=GREY, linewidth=0.7, label="best linear model")
-    left.set(ylabel="loss (sum over features)", ylim=(0, None))
-    reference_line(middle, y=1)
-    middle.set(ylabel="loss / loss when exchanged", ylim=(0, 1.1))
-    for values, colour, label in (
-        (circle(data), BLUE, "circle: correlation"),
-        (clusters(data) / 2, ORANGE, "clusters: half the gap"),
-    ):
-        mean_curve(right, at, values.T, colour, label=label, each=True, marker="o", markersize=3)
-    right.set(ylabel="cosines against places", ylim=(-0.1, 1.35))
-    for ax in axes[0]:
-        ax.set_xlabel("weight decay")
-        ax.set_xticks(at, [f"{decay:g}" for decay in data.decay.values])
-        ax.legend(fontsize=6, loc="lower left" if ax is not right else "upper left")
-    left.set_title(f"all: means of {data.sizes['seed']} seeds, t 95 %", fontsize=7)
-    letter_panels(axes[0])
+        rows = (one.loss / one.permuted_loss).transpose("decay", "seed").values
+        mean_curve(ax, at, rows, colour, label=kind, each=True, marker="o", markersize=3)
+    reference_line(ax, y=1)
+    ax.set(ylabel="loss / loss when exchanged", xlabel="weight decay", ylim=(0, 1.1))
+    ax.set_xticks(at, [f"{decay:g}" for decay in data.decay.values])
+    ax.legend(loc="lower left")
+    sample_note(figure, f"means of {data.sizes['seed']} seeds, t 95 %")
     return figure
 
 
@@ -197,10 +180,7 @@ def arrangement(data: xr.Dataset) -> Figure:
             ax, W = axes[i, j], data.W.sel(kind=kind, decay=decay).isel(seed=0).values
             for feature, (x, y) in enumerate(W[:2].T):
                 ax.plot([0, x], [0, y], color=colours[feature], linewidth=1.2)
-            for features, (x, y) in _labels(W[:2].T):
-                how = {"fontsize": 6, "ha": "center", "va": "center"}
-                ax.annotate(features, (1.18 * x, 1.18 * y), **how)
-            limit = 1.4 * float(np.abs(W).max())
+            limit = 1.1 * float(np.abs(W).max())
             ax.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
             ax.spines[:].set_visible(False)
             if i == 0:
@@ -208,17 +188,3 @@ def arrangement(data: xr.Dataset) -> Figure:
         axes[i, 0].set_ylabel(kind)
     sample_note(figure, f"first of {data.sizes['seed']} seeds")
     return figure
-
-
-def _labels(tips: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    """Numbers of features at their tips, together where tips lie on each other."""
-    size = np.abs(tips).max()
-    groups: list[list[int]] = []
-    for feature in np.flatnonzero(np.hypot(*tips.T) > 0.2 * size):
-        near = (g for g in groups if np.hypot(*(tips[g[-1]] - tips[feature])) < 0.2 * size)
-        group = next(near, None)
-        if group is None:
-            groups.append([int(feature)])
-        else:
-            group.append(int(feature))
-    return [(", ".join(str(f + 1) for f in group), tips[group].mean(axis=0)) for group in groups]

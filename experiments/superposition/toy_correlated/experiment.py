@@ -17,8 +17,8 @@ from jaxtyping import Array, Key
 from circuitax.config.ranges import NotNegative, Positive
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training
 from circuitax.kit.measured_training import Trained
+from circuitax.kit.members import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.correlated_sets import (

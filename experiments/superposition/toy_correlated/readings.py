@@ -9,8 +9,17 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, seed_dots
-from circuitax.figures.palette import BLUE, DIVERGING, GREEN, GREY, OPTIMUM, ORANGE
-from circuitax.figures.style import PAGE, letter_panels, new_figure
+from circuitax.figures.style import (
+    BLUE,
+    DIVERGING,
+    GREEN,
+    GREY,
+    OPTIMUM,
+    ORANGE,
+    PAGE,
+    letter_panels,
+    new_figure,
+)
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, mean_of, share_of
 from circuitax.superposition.polytopes import angles, gaps
 from experiments.superposition.shared.phase_axes import density_axis

@@ -19,11 +19,10 @@ from jaxtyping import Float
 from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.members import stack_ragged
+from circuitax.kit.members import crossed_training, in_every_seed, stack_ragged
 from circuitax.lab.lab import Lab
-from circuitax.models.subcomponents import DecomposedMaps
+from circuitax.models.autoencoder import DecomposedMaps
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.training import ensemble

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.kernel.keys import at_index, derive, uniforms
 from circuitax.kernel.toy import feature_columns
-from circuitax.models.subcomponents import DecomposedMaps, lower_leaky, upper_leaky
-from circuitax.superposition.dictionaries import one_to_one, row_match
+from circuitax.models.autoencoder import DecomposedMaps, lower_leaky, upper_leaky
+from circuitax.training.dictionary import one_to_one, row_match
 
 Map = Callable[[Array], Array]
 

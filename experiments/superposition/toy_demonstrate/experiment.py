@@ -18,9 +18,8 @@ from circuitax.config.ranges import NotNegative, Positive
 from circuitax.kernel.keys import derive
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training, in_every_seed
 from circuitax.kit.measured_training import Trained
-from circuitax.kit.members import each_member
+from circuitax.kit.members import crossed_training, each_member, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.expected_loss import Convention, exact_losses, linear_loss

@@ -12,8 +12,18 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREY, OPTIMUM, ORANGE, SEQUENTIAL
-from circuitax.figures.style import PAGE, letter_panels, new_figure
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    DIVERGING,
+    GREY,
+    OPTIMUM,
+    ORANGE,
+    PAGE,
+    SEQUENTIAL,
+    letter_panels,
+    new_figure,
+)
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, resampled, share_of
 from circuitax.records.worlds import shuffle
 from circuitax.superposition.polytopes import Phase, phases, polytopes

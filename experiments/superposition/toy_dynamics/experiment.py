@@ -16,9 +16,8 @@ from jaxtyping import Array, Float, Key
 from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training
 from circuitax.kit.measured_training import Trained
-from circuitax.kit.members import each_member
+from circuitax.kit.members import crossed_training, each_member
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.correlated_sets import SetPatterns, set_loss, set_patterns

@@ -5,8 +5,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SKY
-from circuitax.figures.style import PAGE, letter_panels, new_figure
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAGE,
+    SKY,
+    letter_panels,
+    new_figure,
+)
 from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
 from experiments.superposition.shared.figure_polytopes import turning_sets
 from experiments.superposition.shared.kinks import kinks

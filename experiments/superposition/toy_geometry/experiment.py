@@ -13,14 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from circuitax.config.ranges import NumberFrom0, Positive
-from circuitax.kit.arms import crossed_training
-from circuitax.kit.members import each_member
+from circuitax.config.ranges import Positive
+from circuitax.kit.members import crossed_training, each_member
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.climb import TEGUM_FACTORS, tegum_gains
 from circuitax.superposition.expected_loss import Convention
-from circuitax.superposition.features import dimensionality, dimensions_per_feature, norms
+from circuitax.superposition.features import dimensionality, dimensions_per_feature
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.superposition.toy_geometry.labels import NAMES, labels
@@ -39,9 +38,6 @@ class Spec:
         batch_size: Fresh samples a step.
         optim: Of the official notebook except rate and schedule.
         chunk: Steps between two checkpoints.
-        represented: Norm above which a feature counts as represented.
-        edge: Least absolute cosine that joins two features in the feature graph.
-        spread: Largest distance of a D_i from that of the named polytope.
     """
 
     n_features: Annotated[int, "(n_hidden, inf)"] = 80
@@ -52,9 +48,6 @@ class Spec:
     batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
     chunk: Annotated[int, "divides optim.steps"] = 100
-    represented: Annotated[float, "(0, 2]"] = 0.5
-    edge: Annotated[float, "(0, 1)"] = 0.2
-    spread: NumberFrom0 = 0.05
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
@@ -75,26 +68,19 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     )
     W = trained.models.W
     dims, shape = ("seed", "inverse_density"), (spec.seeds, len(density))
-    norm = np.asarray(each_member(norms)(W))
-    tolerances = {"represented": spec.represented, "edge": spec.edge, "spread": spec.spread}
-    named = lab.stage("labels", labels, np.asarray(W), *tolerances.values())
-    of_features: dict[str, Any] = {
-        "norm": norm,
-        "dimensionality": np.asarray(each_member(dimensionality)(W)),
-        "polytope": named,
-    }
     axis = np.geomspace(spec.inverse_density[0], spec.inverse_density[-1], spec.theory_points)
     theory = lab.stage("theory", _theory, 1 / axis)
+    found = {
+        "dimensionality": each_member(dimensionality)(W),
+        "dimensions_per_feature": each_member(dimensions_per_feature)(W),
+        "polytope": lab.stage("labels", labels, np.asarray(W)),
+        "alive": trained.alive,
+    }
     arrays: dict[str, Any] = {
-        name: ((*dims, "feature"), value.reshape(*shape, n)) for name, value in of_features.items()
+        name: ((*dims, "feature")[: 1 + np.ndim(v)], np.asarray(v).reshape(*shape, *v.shape[1:]))
+        for name, v in found.items()
     }
     arrays |= {
-        "dimensions_per_feature": (
-            dims,
-            np.asarray(each_member(dimensions_per_feature)(W)).reshape(shape),
-        ),
-        "alive": (dims, trained.alive.reshape(shape)),
-        "train_loss": (dims, trained.training_loss[-1].reshape(shape)),
         "factor_features": ("factor", np.array([k for k, _ in TEGUM_FACTORS.values()])),
         "factor_dimensions": ("factor", np.array([r for _, r in TEGUM_FACTORS.values()])),
         **{f"theory_{k}": (("factor", "theory_inverse_density"), v) for k, v in theory.items()},
@@ -114,7 +100,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "convention": "sum over features",
         "weight_decay": spec.optim.weight_decay,
         "init_std": ToySpec(n, m).weight_std(n, m),
-        "tolerances": tolerances,
         "selection": "none: all seeds are shown and count",
     }
     return xr.Dataset(arrays, coords, notes)

@@ -4,9 +4,17 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import legend_above, mean_curve, reference_line
-from circuitax.figures.palette import BLUE, GREY, ORANGE, POLYTOPE_COLOURS
-from circuitax.figures.style import COLUMN, PAGE, letter_panels, new_figure, sample_note
+from circuitax.figures.marks import mean_curve, reference_line
+from circuitax.figures.style import (
+    BLUE,
+    COLUMN,
+    GREY,
+    ORANGE,
+    PAGE,
+    POLYTOPE_COLOURS,
+    new_figure,
+    sample_note,
+)
 from circuitax.records.estimate import share_estimate
 from circuitax.records.sample import (
     Absent,
@@ -19,7 +27,7 @@ from circuitax.records.sample import (
     share_of,
 )
 from experiments.superposition.shared.figure_polytopes import polytopes_beside
-from experiments.superposition.shared.phase_axes import DENSITY, density_axis
+from experiments.superposition.shared.phase_axes import density_axis
 from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
 from experiments.superposition.shared.transitions import Transition, transitions
 from experiments.superposition.toy_geometry.labels import labels
@@ -35,8 +43,6 @@ BETWEEN = {1.17, 5.67, 7.77, 10.6, 14.6, 17.1}
 PLATEAU = (2.1, 3.6)  # 1/p
 AFTER = 3.5  # 1/p from which on D* falls: its last density on the plateau and the later ones
 MIXTURE = 4.13  # 1/p of the notebook's mixture of shapes
-# Features and rank of the polytopes whose lines the paper shows, beside the digon's.
-SHAPES = {"tetrahedron": (4, 3), "triangle": (3, 2), "pentagon": (5, 2), "square antiprism": (8, 3)}
 LINE_WIDTH = 1 / 80  # to each side: half of the way from 3/8 to 2/5, the two nearest lines
 LEAST_ON_LINE = 3 / 4  # of a shape's features, and of those on its line
 MOST = 0.8  # of represented features, at which a network counts as the mixture
@@ -61,7 +67,7 @@ def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     of_features = ("seed", "feature")
     start = {
         "dimensionality": xr.DataArray(dimensionalities(W), dims=of_features),
-        "polytope": xr.DataArray(labels(W, **data.attrs["tolerances"]), dims=of_features),
+        "polytope": xr.DataArray(labels(W), dims=of_features),
         "dimensions_per_feature": xr.DataArray(m / (W**2).sum(axis=(1, 2)), dims="seed"),
     }
     alike = {k: v.expand_dims(inverse_density=data.inverse_density) for k, v in start.items()}
@@ -144,24 +150,14 @@ def mixture(data: xr.Dataset) -> dict[str, Sample]:
 
 def is_its_line(data: xr.Dataset, shape: str) -> Sample:
     """Share of the seeds with a shape in which it is on its line of D_i, and little else is."""
-    k, rank = SHAPES[shape]
     of_shape = _wanted(data).polytope == data.name.values.tolist().index(shape)
-    near = abs(data.dimensionality - rank / k) <= LINE_WIDTH
+    near = abs(data.dimensionality - LINES[shape][1]) <= LINE_WIDTH
     every, there, on_line = (
         x.sum(["inverse_density", "feature"]).values for x in (of_shape, of_shape & near, near)
     )
     if not every.any():
         raise Absent(f"no network has a {shape}")
     return share_of((there >= LEAST_ON_LINE * np.maximum(every, on_line))[every > 0])
-
-
-def best_range(data: xr.Dataset) -> dict[str, Sample]:
-    """Range of 1/p over which digons are the best filling, exactly."""
-    changes = best_factors(_wanted(data))
-    begins = [change.at for change in changes if change.after == "digon"]
-    ends = [change.at for change in changes if change.before == "digon"]
-    names = ("geometry-digon-from", "geometry-digon-to")
-    return {name: exactly(at[-1]) for name, at in zip(names, (begins, ends), strict=True) if at}
 
 
 def _wanted(data: xr.Dataset) -> xr.Dataset:
@@ -229,9 +225,9 @@ def dimensions(data: xr.Dataset) -> Figure:
 
 
 def features(data: xr.Dataset) -> Figure:
-    """D_i of every represented feature with its polytope, and how often each polytope occurs."""
-    figure, axes = new_figure(1, 2, width=PAGE, height=3.3, width_ratios=[1.4, 1])
-    left, right = axes[0]
+    """D_i of every represented feature with its polytope."""
+    figure, axes = new_figure(1, 1, width=PAGE, height=3.3)
+    ax = axes[0, 0]
     names = [str(name) for name in data.name.values]
     label = data.polytope.values
     x = np.broadcast_to(1 / data.inverse_density.values[None, :, None], label.shape)
@@ -241,38 +237,13 @@ def features(data: xr.Dataset) -> Figure:
     groups["other component"] = [i for i in range(len(names)) if names[i] not in POLYTOPE_COLOURS]
     for name, numbers in list(groups.items())[::-1]:
         chosen = np.isin(label, numbers)
-        colour = POLYTOPE_COLOURS.get(name, GREY)
-        left.plot(
-            (x * np.exp(random))[chosen],
-            data.dimensionality.values[chosen],
-            ".",
-            markersize=1.5 if name not in POLYTOPE_COLOURS else 2.5,
-            color=colour,
-            alpha=0.5,
-            rasterized=True,
-        )
+        dots = {"markersize": 2.5 if name in POLYTOPE_COLOURS else 1.5, "alpha": 0.5}
+        at, D = (x * np.exp(random))[chosen], data.dimensionality.values[chosen]
+        ax.plot(at, D, ".", color=POLYTOPE_COLOURS.get(name, GREY), rasterized=True, **dots)
     for _, height in LINES.values():
-        reference_line(left, y=height, colour=GREY)
-    polytopes_beside(left, LINES)
-    left.set(ylabel="dimensionality $D_i$", ylim=(0, 1.05))
-    density_axis(left, TICKS)
-    total = (label >= 0).sum(axis=(0, 2))
-    bottom = np.zeros(len(total))
-    places = np.arange(len(total))
-    for name, numbers in groups.items():
-        share = np.isin(label, numbers).sum(axis=(0, 2)) / np.maximum(total, 1)
-        right.bar(
-            places, share, bottom=bottom, color=POLYTOPE_COLOURS.get(name, "#CCCCCC"), label=name
-        )
-        bottom += share
-    for place in places[total == 0]:
-        right.text(place, 0.02, "none represented", rotation=90, ha="center", fontsize=6)
-    right.set(ylabel="share of represented features", xlabel=DENSITY, ylim=(0, 1))
-    right.set_xticks(
-        places, [f"{1 / v:.2g}" for v in data.inverse_density.values], rotation=90, fontsize=6
-    )
-    letter_panels(axes[0])
-    rows = 2 if len(groups) > 5 else 1
-    legend_above(figure, right, -(-len(groups) // rows))
+        reference_line(ax, y=height, colour=GREY)
+    polytopes_beside(ax, LINES)
+    ax.set(ylabel="dimensionality $D_i$", ylim=(0, 1.05))
+    density_axis(ax, TICKS)
     sample_note(figure, f"every represented feature of {len(label)} seeds")
     return figure

@@ -17,7 +17,7 @@ from circuitax.data.synthetic import SparseTask
 from circuitax.kernel.keys import derive
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.weights import DenseWeights, TiedWeights
-from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.members import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.superposition.expected_loss import Convention, exact_losses

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.palette import BLACK, DIVERGING, GREY, PINK
-from circuitax.figures.style import COLUMN, PAGE, new_figure
+from circuitax.figures.style import BLACK, COLUMN, DIVERGING, GREY, PAGE, PINK, new_figure
 from circuitax.records.sample import (
     Absent,
     NotRun,

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Float, Int, Key
-from scipy.linalg import block_diag
 
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, member_keys
@@ -25,7 +24,6 @@ from circuitax.kit.measured_training import measured_training
 from circuitax.kit.members import padded
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
-from circuitax.superposition.kgons import reconstruction_loss, tgon_norm, tgon_weights
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Plan, as_cells, best_of, take
 from circuitax.training.optim import OptimSpec
@@ -35,7 +33,6 @@ from circuitax.training.toy import tied_columns
 N_HIDDEN = 2
 # Training points whose hidden vectors are kept.
 MOST_KEPT = 16
-THEORY_POINTS = (3, 5, 8, 16, 32)
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         name: (axes.get(name, dims), np.concatenate([part[name] for part in found], axis=1))
         for name in found[0]
     }
-    arrays["theory_loss"] = (("theory_points", "scale"), _theory())
     seen = np.arange(spec.sizes[-1]) < np.array(spec.sizes)[:, None, None]
     shown = np.where(seen, arrays["W"][1][0] @ x[0], np.nan)
     arrays["shown_vectors"] = (("points", "hidden", "shown"), shown)
@@ -136,8 +132,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "dataset": np.arange(spec.datasets),
         "points": spec.sizes,
         "decay": np.asarray(spec.decay, float),
-        "theory_points": list(THEORY_POINTS),
-        "scale": [1.0, 0.99],
     }
     return xr.Dataset(arrays, coords, {"density": spec.density})
 
@@ -217,15 +211,3 @@ def _measure(
         }
 
     return {"train_loss": losses} | jax.lax.map(one, (chosen, seen, dataset))
-
-
-def _theory() -> np.ndarray:
-    """The loss of T-gons of the least norm, and of 0.99 of it, on disjoint samples."""
-    rows = []
-    for size in THEORY_POINTS:
-        values = np.random.default_rng(size).uniform(0.1, 1, (size, 4))
-        values /= np.linalg.norm(values, axis=1, keepdims=True)
-        x = block_diag(*values[..., None])
-        norms = (float(tgon_norm(size)), 0.99 * float(tgon_norm(size)))
-        rows.append([reconstruction_loss(*tgon_weights(x, norm), x) for norm in norms])
-    return np.array(rows)

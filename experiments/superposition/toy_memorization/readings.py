@@ -7,10 +7,25 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY
-from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
-from circuitax.records.crossfit import crossfit_best
-from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of, resampled, share_of
+from circuitax.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    PAGE,
+    letter_panels,
+    new_figure,
+    sample_note,
+)
+from circuitax.records.sample import (
+    Absent,
+    NotRun,
+    Sample,
+    crossfit_best,
+    mean_of,
+    resampled,
+    share_of,
+)
 from circuitax.superposition.polytopes import gaps
 from experiments.superposition.shared.figure_polytopes import arrows, dimensions_over_points
 from experiments.superposition.shared.random_weights import dimensionalities
@@ -110,14 +125,6 @@ def onset_of_decays(data: xr.Dataset) -> Sample:
     return resampled(
         lambda i: onset(last.isel(dataset=i)) / onset(first.isel(dataset=i)), data.sizes["dataset"]
     )
-
-
-def theory(data: xr.Dataset) -> dict[str, Sample]:
-    """Losses of T-gons of the exact norm, and of 0.99 of it, on disjoint samples."""
-    return {
-        "memorization-exact": exactly(data.theory_loss.sel(scale=1.0).max()),
-        "memorization-least": exactly(data.theory_loss.sel(scale=0.99).min()),
-    }
 
 
 def regular(vectors: np.ndarray) -> bool:

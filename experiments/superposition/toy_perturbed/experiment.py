@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.config.ranges import Positive
-from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.members import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.expected_loss import Convention, exact_losses

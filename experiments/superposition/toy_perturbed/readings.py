@@ -6,8 +6,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.palette import BLACK, GREY, ORANGE, POLYTOPE_COLOURS
-from circuitax.figures.style import PAGE, letter_panels, new_figure
+from circuitax.figures.style import (
+    BLACK,
+    GREY,
+    ORANGE,
+    PAGE,
+    POLYTOPE_COLOURS,
+    letter_panels,
+    new_figure,
+)
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, exactly, mean_of, share_of
 from circuitax.superposition.polytopes import align, angles, gaps
 from experiments.superposition.shared.crossing import crossing

@@ -16,29 +16,18 @@ from jaxtyping import Array
 
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
-from circuitax.kit.arms import crossed_training, file_name_of, in_every_seed
+from circuitax.kit.members import crossed_training, file_name_of, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.expected_loss import Convention, exact_losses
-from circuitax.superposition.features import dimensionality, interference_sq, norms
+from circuitax.superposition.features import interference_sq, norms
 from circuitax.superposition.optimum import find_optimum
-from circuitax.superposition.phase_theory import Configuration, best_configuration
 from circuitax.training.ensemble import RULE, best_of, take
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
 
 MODELS = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
-# (importance of the last feature, density) of the optima that rows name, beside the grid.
-SPOTS = {
-    "n=2, m=1": [
-        *((1.0, p) for p in (1.0, 0.5, 0.3, 0.1)),
-        (0.5, 0.5),
-        (0.2, 0.3),
-        (1.0, 0.65),
-    ],
-    "n=3, m=2": [(1.0, 0.7), (1.0, 0.5)],
-}
 
 
 @dataclass(frozen=True)
@@ -73,7 +62,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     for name in MODELS:
         short = file_name_of(name)
         theory = lab.stage(f"theory-{short}", _theory, spec, name)
-        optimum, spots = lab.stage(f"optimum-{short}", _optimum, derive(key, "optimum"), spec, name)
+        optimum = lab.stage(f"optimum-{short}", _optimum, derive(key, "optimum"), spec, name)
         trained, seeds, members[name] = _trained(derive(key, name), spec, name, lab)
         arrays: dict[str, Any] = {}
         for source, found in (("theory", theory), ("optimum", optimum), ("trained", trained)):
@@ -84,7 +73,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             f"seeds_{k}": ([*cell, "seed"], v.reshape(spec.trained_grid, spec.trained_grid, -1))
             for k, v in seeds.items()
         }
-        parts.append(xr.Dataset(arrays).merge(_labelled(spots, name)))
+        parts.append(xr.Dataset(arrays))
     coords: dict[str, Any] = {"model": list(MODELS), "seed": np.arange(spec.seeds)}
     for source, size in grids.items():
         coords |= {f"{axis}_{source}": _axis(axis, size) for axis in RANGES}
@@ -96,8 +85,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "weight_decay": spec.optim.weight_decay,
         "init_std": {k: ToySpec(n, m).weight_std(n, m) for k, (n, m) in MODELS.items()},
     }
-    data = xr.concat(parts, dim="model", join="outer").assign_coords(coords)
-    return data.assign_attrs(notes)
+    return xr.concat(parts, dim="model").assign_coords(coords).assign_attrs(notes)
 
 
 def _axis(name: str, size: int) -> np.ndarray:
@@ -116,55 +104,22 @@ def _theory(spec: Spec, name: str) -> dict[str, np.ndarray]:
     """The best of four hand-made configurations in every cell."""
     n, _ = MODELS[name]
     density, importance = (jnp.asarray(a[:, -1]) for a in _cells(spec.theory_grid, n))
-    which, loss = best_configuration(density, importance, n)
+    which, _ = best_configuration(density, importance, n)
     return {
         "norm": np.where(which == Configuration.ignore_last, 0.0, 1.0),
         "interference": np.where(which == Configuration.pair_last, 1.0, 0.0),
-        "loss": np.asarray(loss),
     }
 
 
-def _optimum(
-    key: jax.Array, spec: Spec, name: str
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The exact optimum on the grid, and at the points that rows name."""
+def _optimum(key: jax.Array, spec: Spec, name: str) -> dict[str, np.ndarray]:
+    """The exact optimum in every cell, with the loss of the best closed form."""
     n, m = MODELS[name]
     density, importance = _cells(spec.exact_grid, n)
-    first_spot = len(density)
-    density = np.concatenate([density, [[p] * n for _, p in SPOTS[name]]])
-    importance = np.concatenate([importance, [[*[1.0] * (n - 1), r] for r, _ in SPOTS[name]]])
     with jax.enable_x64(True):
         p, weight = jnp.asarray(density), jnp.asarray(importance)
         found = find_optimum(key, p, weight, n_hidden=m, n_restarts=spec.restarts, thorough=False)
-        W = found.weights.W
-        every: dict[str, Any] = _picture(W, found.loss, density, importance) | {
-            "error": found.error,
-            "reached": np.asarray(found.n_near) / spec.restarts,
-        }
-        spots = {"W": W, "dimensionality": jax.vmap(dimensionality)(W)} | {
-            name: every[name] for name in ("loss", "interference")
-        }
-        return (
-            {name: np.asarray(value[:first_spot]) for name, value in every.items()},
-            {name: np.asarray(value[first_spot:]) for name, value in spots.items()},
-        )
-
-
-def _labelled(spots: dict[str, np.ndarray], name: str) -> xr.Dataset:
-    """Results at the points named by rows; models differ in their number and sizes."""
-    axes = ("spot", "spot_hidden", "spot_feature")
-    importance, density = np.array(SPOTS[name]).T
-    return xr.Dataset(
-        {
-            "spot_importance": ("spot", importance),
-            "spot_density": ("spot", density),
-            "spot_loss": ("spot", spots["loss"]),
-            "spot_interference": ("spot", spots["interference"]),
-            "spot_dimensionality": (("spot", "spot_feature"), spots["dimensionality"]),
-            "spot_W": (axes, spots["W"]),
-        },
-        coords={axis: np.arange(size) for axis, size in zip(axes, spots["W"].shape, strict=True)},
-    )
+        _, closed_form = best_configuration(p[:, -1], weight[:, -1], n)
+        return _picture(found.weights.W, found.loss) | {"closed_form": np.asarray(closed_form)}
 
 
 def _trained(
@@ -197,7 +152,7 @@ def _trained(
         losses, alive = by_cell(loss), by_cell(trained.alive)
         W = by_cell(np.asarray(trained.models.W, np.float64))
         best = best_of(losses, alive)
-        found = _picture(take(W, best.restart), best.loss, density, importance)
+        found = _picture(take(W, best.restart), best.loss)
         seeds = {
             "loss": np.where(alive, losses, np.nan),
             "norm": np.asarray(jax.vmap(jax.vmap(norms))(W)[..., -1], np.float32),
@@ -206,15 +161,10 @@ def _trained(
     return found, seeds, trained.divergence
 
 
-def _picture(
-    W: Array, loss: Array, density: np.ndarray, importance: np.ndarray
-) -> dict[str, np.ndarray]:
-    """The last feature in every cell, with the loss of the network and of the best closed form."""
-    p, r = jnp.asarray(density[:, -1]), jnp.asarray(importance[:, -1])
-    _, closed_form = best_configuration(p, r, W.shape[-1])
+def _picture(W: Array, loss: Array) -> dict[str, np.ndarray]:
+    """The last feature in every cell, with the loss of the network."""
     return {
         "norm": np.asarray(jax.vmap(norms)(W)[:, -1]),
         "interference": np.asarray(jax.vmap(interference_sq)(W)[:, -1]),
         "loss": np.asarray(loss),
-        "closed_form": np.asarray(closed_form),
     }

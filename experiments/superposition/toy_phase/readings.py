@@ -11,8 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from scipy.interpolate import RegularGridInterpolator
 
-from circuitax.figures.palette import BLACK, PHASE_COLOURS, SEQUENTIAL
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.style import BLACK, PHASE_COLOURS, letter_panels, new_figure
 from circuitax.records.sample import Sample, best_of, exactly, resampled
 from circuitax.superposition.polytopes import phases
 from experiments.superposition.shared.crossing import crossing
@@ -23,12 +22,11 @@ from experiments.superposition.shared.phase_axes import (
 )
 
 TEN = 10  # networks of a cell, over which the paper averages
-PAIRED, ALONE = "n=2, m=1", "n=3, m=2"
+PAIRED = "n=2, m=1"
 AXES = ("importance", "density")
 SOURCES = {"theory": "simple formulas", "optimum": "exact optimum", "trained": "trained, best of"}
 TRIPLE_PROVEN = 0.7064  # where the regions meet, as `phase_proof` encloses it for two features
 FINE = 256  # points a side at which a coarse diagram is drawn
-CELLS: dict[str, Any] = {"shading": "nearest", "rasterized": True}
 DEDICATED, SUPERPOSED = (to_rgb(PHASE_COLOURS[name]) for name in ("dedicated", "superposed"))
 
 
@@ -64,17 +62,6 @@ def regions_of_best(data: xr.Dataset) -> Sample:
     return best_of(seeds.seeds_loss.values, same)
 
 
-def shared_when_dense(data: xr.Dataset) -> Sample:
-    """Interference of the last of two equal features at density 0.65, denser than 4/7."""
-    return exactly(float(_spot(data, PAIRED, 1.0, 0.65)["spot_interference"]))
-
-
-def dropped_direction(data: xr.Dataset) -> Sample:
-    """Cosine with (1, 1, 1) of what three equal features in two dimensions drop at density 0.7."""
-    dropped = np.linalg.svd(_spot(data, ALONE, 1.0, 0.7)["spot_W"])[2][-1]
-    return exactly(abs(dropped.sum()) / np.sqrt(3))
-
-
 def _regions_of_tens(data: xr.Dataset, seeds: np.ndarray) -> np.ndarray:
     """Phase of the last feature by the mean norm and interference of each ten, ``[ten, *cells]``.
 
@@ -105,22 +92,14 @@ def _regions_in_theory(data: xr.Dataset, source: str) -> np.ndarray:
     return _regions(nearest.transpose("model", *(f"{axis}_{source}" for axis in AXES)), "theory")
 
 
-def _spot(data: xr.Dataset, model: str, importance: float, density: float) -> xr.Dataset:
-    """Results at one of the points that rows name."""
-    cell = data.sel(model=model)
-    here = np.isclose(cell["spot_importance"], importance) & np.isclose(
-        cell["spot_density"], density
-    )
-    return cell.isel(spot=int(np.flatnonzero(here)[0]))
-
-
 def phase(data: xr.Dataset) -> Figure:
     """Two models by three sources, coloured by the phase of the last feature."""
     figure, axes = new_figure(2, 4, height=4.3, width_ratios=[1, 1, 1, 0.6])
     for row, model in enumerate(data.model.values):
         for column, (source, title) in enumerate(SOURCES.items()):
             ax = axes[row, column]
-            ax.pcolormesh(*_picture(data.sel(model=model), source), **CELLS)
+            picture = _picture(data.sel(model=model), source)
+            ax.pcolormesh(*picture, shading="nearest", rasterized=True)
             formula_borders(ax, BLACK, paired=model == PAIRED)
             _triple_point(ax, source, str(model))
             phase_axes(ax)
@@ -132,23 +111,6 @@ def phase(data: xr.Dataset) -> Figure:
     _colour_map(axes[0, 3])
     _legend(axes[1, 3])
     letter_panels([axes[0, 0], axes[1, 0]])
-    return figure
-
-
-def difference(data: xr.Dataset) -> Figure:
-    """By how many per cent the exact optimum is below the best closed form."""
-    figure, axes = new_figure(1, 2, height=2.5)
-    for ax, model in zip(axes[0], data.model.values, strict=True):
-        cell = data.sel(model=model)
-        gain = 100 * (1 - cell.optimum_loss / cell.optimum_closed_form)
-        density, importance = cell.density_optimum.values, cell.importance_optimum.values
-        image = ax.pcolormesh(density, importance, gain.values, cmap=SEQUENTIAL, vmin=0, **CELLS)
-        formula_borders(ax, "white", paired=model == PAIRED)
-        phase_axes(ax)
-        ax.set_title(str(model))
-        figure.colorbar(image, ax=ax, label="gain over the best closed form (%)")
-    axes[0, 0].set_ylabel("importance of the last feature")
-    letter_panels(axes[0])
     return figure
 
 

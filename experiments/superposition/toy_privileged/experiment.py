@@ -1,8 +1,7 @@
 """A hidden ReLU gives features a basis to align with: neurons of one feature, and of several.
 
-``h = ReLU(W x)``, ``x' = ReLU(W^T h + b)``. Many restarts are trained at every density; the
-one with the lowest loss is looked at, and all others are shown beside it (toy-models paper,
-superposition in a privileged basis).
+``h = ReLU(W x)``, ``x' = ReLU(W^T h + b)``. Many restarts are trained at every density, and the
+one with the lowest loss is looked at (toy-models paper, superposition in a privileged basis).
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import xarray as xr
 
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
-from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.members import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.superposition.expected_loss import Convention

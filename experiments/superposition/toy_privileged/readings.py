@@ -1,27 +1,18 @@
 """Neurons under a privileged basis: what is read from the record, and its figures; no JAX."""
 
-import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from circuitax.figures.marks import interval_bars, spread
-from circuitax.figures.palette import BLACK, DIVERGING
-from circuitax.figures.style import PAGE, letter_panels, new_figure
-from circuitax.records.estimate import Estimate, share_estimate
-from circuitax.records.resampled import best_estimate
-from circuitax.records.sample import NotRun, Sample, best_of, exactly, mean_of, sample
-from experiments.superposition.shared.phase_axes import DENSITY
+from circuitax.figures.style import DIVERGING, PAGE, new_figure
+from circuitax.records.estimate import Estimate, best_estimate
+from circuitax.records.sample import NotRun, Sample, best_of, exactly, sample
 from experiments.superposition.shared.random_weights import normal_weights
 
 # Density: monosemantic neurons, and features represented, of the best solution, as published.
 MONOSEMANTIC = {0.75: 5, 0.35: 3, 0.15: 2, 0.12: 1, 0.06: 0, 0.03: 0}
 REPRESENTED = {0.75: 5, 0.35: 6, 0.15: 7, 0.12: 7, 0.06: 8, 0.03: 10}
 NEURONS = 5
-SPARSE = 0.15  # greatest density at which neurons are shared by most features
-# A restart has found the best solution when its loss is at most 1 % above it.
-TOLERANCE = 0.01
 # Other inputs rank restarts otherwise whose losses differ by no more.
 RANKED_ALIKE = 0.05
 # Least norm and purity by which the record's neurons are classified.
@@ -89,19 +80,6 @@ def pairs(data: xr.Dataset) -> Sample:
     method = f"{best.method}, and the restarts up to {RANKED_ALIKE:.0%} behind the best"
     ends = np.append(alike, (best.low, best.high, own))
     return sample(Estimate(own, float(ends.min()), float(ends.max()), best.n, method))
-
-
-def share_that_reached(data: xr.Dataset) -> Sample:
-    """Share of restarts that reached the best; cells share data, and are averaged."""
-    sparse = data.isel(density=data.density.values <= SPARSE)
-    if not sparse.sizes["density"]:
-        raise NotRun("this run has other densities")
-    return mean_of(reached(sparse).mean("density").values)
-
-
-def reached(data: xr.Dataset) -> xr.DataArray:
-    """Whether a restart has found the best solution of its cell; not if it diverged."""
-    return data.loss <= (1 + TOLERANCE) * data.loss.min("restart")
 
 
 def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
@@ -206,40 +184,6 @@ def weights(data: xr.Dataset) -> Figure:
         ax.set_ylabel("neuron")
     figure.colorbar(image, ax=axes, label="$W$", shrink=0.8)
     figure.suptitle(f"best of {data.sizes['restart']} restarts", fontsize=8)
-    return figure
-
-
-def restarts(data: xr.Dataset) -> Figure:
-    """Excess loss of every restart over the best one, and how many come within 1 %."""
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.5, width_ratios=[2, 1])
-    excess, share = axes[0]
-    most = data.sizes["neuron"]
-    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.95, most + 1))
-    for i in range(data.sizes["density"]):
-        cell = data.isel(density=i)
-        above = 100 * (cell.loss.values / np.nanmin(cell.loss.values) - 1)
-        order = np.argsort(above)
-        dots = colours[cell.monosemantic.values[order]]
-        excess.scatter(i + spread(len(order), 0.35), above[order], s=6, c=dots, linewidths=0)
-    labels = [f"{p:g}" for p in data.density.values]
-    found = [share_estimate(cell) for cell in reached(data).transpose("density", "restart").values]
-    interval_bars(share, np.arange(len(found)), found, colour=BLACK, fmt="o", markersize=3)
-    excess.set(ylabel="loss above the best restart (%)", title="restarts end in many minima")
-    excess.set_yscale("symlog", linthresh=1)
-    excess.set_ylim(bottom=0)
-    share.set(ylabel="restarts within 1 % of the best", title="few find the best")
-    share.set_ylim(-0.03, 1.03)
-    for ax in axes[0]:
-        ax.set_xticks(range(len(labels)), labels)
-        ax.set_xlabel(DENSITY)
-    marks = [
-        Line2D([], [], marker="o", linestyle="", markersize=3, color=c, label=str(k))
-        for k, c in enumerate(colours)
-    ]
-    n = data.sizes["restart"]
-    title = f"monosemantic neurons (each dot one of {n} restarts); right: Wilson 95 %"
-    figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), title=title)
-    letter_panels(axes[0])
     return figure
 
 

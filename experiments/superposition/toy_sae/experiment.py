@@ -6,7 +6,6 @@ pairs that exclude each other (as the two sides of an absolute value do), are in
 together. The true dictionary reconstructs each without error, so that every error is regret.
 """
 
-import json
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
@@ -20,18 +19,20 @@ from jaxtyping import Array, Float, PyTree
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.arms import crossed_training, in_every_seed
+from circuitax.kit.members import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.dictionaries import cross_cosines, hedging, mean_max_cosine
 from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training.dictionary import (
     DictionaryHyper,
     DictionaryLearning,
+    cross_cosines,
     draw_pairs,
+    hedging,
     hidden_vectors,
+    mean_max_cosine,
 )
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import SideBySide
@@ -85,13 +86,12 @@ class Spec:
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
-    """Make the targets, export them, train all methods on each, and score the dictionaries."""
+    """Make the targets, train all methods on each, and score the dictionaries."""
     small = lab.stage("small", _small, derive(key, "small"), spec)
     large, large_loss = _large(derive(key, "large"), spec, lab)
     truths = {"small": np.asarray(small["W"]).T, "large": np.asarray(large.W).T}
     losses = {"small": float(small["loss"]), "large": large_loss}
     orthogonal = np.eye(2 * spec.pairs)
-    _export(lab, spec, truths, losses, orthogonal)
     laws, narrow = list(TOGETHER.values()), [TOGETHER["independent"], TOGETHER["together"]]
     score = partial(_scored, spec, lab, derive(key, "autoencoders"))
     parts = [
@@ -149,31 +149,6 @@ def _large(key: jax.Array, spec: Spec, lab: Lab) -> tuple[TiedWeights, float]:
     loss = lab.stage("large-loss", exact_losses, trained.models, *in_every_seed(cell, seeds))
     best = int(np.argmin(np.where(trained.alive, loss, np.inf)))
     return TiedWeights(*(np.asarray(leaf)[best] for leaf in trained.models)), float(loss[best])
-
-
-def _export(
-    lab: Lab,
-    spec: Spec,
-    truths: dict[str, np.ndarray],
-    losses: dict[str, float],
-    orthogonal: np.ndarray,
-) -> None:
-    """Every target as a safetensors file with the law of its features in JSON beside it."""
-    laws: dict[str, tuple[np.ndarray, float | None]] = {
-        name: (truth, None) for name, truth in truths.items()
-    }
-    laws |= {name: (orthogonal, together) for name, together in TOGETHER.items()}
-    for name, (truth, together) in laws.items():
-        lab.save_arrays(f"target-{name}", {"directions": np.asarray(truth, np.float32)})
-        facts = {
-            "hidden": "h = x @ directions; rows of directions are the true dictionary",
-            "features": "on with probability density, then uniform on [0, 1); in pairs 2s, 2s + 1",
-            "density": spec.density,
-            "together": spec.density if together is None else together,
-            "optimal_toy_loss": losses.get(name),
-            "least_error": 0.0,
-        }
-        lab.save_text(f"target-{name}.json", json.dumps(facts, indent=1) + "\n")
 
 
 def _scored(

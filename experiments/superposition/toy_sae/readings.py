@@ -12,11 +12,22 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
-from circuitax.figures.palette import BLUE, COLOURS, ORANGE
-from circuitax.figures.style import COLUMN, PAGE, headline, letter_panels, new_figure
-from circuitax.records.crossfit import crossfit_best, crossfit_choice
+from circuitax.figures.style import (
+    BLUE,
+    COLOURS,
+    COLUMN,
+    ORANGE,
+    PAGE,
+    letter_panels,
+    new_figure,
+)
 from circuitax.records.estimate import mean_of_finite
-from circuitax.records.sample import Absent, Sample, mean_of_those_finite
+from circuitax.records.sample import (
+    Absent,
+    Sample,
+    crossfit_choice,
+    mean_of_those_finite,
+)
 
 FINDS = 0.99  # mean max cosine of a seed that finds every direction
 # Features that are independent, and that occur together, of a narrow and of a wide dictionary.
@@ -42,17 +53,6 @@ def found_by(data: xr.Dataset, target: str, kind: str) -> Sample:
     return mean_of_those_finite(at_best_strength(data).cosine.sel(target=target, kind=kind).values)
 
 
-def best_method(data: xr.Dataset, target: str) -> Sample:
-    """Mean max cosine of each seed by the method and strength with the highest mean of others."""
-    cells = data.cosine.sel(target=target).stack(cell=("kind", "strength"))
-    return mean_of_those_finite(crossfit_best(cells, "cell").values)
-
-
-def worst_method(data: xr.Dataset, target: str) -> Sample:
-    """Mean max cosine of the method whose mean is least, each at its best strength."""
-    return _least(at_best_strength(data).cosine.sel(target=target))
-
-
 def shrinkage(data: xr.Dataset, kind: str) -> Sample:
     """Norm ratio at the largest strength on the small target, of seeds that find every direction.
 
@@ -65,39 +65,25 @@ def shrinkage(data: xr.Dataset, kind: str) -> Sample:
     return mean_of_those_finite(kept)
 
 
-def regret_of_relu(data: xr.Dataset) -> Sample:
-    """Error of ReLU over that of JumpReLU on the large target, each at its best strength."""
-    error = at_best_strength(data).error.sel(target="large")
-    return mean_of_those_finite((error.sel(kind="relu") / error.sel(kind="jumprelu")).values)
-
-
 def merging(data: xr.Dataset) -> dict[str, Sample]:
-    """Hedging that a lack of width adds, of ReLU and of the method that has least."""
-    merged = _merged(at_best_strength(data))
-    relu = mean_of_those_finite(merged.sel(kind="relu").values)
-    return {"sae-hedging": relu, "sae-hedging-all": _least(merged)}
+    """Hedging that a lack of width adds, of ReLU and of the method whose mean is least.
+
+    Of a dictionary narrower than the truth, on features that occur together less that on
+    independent ones; less the same of one as wide.
+    """
+    hedged = at_best_strength(data).hedging
+    narrow, wide = (hedged.sel(target=b) - hedged.sel(target=a) for a, b in WIDTHS)
+    found = {
+        str(kind): mean_of_those_finite((narrow - wide).sel(kind=kind).values)
+        for kind in data.kind.values
+    }
+    least = min(found.values(), key=lambda sample: sample.value)
+    return {"sae-hedging": found["relu"], "sae-hedging-all": least}
 
 
 def at_best_strength(data: xr.Dataset) -> xr.Dataset:
     """Every method, target and seed at the strength with the highest mean cosine of other seeds."""
     return data.isel(strength=crossfit_choice(data.cosine, "strength"))
-
-
-def _merged(best: xr.Dataset) -> xr.DataArray:
-    """Hedging that a lack of width adds, on features that occur together.
-
-    Of a dictionary narrower than the truth, on features that occur together less that on
-    independent ones; less the same of one as wide.
-    """
-    narrow, wide = (best.hedging.sel(target=b) - best.hedging.sel(target=a) for a, b in WIDTHS)
-    return narrow - wide
-
-
-def _least(by_method: xr.DataArray) -> Sample:
-    """The mean over seeds of the method whose mean is least."""
-    rows = [by_method.isel(kind=i).values for i in range(by_method.sizes["kind"])]
-    means = [mean_of_those_finite(row) for row in rows]
-    return min(means, key=lambda sample: sample.value)
 
 
 def ranking(data: xr.Dataset) -> Figure:
@@ -124,12 +110,6 @@ def ranking(data: xr.Dataset) -> Figure:
     n = data.sizes["seed"]
     title = f"dots: {n} seeds; bars: mean, t interval 95 %; strength of the highest cosine"
     figure.legend(handles=marks, loc="outside lower center", ncols=4, title=title)
-    means = best.cosine.sel(kind=list(LABELS), target=list(NAMES)).mean("seed")
-    first = [LABELS[str(kind)] for kind in means.idxmax("kind").values]
-    wins = sorted(((first.count(kind), kind) for kind in set(first)), reverse=True)
-    others = "".join(f", {kind} on {n}" for n, kind in wins[1:])
-    message = f"{wins[0][1]} finds features best on {wins[0][0]} of {len(NAMES)} targets"
-    headline(figure, f"{message}{others}, by the mean of their cosines")
     letter_panels(axes.flat)
     return figure
 

@@ -1,10 +1,17 @@
 """Attribution by derivatives: differences between two texts, times derivatives of a lead.
 
 Baselines beside `circuits.contrast`, which takes secants: attribution patching, EAP-IG, and rules
-of propagation such as RelP's. `circuits.interchange` has what they approximate.
+of propagation such as RelP's. Interchange is what they approximate: of positions, of one layer's
+parts, of nodes. A coalition of players has what stands in the first text, all others what stands in
+the second one; its value is the lead of one logit over another. `shapley` shares the whole
+difference out.
+
+`weight_shares` takes the difference of two models on the same texts, exactly, with the derivations
+of docs/methods/contrast.md.
 """
 
 import operator
+from math import factorial
 from typing import NamedTuple, SupportsIndex
 
 import jax
@@ -12,19 +19,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.circuits.neurons import neuron_activations
+from circuitax.circuits.detectors import neuron_activations
+from circuitax.circuits.patching import Ablation, ablated_metrics
+from circuitax.circuits.paths.components import Components
 from circuitax.kernel import attention
 from circuitax.kernel.checks import check_index, check_range
 from circuitax.kernel.compiled import compiled
-from circuitax.kernel.forward import final_stream, unembed
+from circuitax.kernel.forward import Tokens, final_stream, token_ids, unembed
 from circuitax.kernel.interventions import Activations, Interventions
 from circuitax.kernel.mlp import activate, gate
-from circuitax.kernel.model import Model
-from circuitax.kernel.norm import norm_scale
-from circuitax.kernel.rules import Rule, Step, plain
+from circuitax.kernel.model import Model, check_next_tokens, check_one_member
+from circuitax.kernel.norm import Rule, Step, norm_scale, plain
 from circuitax.kernel.run import Run, one_text
 from circuitax.kernel.run import run as forward_run
-from circuitax.kernel.secants import PAIR, in_other, logarithmic_mean, secant
+from circuitax.kernel.secants import (
+    PAIR,
+    in_other,
+    log_total,
+    logarithmic_mean,
+    secant,
+    weight_secant,
+)
 
 POINTS = 8  # at which derivatives are taken together: the weights are read once for all of them
 
@@ -231,3 +246,178 @@ def direct_multipliers(model: Model, last: Float[Array, "n_ctx d_model"]) -> Int
         return direct
     through = jnp.einsum("td,lmd->ltm", last, model.W_out)
     return direct._replace(mlp_add=streams[1:], add=Activations(post=through))
+
+
+def weight_shares(model: Model, other: Model, tokens: Tokens) -> Model:
+    """Which weights' change moved the loss: the exact share of every entry of every weight.
+
+    ``loss(model) - loss(other) = Σ_w Δw m_w`` over all entries w, with the multiplier m found by
+    one pass backwards in which every derivative is the secant between the two models: as `contrast`
+    has it between two texts, and with ``Δ(xW) = x̄ ΔW + W̄ Δx``. An exchange of the models changes
+    every sign; where they meet the multiplier is the gradient.
+
+    Args:
+        model: One model, such as a checkpoint.
+        other: Another one of the same spec.
+        tokens: A text, or a batch of texts of one length, of at least two tokens each.
+
+    Returns:
+        The shares, shaped as the weights: ``shares.W_Q.sum((-2, -1))`` has those of each head.
+
+    Raises:
+        ValueError: If the specs differ, a model is an ensemble, smears keys, or has deeper MLPs or
+            norms after attention, or the tokens are no texts.
+
+    Source: ours.
+    """
+    for each in (model, other):
+        check_one_member(each)
+        check_next_tokens(each)
+    if other.spec != model.spec:
+        raise ValueError("other has another spec, must be a model of the spec of model")
+    spec = model.spec
+    for name, used in (
+        ("smeared_keys", spec.smeared_keys),
+        ("post_norm", spec.post_norm),
+        ("mlp_depth", spec.mlp_depth > 1),
+    ):
+        if used:
+            raise ValueError(f"model.spec.{name}={getattr(spec, name)} has no shares of weights")
+    ids = token_ids(tokens, model.d_vocab, batch=True)
+    if ids.shape[-1] < 2:
+        raise ValueError(f"tokens has shape {ids.shape}, must have two tokens in each text")
+    return _shares(model, other, ids.reshape(-1, ids.shape[-1]))
+
+
+@compiled()
+def _shares(model: Model, other: Model, texts: Int[Array, "text n_ctx"]) -> Model:
+    both = jax.tree.map(lambda *weights: jnp.stack(weights), model, other)
+
+    def mean_loss(by: Model) -> Float[Array, ""]:
+        def of_model(one: Model) -> Float[Array, ""]:
+            moved = jax.tree.map(jnp.add, one, by)
+
+            def of_text(text: Int[Array, " n_ctx"]) -> Float[Array, " n_losses"]:
+                stream, _ = final_stream(moved, text, rule=weight_secant)
+                logits, _ = unembed(moved, stream[:-1], rule=weight_secant)
+                right = jnp.take_along_axis(logits, text[1:, None], axis=-1)[:, 0]
+                return log_total(logits) - right
+
+            return jax.vmap(of_text)(texts).mean()
+
+        return jax.vmap(of_model, axis_name=PAIR)(both).mean()
+
+    multipliers = jax.grad(mean_loss)(jax.tree.map(jnp.zeros_like, model))
+    return jax.tree.map(lambda a, b, m: (a - b) * m, model, other, multipliers)
+
+
+TOKENS = 256  # that pass the model together: its weights are read once for all of them
+
+
+def shapley(values: Float[np.ndarray, " coalitions"]) -> Float[np.ndarray, " players"]:
+    """``φ_i = Σ_S |S|! (k - 1 - |S|)! / k! (v(S ∪ i) - v(S))``, S without i.
+
+    Args:
+        values: Of every coalition; player i is in those whose number has bit i.
+    """
+    n = int(values.size).bit_length() - 1
+    numbers = np.arange(values.size)
+    share = np.array([factorial(s) * factorial(n - 1 - s) / factorial(n) for s in range(n)])
+    found = []
+    for i in range(n):
+        without = numbers[(numbers >> i) & 1 == 0]
+        gained = values[without | 1 << i] - values[without]
+        found.append(share[np.bitwise_count(without)] @ gained)
+    return np.array(found)
+
+
+@compiled("cut", "n_players")
+def position_coalitions(
+    model: Model,
+    first: Float[Array, "n_ctx d_model"],
+    other: Float[Array, "n_ctx d_model"],
+    asked: Int[Array, "2"],
+    cut: int,
+    n_players: int,
+) -> Float[Array, " coalitions"]:
+    """The lead where the last positions of a coalition have the first text's stream at a cut.
+
+    All others have the other text's. In the order of `shapley`.
+    """
+    n_ctx, after = first.shape[0], _tail(model, jnp.concatenate([first, other]), cut)
+    inside = jnp.pad(_members(n_players), ((0, 0), (n_ctx - n_players, 0)))
+    rows = jnp.where(inside, 0, n_ctx) + jnp.arange(n_ctx)[None, :]
+    size = max(1, TOKENS // n_ctx)
+    return jax.lax.map(lambda text: lead(after, text, asked), rows, batch_size=size)
+
+
+@compiled("layer")
+def part_coalitions(
+    model: Model, first: Outputs, other: Outputs, asked: Int[Array, "2"], layer: int
+) -> Float[Array, " coalitions"]:
+    """The lead where a coalition of one layer's heads, and of the stream past them, is the first's.
+
+    The stream is the last player. Heads read what they read in the other text.
+    """
+    n_ctx, after = first.streams.shape[1], _tail(model, other.streams[layer], layer)
+    heads, past = (x[layer] - y[layer] for x, y in zip(first[1::-1], other[1::-1], strict=True))
+    none = jnp.zeros((after.n_layers, *heads.shape), heads.dtype)
+
+    def value(inside: Bool[Array, " players"]) -> Float[Array, ""]:
+        added = (inside[:-1, None, None] * heads).at[0].add(inside[-1] * past)
+        edit = Interventions(head_add=none.at[0].set(added))
+        return lead(after, jnp.arange(n_ctx), asked, edit)
+
+    every = _members(model.n_heads + 1)
+    return jax.lax.map(value, every, batch_size=max(1, TOKENS // n_ctx))
+
+
+@compiled()
+def with_replaced(
+    model: Model,
+    texts: Int[Array, "2 n_ctx"],
+    both: list[Outputs],
+    asked: Int[Array, "2"],
+    cells: Ablation,
+) -> Float[Array, "side cell"]:
+    """The lead at each text where heads and MLPs of a cell are the other text's."""
+
+    def measure(logits: Float[Array, "n_ctx d_vocab"]) -> Float[Array, ""]:
+        return logits[-1, asked[0]] - logits[-1, asked[1]]
+
+    def of(text: Int[Array, " n_ctx"], other: Outputs) -> Float[Array, " cell"]:
+        to = Components(other.streams[0], None, other.heads, other.mlps, None)
+        return ablated_metrics(model, text, cells, measure, replacement=to)
+
+    return jnp.stack([of(text, other) for text, other in zip(texts, both[::-1], strict=True)])
+
+
+@compiled()
+def with_neurons(
+    model: Model,
+    texts: Int[Array, "2 n_ctx"],
+    both: list[Outputs],
+    asked: Int[Array, "2"],
+    neurons: Int[Array, "neuron 2"],
+) -> Float[Array, "side neuron"]:
+    """The lead at each text where one neuron is the other text's."""
+    less = jnp.asarray(both[0].units) - jnp.asarray(both[1].units)
+
+    def leads(text: Int[Array, " n_ctx"], towards: Array) -> Float[Array, " neuron"]:
+        def value(at: Int[Array, "2"]) -> Float[Array, ""]:
+            here = (at[0], slice(None), at[1])
+            added = jnp.zeros_like(less).at[here].set(towards[here])
+            return lead(model, text, asked, Interventions(add=Activations(post=added)))
+
+        return jax.lax.map(value, neurons, batch_size=max(1, TOKENS // text.size))
+
+    return jnp.stack([leads(texts[0], -less), leads(texts[1], less)])
+
+
+def _members(n_players: int) -> Bool[Array, "coalitions players"]:
+    return jnp.asarray(np.arange(2**n_players)[:, None] >> np.arange(n_players) & 1, bool)
+
+
+def _tail(model: Model, stream: Float[Array, "rows d_model"], layer: int) -> Model:
+    """The layers from one on; its tokens are rows of a stream."""
+    return model.replace(W_E=stream, blocks=jax.tree.map(lambda w: w[layer:], model.blocks))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.contrast import Pass, multipliers_of, one_pass, question
 from circuitax.circuits.paths.path_graph import Node
-from circuitax.documented import documented
+from circuitax.display.tables import documented
 from circuitax.kernel.checks import check_index
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import final_stream

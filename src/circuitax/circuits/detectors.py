@@ -1,4 +1,9 @@
-"""Heads recognised by their attention: previous tokens, duplicates, prefixes, copying, repeats."""
+"""Heads recognised by their attention: previous tokens, duplicates, prefixes, copying, repeats.
+
+Of MLP units: where they fire, and the rate at which the tokens that they raise come next.
+
+Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,8 +20,7 @@ from circuitax.circuits.paths.components import (
     value_weighted,
 )
 from circuitax.circuits.weights.heads import unembedding
-from circuitax.display.tables import NumberTable
-from circuitax.documented import documented
+from circuitax.display.tables import NumberTable, documented
 from circuitax.kernel.attention import causal_mask
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import forward, next_token_losses, token_ids
@@ -121,27 +125,6 @@ def shuffled_null(
 
 def _same(tokens: Int[Array, " n_ctx"]) -> Bool[Array, "n_ctx n_ctx"]:
     return tokens[:, None] == tokens[None, :]
-
-
-def score_kernel(scores: Float[Array, "*heads n_offsets"]) -> Float[Array, "*heads n_offsets"]:
-    """The attention of a head whose scores depend on the offset alone, ``softmax_Δ s(Δ)``."""
-    return jax.nn.softmax(scores, axis=-1)
-
-
-def measured_kernel(
-    patterns: Float[Array, "*heads n_ctx n_ctx"], n_offsets: int, *, first: bool = False
-) -> Float[Array, "*heads n_offsets"]:
-    """Mean attention by offset ``Δ = t - s``, over all positions that have every offset.
-
-    Without the first position, where many heads leave what they do not need, it is
-    ``Σ_t A_{t,t-Δ} / Σ_t Σ_{s>0} A_ts``.
-    """
-    n_ctx = patterns.shape[-1]
-    rows = patterns[..., n_offsets:, :]
-    dest = jnp.arange(n_offsets, n_ctx)
-    back = jnp.stack([rows[..., dest - n_offsets, dest - i] for i in range(n_offsets)], axis=-1)
-    mass = rows.sum(axis=-1) if first else rows[..., 1:].sum(axis=-1)
-    return back.sum(axis=-2) / mass.sum(axis=-1)[..., None]
 
 
 class HeadCopying(NamedTuple):
@@ -302,3 +285,58 @@ def _scores(model: Model, texts: Int[Array, "batch n_ctx"]) -> InductionScores:
         before.mean(axis=0),
         weight @ found.null,
     )
+
+
+def mlp_streams(run: Run) -> Float[Array, "n_layers n_ctx d_model"]:
+    """The stream that each MLP reads, before its norm where it reads through one."""
+    # The parallel form reads the layer's input.
+    return one_text(run).streams[:-1] if run.model.spec.parallel else one_text(run).mid
+
+
+def neuron_activations(run: Run) -> Float[Array, "n_layers n_ctx d_mlp"]:
+    """Activations of the last hidden layer: the factor of each unit on its row of ``W_out``."""
+    return one_text(run).post
+
+
+class Firing(NamedTuple):
+    """Rate at which a unit's values come next: where it fires, and everywhere.
+
+    Attributes:
+        fired: Share of next tokens among the unit's values, where it fires.
+        everywhere: The same share over all positions.
+    """
+
+    fired: Float[Array, "n_layers d_mlp"]
+    everywhere: Float[Array, "n_layers d_mlp"]
+
+
+def values_come_true(
+    activations: Float[Array, "n_layers n d_mlp"],
+    coming: Int[Array, " n"],
+    values: Bool[Array, "n_layers d_mlp d_vocab"],
+    n_firing: int,
+) -> Firing:
+    """Rate at which the next token is one of a unit's values, at the unit's largest activations.
+
+    Source: S2 and Geva et al. (2021): values are distributions over what follows their keys.
+    """
+
+    def of_unit(active: Array, raised: Array) -> tuple[Array, Array]:
+        hits = raised[coming].astype(active.dtype)
+        firing = jax.lax.top_k(active, n_firing)[1]
+        return hits[firing].mean(), hits.mean()
+
+    def of_layer(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        active, raised = pair
+        return jax.lax.map(lambda unit: of_unit(*unit), (active.T, raised))
+
+    return Firing(*jax.lax.map(of_layer, (activations, values)))
+
+
+def mean_by_token(
+    activations: Float[Array, "n_layers n d_mlp"], present: Int[Array, " n"], d_vocab: int
+) -> Float[Array, "n_layers d_mlp d_vocab"]:
+    """Mean activation of each unit by the token at the position; 0 for tokens that never occur."""
+    counts = jnp.zeros(d_vocab, activations.dtype).at[present].add(1)
+    total = jax.vmap(lambda a: jax.ops.segment_sum(a, present, d_vocab))(activations)
+    return jnp.matrix_transpose(safe_divide(total, counts[None, :, None]))

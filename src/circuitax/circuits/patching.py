@@ -20,8 +20,7 @@ from circuitax.circuits.sites import (
     effects_at,
     in_front,
 )
-from circuitax.display.tables import NumberTable, counted
-from circuitax.documented import documented
+from circuitax.display.tables import NumberTable, counted, documented
 from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.edits import recorded
@@ -118,7 +117,7 @@ def patch_effects(
     positions: Sequence[int] | None = None,
     by_position: bool | None = None,
 ) -> Float[Array, "*batch_place_head_metric"]:
-    """The change of a metric when one thing that the run computes is the donor run's.
+    """The change of a metric when one value that the run computes is that of the donor run.
 
     Entry ``[l, t]`` replaces the stream before layer l at position t, and ``[n_layers, t]`` the
     final stream. ``site="head_outputs"`` patches every head: entry ``[l, h]``.

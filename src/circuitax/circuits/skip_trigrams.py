@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.nn import softmax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel.attention import attention_scores, causal_mask, per_head, project
 from circuitax.kernel.forward import forward
@@ -110,16 +110,7 @@ def _allowed(model: Model, n_ctx: int) -> Bool[Array, "1 n_ctx n_ctx"]:
     return causal_mask(index, index, model.spec.causal)[None]
 
 
-FULL_TABLE_LIMIT = 32
 EVERY = slice(None)
-
-
-class Additive(NamedTuple):
-    """``bigram[x_i] + Σ_{j<i} Σ_h gate_h[x_i, x_j] raises_h[x_j]``: no softmax."""
-
-    bigram: Float[Array, "d_vocab d_vocab"]
-    gate: Float[Array, "n_heads d_vocab d_vocab"]
-    raises: Float[Array, "n_heads d_vocab d_vocab"]
 
 
 class FullTable(NamedTuple):
@@ -129,36 +120,25 @@ class FullTable(NamedTuple):
     table: Float[Array, "d_vocab d_vocab d_vocab"]
 
 
-def init_additive(key: Key[Array, ""], d_vocab: int, n_heads: int) -> Additive:
-    """Small random gates and raises; zero would be a saddle point of their product."""
-    gate, raises = 0.1 * jax.random.normal(key, (2, n_heads, d_vocab, d_vocab))
-    return Additive(jnp.zeros((d_vocab, d_vocab)), gate, raises)
-
-
 def init_full(d_vocab: int) -> FullTable:
     """Zero tables."""
     return FullTable(jnp.zeros((d_vocab, d_vocab)), jnp.zeros((d_vocab, d_vocab, d_vocab)))
 
 
 def additive_logits(
-    model: Additive | FullTable, tokens: Int[Array, " n_ctx"], at: slice = EVERY
+    model: FullTable, tokens: Int[Array, " n_ctx"], at: slice = EVERY
 ) -> Float[Array, "n_at d_vocab"]:
     """Logits of one text from strictly earlier sources; an own-position term is a bigram (E24)."""
     n_ctx, d_vocab = tokens.shape[0], model.bigram.shape[0]
     earlier = jnp.tril(jnp.ones((n_ctx, n_ctx), model.bigram.dtype), k=-1)[at]
     dest = tokens[at]
-    if isinstance(model, FullTable):
-        # The sum depends on earlier tokens only through how often each occurred.
-        counts = earlier @ jax.nn.one_hot(tokens, d_vocab, dtype=earlier.dtype)
-        added = jnp.einsum("iv,ivo->io", counts, model.table[dest])
-    else:
-        gates = model.gate[:, dest[:, None], tokens[None, :]] * earlier[None]
-        added = jnp.einsum("hij,hjo->io", gates, model.raises[:, tokens])
-    return model.bigram[dest] + added
+    # The sum depends on earlier tokens only through how often each occurred.
+    counts = earlier @ jax.nn.one_hot(tokens, d_vocab, dtype=earlier.dtype)
+    return model.bigram[dest] + jnp.einsum("iv,ivo->io", counts, model.table[dest])
 
 
 def additive_loss(
-    model: Additive | FullTable, texts: Int[Array, "batch n_ctx"], at: slice = EVERY
+    model: FullTable, texts: Int[Array, "batch n_ctx"], at: slice = EVERY
 ) -> Float[Array, ""]:
     """Mean next-token loss in nats over some predictions of all texts."""
 
@@ -172,13 +152,13 @@ def additive_loss(
 class Fit(NamedTuple):
     """A fitted model, and the gradient norm that says whether the fit has converged."""
 
-    model: Additive | FullTable
+    model: FullTable
     loss: Float[Array, ""]
     gradient_norm: Float[Array, ""]
 
 
 def fit(
-    start: Additive | FullTable,
+    start: FullTable,
     texts: Int[Array, "batch n_ctx"],
     at: slice = EVERY,
     *,
@@ -187,7 +167,7 @@ def fit(
 ) -> Fit:
     """Minimise the mean loss plus ``decay/2 ‖θ‖²`` by full-batch L-BFGS."""
 
-    def objective(model: Additive | FullTable) -> Array:
+    def objective(model: FullTable) -> Array:
         return additive_loss(model, texts, at) + decay / 2 * optax.tree.norm(model, squared=True)
 
     model, gradient_norm = minimise(objective, start, n_steps)

@@ -52,8 +52,8 @@ runs are settled again, from their data alone, before anything is copied.
 """,
     options=(
         Option("only", "a,b", "experiments; all of them by default"),
-        Option("scale", "SCALE", "of the runs that are accepted; any by default", allowed=SCALES),
-        Option("run", "NAME/RUN", "this run, whatever its settings"),
+        Option("scale", "SCALE", "scale of the accepted runs; any by default", allowed=SCALES),
+        Option("run", "NAME/RUN", "the run that is accepted, whatever its settings are"),
         Option("dirty", "", "whether runs from changed sources are accepted", "no", YES_NO),
         Option(
             "settle",
@@ -109,9 +109,9 @@ def promote(
     pictures: Mapping[str, bytes],
     twin: Mapping[str, Any] | None = None,
 ) -> None:
-    """Copy a run's accepted files: no logs, no long tables, no weights but published ones, no PDF.
+    """Copy a run's accepted files: no logs, no long tables, no weights but published ones, no PDFs.
 
-    ``experiments.render NAME/accepted`` draws the PDFs beside the pictures.
+    ``experiments.render NAME/accepted`` draws the PDFs and SVGs beside the pictures.
     """
     published = [*(run / ARRAYS).glob(f"{PUBLISHED}*")]
     with whole_folder(target) as folder:

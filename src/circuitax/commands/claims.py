@@ -25,7 +25,7 @@ NAME/RUN below results/, or an experiment's NAME for its newest run, the accepte
 was computed here.
 """,
     ("RUN",),
-    (Option("word", "WORD", "only results with this one", allowed=WORDS),),
+    (Option("word", "WORD", "only results with this word", allowed=WORDS),),
 )
 
 

@@ -37,24 +37,24 @@ COMMAND = Command(
     "collect",
     """\
 Merges the finished runs of the latest sweep (or of all) into one dataset whose dimensions are the
-swept fields, with tidy tables beside it, in results/NAME/collected/. An experiment that
-declares SWEEP_FIGURES has the sweep drawn.
+swept fields, with tidy tables beside it, in results/NAME/collected/. Figures that a table marks
+with of_sweep are drawn.
 """,
     options=(
-        Option("experiment", "NAME", "which one"),
-        Option("sweep", "latest|all|STAMP", "which sweep of it", "latest"),
+        Option("experiment", "NAME", "the experiment whose runs are merged"),
+        Option("sweep", "latest|all|STAMP", "the sweep that is merged", "latest"),
         Option(
             "over",
             "field,...",
-            "the axes; by default the fields that differ between the runs, but for those that only "
-            "follow a swept one (a width that the configuration takes from another width)",
+            "the axes; by default the fields that differ between the runs, except those that only "
+            "follow a swept field (a width that the configuration takes from another width)",
         ),
-        Option("scale", "SCALE", "of the runs; all of them by default", allowed=SCALES),
+        Option("scale", "SCALE", "scale of the runs; all of them by default", allowed=SCALES),
         Option(
             "missing",
             "",
-            "whether a run that is missing, or a member, is an error that names it, or leaves the "
-            "cell not a number and is named in the dataset's notes",
+            "what a missing run or member does: fail stops with its name; allow leaves its cell "
+            "without a number and names it in the notes of the dataset",
             "fail",
             ("fail", "allow"),
         ),

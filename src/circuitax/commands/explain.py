@@ -29,9 +29,9 @@ heads and MLPs, with their last heads and the neurons on them; the largest paths
 no other is larger; where heads look; the direct effects of all components, which add up to the
 logit.
 
-With another text of as many tokens (--against), or a word in the place of the rarest one of the
-text (--foil): what made the model predict this here and something else there, split without
-remainder, nothing held.
+With another text of as many tokens (--against), or with a word in the place of the rarest word of
+the text (--foil), it prints what made the model predict this here and something else there. The
+difference is split without remainder, and nothing is held.
 
 MODEL is smollm2; a GGUF file; a folder or file with a model and its tokenizer.json; a repository
 in the local Hugging Face cache; or a finished run of text_models, by folder or name. The text of a
@@ -43,15 +43,17 @@ be written --token " Paris" too; a text that begins with -- goes after a lone --
         "TEXT",
     ),
     (
-        Option("token", "TEXT", "whose logit is explained; the most probable by default", None),
+        Option("token", "TEXT", "the token that is explained; the most probable by default", None),
         Option(
             "minus",
             "TEXT",
             "a token whose logit is subtracted; with --against the most probable one after that",
             None,
         ),
-        Option("against", "TEXT", "another text of as many tokens: why not what follows it?", None),
-        Option("foil", "WORD", "the same with this word for the rarest one of the text", None),
+        Option("against", "TEXT", "another text, of as many tokens, that goes on otherwise", None),
+        Option(
+            "foil", "WORD", "--against the text with this word in the place of its rarest", None
+        ),
         Option(
             "position",
             "N",
@@ -82,9 +84,9 @@ be written --token " Paris" too; a text that begins with -- goes after a lone --
             kind=int,
         ),
         Option("heads", "N", "how many heads to show beside those on the paths", 12, kind=int),
-        Option("model", "NAME", "which model of a run, as in experiments.generate"),
-        Option("member", "N", "which seed of it, from 0", 0, kind=int),
-        Option("step", "N", "after how many steps of its training", None, kind=int),
+        Option("model", "NAME", "a model of the run, as in experiments.generate"),
+        Option("member", "N", "seed of the model, counted from 0", 0, kind=int),
+        Option("step", "N", "number of steps of its training", None, kind=int),
     ),
 )
 
@@ -156,7 +158,7 @@ def _explain(options: dict[str, Any]) -> None:
     # Importing JAX takes a second, which a mistyped option should not cost.
     import jax
 
-    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
+    from circuitax.cores import keep_compiled_code, multiply_in_float32
     from circuitax.records.store import write_text
 
     began = time.monotonic()

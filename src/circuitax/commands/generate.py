@@ -22,28 +22,28 @@ begins with -- goes after a lone --.
         "PROMPT",
     ),
     (
-        Option("model", "NAME", "layers-0, layers-1, ... or full; the run's last by default"),
-        Option("member", "N", "which seed of it, from 0", 0, kind=int),
-        Option("step", "N", "of training; the last of those kept by default", None, kind=int),
+        Option("model", "NAME", "layers-0, layers-1, ... or full; the last of the run by default"),
+        Option("member", "N", "seed of the model, counted from 0", 0, kind=int),
+        Option("step", "N", "step of training; the last kept one by default", None, kind=int),
         Option(
             "tokens",
             "N",
-            "new tokens; by default as many as fit into the model's context, at most 100",
+            "number of new tokens; by default as many as fit into the context, at most 100",
             None,
             kind=int,
         ),
-        Option("samples", "N", "continuations, drawn in one batch", 1, kind=int),
-        Option("seed", "N", "of the draws: the same gives the same text", 0, kind=int),
-        Option("temperature", "T", "divides the logits; 1 is the model itself", 1.0, kind=float),
-        Option("top-k", "N", "only so many tokens, the most probable", None, kind=int),
+        Option("samples", "N", "number of continuations, drawn in one batch", 1, kind=int),
+        Option("seed", "N", "seed of the draws: the same seed gives the same text", 0, kind=int),
+        Option("temperature", "T", "divisor of the logits; 1 is the model itself", 1.0, kind=float),
+        Option("top-k", "N", "draw from the N most probable tokens only", None, kind=int),
         Option(
             "top-p",
             "P",
-            "only the most probable tokens that make up P, in (0, 1]",
+            "draw from the most probable tokens that make up P only, in (0, 1]",
             None,
             kind=float,
         ),
-        Option("greedy", "", "always the most probable token", "no", YES_NO),
+        Option("greedy", "", "take the most probable token each time", "no", YES_NO),
     ),
 )
 # New tokens when the command does not say how many.
@@ -62,6 +62,7 @@ def _write(options: dict[str, Any]) -> None:
     # Importing JAX takes a second, which a mistyped option or run should not cost.
     import jax
 
+    from circuitax.cores import keep_compiled_code, multiply_in_float32
     from circuitax.kernel.generate import Sampling
     from circuitax.kernel.keys import derive
     from circuitax.kit.kept_models import (
@@ -70,7 +71,6 @@ def _write(options: dict[str, Any]) -> None:
         read_prompt,
         tokens_left,
     )
-    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
 
     if greedy and (options["temperature"] != 1 or options["top_k"] or options["top_p"]):
         raise UsageError("greedy takes the most probable token: no temperature, top-k or top-p")

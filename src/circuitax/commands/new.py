@@ -9,8 +9,8 @@ from typing import Any
 from circuitax.commands.cli import Command, Option
 from circuitax.config.catalogue import VARIABLE, checkout, discover
 from circuitax.lab.runs import shown
-from circuitax.records.chapters import CLAIMS, GALLERY, NAMES
 from circuitax.records.store import write_text
+from circuitax.records.table import CHAPTER_NAMES, CLAIMS, GALLERY
 
 COMMAND = Command(
     "new",
@@ -21,11 +21,16 @@ this checkout (experiments/, conf/experiment/, tests/experiments/), or all three
 """,
     ("NAME",),
     (
-        Option("chapter", "CHAPTER", "in which it stands", allowed=NAMES[:-1]),
+        Option(
+            "chapter",
+            "CHAPTER",
+            "chapter in which the experiment stands",
+            allowed=CHAPTER_NAMES[:-1],
+        ),
         Option(
             "folder",
             "FOLDER",
-            f"below which they go; {VARIABLE}=FOLDER makes every command find them there",
+            f"folder below which all go; {VARIABLE}=FOLDER makes every command find them there",
         ),
     ),
 )
@@ -92,7 +97,7 @@ _PARTS = ("experiment.py", "readings.py", "claims.toml")
 
 
 def _template(name: str) -> str:
-    return files("circuitax.commands.template").joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    return files("circuitax.commands").joinpath(f"template/{name}.txt").read_text(encoding="utf-8")
 
 
 def _check_name(name: str) -> None:
@@ -107,7 +112,7 @@ def _check_name(name: str) -> None:
         "benchmarks",
         "circuitax",
         "conf",
-        *NAMES,
+        *CHAPTER_NAMES,
     }:
         raise ValueError(f"NAME={name} must be another: a module has this name already")
     if name in {CLAIMS, GALLERY}:

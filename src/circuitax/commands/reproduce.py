@@ -45,21 +45,21 @@ quantities agree with the accepted ones.
 """,
     options=(
         Option("only", "a,b", "experiments, and what they read; all of them by default"),
-        Option("scale", "SCALE", "of all runs", "quick", SCALES),
+        Option("scale", "SCALE", "scale of all runs", "quick", SCALES),
         Option(
             "seed",
             "N",
-            "of all runs; by default each has that of its own configuration: 0, or another where "
-            "claims were worded after a look at seed 0",
+            "seed of all runs; by default each run has the seed of its own configuration: 0, or "
+            "another one where claims were worded after a look at seed 0",
         ),
-        Option("again", "", "whether those named are computed although finished", "no", YES_NO),
+        Option("again", "", "whether finished runs are computed again", "no", YES_NO),
         Option(
             "jobs", "N", "experiments side by side; one that measures time is computed alone", "1"
         ),
         Option(
             "launcher",
             "NAME",
-            "a job of Slurm for each experiment, behind those that it reads, with the settings of "
+            "sends each experiment as a job of Slurm, after those that it reads, as set in "
             "conf/hydra/launcher/NAME.yaml",
             allowed=("slurm_cpu", "slurm_gpu"),
         ),

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from circuitax.commands.cli import WIDTH, guarded
 from circuitax.config.catalogue import ExperimentEntry, checkout, discover, extra_conf
 from circuitax.cores import one_device_a_core
-from circuitax.records.chapters import CHAPTERS
+from circuitax.records.table import CHAPTERS
 
 if TYPE_CHECKING:  # --help does not wait for Hydra and JAX
     from omegaconf import DictConfig
@@ -129,13 +129,13 @@ def compute(planned: "PlannedRun", *, wait: bool = False) -> int:
 
     Raises what nobody expects of a person, settings or machine, with its traceback.
     """
+    from circuitax.cores import keep_compiled_code, multiply_in_float32
     from circuitax.data.corpus import TextError
     from circuitax.data.files import CacheError
-    from circuitax.lab.compilation import keep_compiled_code, multiply_in_float32
     from circuitax.lab.execute import execute
     from circuitax.lab.loop import Diverged, StopFlag, Stopped
     from circuitax.lab.runs import Busy, DamagedRun
-    from circuitax.records.provenance import typed_command
+    from circuitax.lab.source import typed_command
 
     keep_compiled_code(checkout() / ".cache")
     multiply_in_float32()

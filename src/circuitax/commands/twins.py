@@ -5,8 +5,16 @@ from typing import Any
 from circuitax.commands.cli import Command, Option, n_jobs, wanted
 from circuitax.config.catalogue import discover
 from circuitax.lab.runs import DamagedRun, accepted_run, whole
-from circuitax.lab.snapshot import FAILED, checked, in_words, read_twin
-from circuitax.records.twin import DIFFERENT, NOT_COMPUTED, ROUNDED, SAME
+from circuitax.lab.snapshot import (
+    DIFFERENT,
+    FAILED,
+    NOT_COMPUTED,
+    ROUNDED,
+    SAME,
+    checked,
+    in_words,
+    read_twin,
+)
 
 COMMAND = Command(
     "twins",

@@ -11,8 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from circuitax.names import nearest
-from circuitax.records import chapters
-from circuitax.records.table import Table, read_table
+from circuitax.records.table import CHAPTER_NAMES, Table, read_table
 
 # Folders of further experiments, beside the built-in ones: each holds one folder an experiment, and
 # conf/experiment/<name>.yaml.
@@ -125,7 +124,7 @@ def discover() -> dict[str, ExperimentEntry]:
     """Every experiment by name: folders with a ``claims.toml``.
 
     They stand in the folders of chapters or beside them, and come in the order of
-    `circuitax.records.chapters`.
+    `CHAPTERS` of `circuitax.records.table`.
 
     Raises:
         ValueError: If two folders have one name, or a table cannot be read.
@@ -149,8 +148,8 @@ def discover() -> dict[str, ExperimentEntry]:
 
 
 def _order(entry: ExperimentEntry) -> tuple[int, int, str]:
-    known = entry.chapter in chapters.NAMES
-    chapter = chapters.NAMES.index(entry.chapter) if known else len(chapters.NAMES)
+    known = entry.chapter in CHAPTER_NAMES
+    chapter = CHAPTER_NAMES.index(entry.chapter) if known else len(CHAPTER_NAMES)
     return chapter, entry.table.place, entry.name
 
 

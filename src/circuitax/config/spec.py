@@ -16,7 +16,7 @@ from omegaconf import Container, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from circuitax.config import ranges
-from circuitax.documented import described
+from circuitax.display.tables import described
 from circuitax.names import nearest
 
 BY_SCALE = "by_scale"  # the resolver, as configurations write it

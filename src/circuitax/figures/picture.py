@@ -1,4 +1,4 @@
-"""The figures of an experiment: drawn, titled, as PNG and PDF files, and inside a page."""
+"""The figures of an experiment: drawn, titled, as PNG, PDF and SVG, and inside a page."""
 
 import base64
 import inspect
@@ -16,12 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from circuitax.figures.style import HEADLINE, restyled, styled, wrapped
+from circuitax.figures.style import restyled, styled, wrapped
 from circuitax.records.sample import Absent, NotRun
 from circuitax.records.table import FigureText, Table
 
 _COLOURS = 256
 _EFFORT = 4  # of oxipng, which knows 0 to 6
+_SVG_BYTES = 150_000  # of a figure of lines; one of many dots is smaller as a picture
 # No dates and no program versions, so that drawing again gives the same bytes.
 _METADATA = {"CreationDate": None, "Producer": None, "Creator": None}
 
@@ -60,18 +61,23 @@ def packed_picture(figure: Figure, *, dpi: int, **how: Any) -> bytes:
     return oxipng.optimize_from_memory(whole.getvalue(), level=_EFFORT)
 
 
-def save_pdf(figure: Figure, path: Path, *, dpi: int, **how: Any) -> None:
-    """Save a figure as PDF with TrueType fonts; drawing it again gives the same bytes.
+def save_vectors(figure: Figure, path: Path, *, dpi: int, **how: Any) -> None:
+    """Save a figure as PDF with TrueType fonts, and as SVG if that is small; always the same bytes.
 
     Args:
         figure: What is drawn.
-        path: The file.
+        path: The PDF file; the SVG file stands beside it.
         dpi: Dots an inch of what is drawn as pixels.
         **how: Further arguments of Matplotlib's ``savefig``.
     """
+    drawing, svg = io.BytesIO(), path.with_suffix(".svg")
     # Many journals refuse the Type 3 fonts of Matplotlib's default.
-    with matplotlib.rc_context({"pdf.fonttype": 42}):
+    with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": path.stem}):
         figure.savefig(path, format="pdf", metadata=_METADATA, dpi=dpi, **how)
+        figure.savefig(drawing, format="svg", metadata={"Date": None}, dpi=dpi, **how)
+    svg.unlink(missing_ok=True)
+    if drawing.tell() <= _SVG_BYTES:
+        svg.write_bytes(drawing.getvalue())
 
 
 Titled = tuple[Figure, Bbox]  # a figure, and what to save of its page, in inches
@@ -84,11 +90,10 @@ _MARGIN = 0.04  # inches, at the sides and below
 def add_title(figure: Figure, message: str) -> Bbox:
     """Write a message above a figure, if any; returns what to save, in inches: both of them.
 
-    A figure with its own headline keeps that alone, and panels stay where they are.
+    Panels stay where they are.
     """
     width, height = figure.get_size_inches()
-    own = any(text.get_gid() == HEADLINE for text in figure.texts)
-    lines = [] if own else wrapped(message, width - 2 * _MARGIN, _SIZE)
+    lines = wrapped(message, width - 2 * _MARGIN, _SIZE)
     if not lines:
         return Bbox.from_bounds(0, 0, width, height)
     _keep_layout(figure)
@@ -100,7 +105,6 @@ def add_title(figure: Figure, message: str) -> Bbox:
         verticalalignment="bottom",
         fontsize=_SIZE,
         fontweight="bold",
-        linespacing=1.0,
         in_layout=False,
         parse_math=False,
     )

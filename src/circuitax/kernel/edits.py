@@ -24,7 +24,7 @@ def patch_pattern(
     *,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit that sets the attention pattern of one head; all other heads compute theirs.
+    """The edit that sets the attention pattern of one head; all other heads compute their own.
 
     Args:
         run: Whose sizes the edit has.
@@ -60,7 +60,7 @@ def patch_head(
     positions: Sequence[int] | None = None,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit that sets the output of one head, such as to another run's ``head_outputs``.
+    """The edit that sets the output of one head, for instance to that of another run.
 
     Args:
         run: Whose sizes the edit has.
@@ -116,7 +116,7 @@ def patch_stream(
     positions: Sequence[int] | None = None,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit that sets the stream before one layer, such as to another run's.
+    """The edit that sets the stream before one layer, for instance to that of another run.
 
     Args:
         run: Whose sizes the edit has.
@@ -153,7 +153,7 @@ def patch_activation(
     positions: Sequence[int] | None = None,
     edit: Interventions | None = None,
 ) -> Interventions:
-    """The edit that sets what one head or MLP computes inside, such as to another run's.
+    """The edit that sets a value inside one head or MLP, for instance to that of another run.
 
     Args:
         run: Whose sizes the edit has, made with ``outputs=True``.

@@ -15,8 +15,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, DTypeLike, Float, Int
 
-from circuitax.kernel.attention import cap
-from circuitax.kernel.cache import Cache
+from circuitax.kernel.attention import Cache, cap
 from circuitax.kernel.checks import shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.interventions import (
@@ -30,9 +29,8 @@ from circuitax.kernel.layer import Layer, Place, apply_layer, edited
 from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.model_fields import check_options
-from circuitax.kernel.norm import Norm, apply_norm
+from circuitax.kernel.norm import Norm, Rule, apply_norm, plain
 from circuitax.kernel.positions import sinusoidal
-from circuitax.kernel.rules import Rule, plain
 
 # What functions of texts accept; `token_ids` says which of these are texts.
 Tokens = ArrayLike | Sequence

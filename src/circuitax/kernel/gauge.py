@@ -49,25 +49,6 @@ def fold_score_scale(qk: Chain, score_scale: float | Float[Array, "*batch"]) -> 
     return scale(qk, score_scale)
 
 
-def turn_qk(
-    W_Q: Float[Array, "*batch d_model d_head"],
-    W_K: Float[Array, "*batch d_model d_head"],
-    R: Float[Array, "*batch d_head d_head"],
-) -> tuple[Float[Array, "*batch d_model d_head"], Float[Array, "*batch d_model d_head"]]:
-    """``(W_Q R, W_K R⁻ᵀ)`` for an invertible R: the same ``W_QK = W_Q W_Kᵀ``."""
-    # W_K R^-T = (R^-1 W_K^T)^T, a solve instead of an inverse
-    return W_Q @ R, jnp.matrix_transpose(jnp.linalg.solve(R, jnp.matrix_transpose(W_K)))
-
-
-def turn_ov(
-    W_V: Float[Array, "*batch d_model d_value"],
-    W_O: Float[Array, "*batch d_value d_model"],
-    R: Float[Array, "*batch d_value d_value"],
-) -> tuple[Float[Array, "*batch d_model d_value"], Float[Array, "*batch d_value d_model"]]:
-    """``(W_V R, R⁻¹ W_O)`` for an invertible R: the same ``W_OV = W_V W_O``."""
-    return W_V @ R, jnp.linalg.solve(R, W_O)
-
-
 def with_constant(x: Float[Array, "*batch d"]) -> Float[Array, "*batch d+1"]:
     """``x' = (x, 1)``.
 

@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from circuitax.kernel.attention import softmax
-from circuitax.kernel.cache import Cache, empty_cache
+from circuitax.kernel.attention import Cache, empty_cache, softmax
 from circuitax.kernel.checks import shortened, whole
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import Tokens, forward, token_ids

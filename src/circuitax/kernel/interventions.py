@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.documented import documented
-from circuitax.kernel.cache import Cache
+from circuitax.display.tables import documented
+from circuitax.kernel.attention import Cache
 from circuitax.kernel.mlp import Gates
 from circuitax.kernel.shown import shapes
 

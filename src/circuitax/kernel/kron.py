@@ -13,8 +13,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-from circuitax.display.tables import shortened
-from circuitax.documented import documented
+from circuitax.display.tables import documented, shortened
 from circuitax.kernel import spectrum
 from circuitax.kernel.chain import DENSE_LIMIT, Chain, check_dense_size, multiply
 from circuitax.kernel.chain import scale as scale_chain

@@ -10,12 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from circuitax.kernel import attention
-from circuitax.kernel.attention import repeat_heads, turn
-from circuitax.kernel.cache import LayerCache, append
+from circuitax.kernel.attention import LayerCache, append, repeat_heads, turn
 from circuitax.kernel.interventions import Activations, Interventions, NormScales
 from circuitax.kernel.mlp import Gates, Tap, gates_of, hidden_units, write_units
-from circuitax.kernel.norm import Norm, apply_norm, norm_scale
-from circuitax.kernel.rules import Rule
+from circuitax.kernel.norm import Norm, Rule, apply_norm, norm_scale
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kernel.weights import Blocks, HeadStack, NormWeights
 

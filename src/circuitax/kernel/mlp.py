@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from circuitax.documented import documented
+from circuitax.display.tables import documented
 from circuitax.kernel.linalg import at_least_single
-from circuitax.kernel.rules import Rule, plain
+from circuitax.kernel.norm import Rule, plain
 from circuitax.kernel.weights import MLPWeights
 
 

@@ -1,18 +1,30 @@
 """Layer norm and RMS norm, which return their scale so that it can be frozen.
 
+A rule takes a nonlinear step of the forward pass, such as this quotient or a softmax, and gives one
+of the same values, perhaps with another derivative (`kernel.secants`).
+
 S0 is "Some Structures in Transformer Architectures" (docs/bibliography.md). E27 is an erratum of
 the sources (docs/errata.md).
 """
 
 import operator
+from collections.abc import Callable
 from enum import StrEnum
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.kernel.linalg import at_least_single
-from circuitax.kernel.rules import Rule, plain
 from circuitax.kernel.weights import NormWeights
+
+Step = Callable[..., Any]
+Rule = Callable[[Step], Step]
+
+
+def plain(step: Step) -> Step:
+    """The step itself."""
+    return step
 
 
 class Norm(StrEnum):

@@ -19,7 +19,7 @@ from jaxtyping import Complex, Float
 from circuitax.kernel import linalg
 from circuitax.kernel.chain import Chain, cheapest, multiply
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.linalg import safe_divide, safe_sqrt, scaled_to_one
+from circuitax.kernel.linalg import safe_sqrt, scaled_to_one
 
 
 class Cycle(NamedTuple):
@@ -89,18 +89,6 @@ def norm(chain: Chain) -> Float[Array, "*batch"]:
     """
     scaled, size = _scaled(chain)
     return size * _norm(scaled)
-
-
-def trace_cosine(chain: Chain) -> Float[Array, "*batch"]:
-    """``tr M / (√rank ‖M‖_F)`` in [-1, 1]: a copying score without eigenvalues.
-
-    It is ±1 only for a multiple of an orthogonal projection, and it bounds the eigenvalue score
-    from inside: ``|tr M| / (√rank ‖M‖_F) ≤ |tr M| / ‖M‖_* ≤ |Σ λ| / Σ |λ|``, by Cauchy–Schwarz
-    and Weyl. ``rank`` is the chain's narrowest dimension.
-    """
-    chain = unit_factors(chain)
-    rank = jnp.sqrt(jnp.asarray(min(chain.dims), chain.factors[0].dtype))
-    return safe_divide(trace(chain), _norm(chain) * rank)
 
 
 def unit_factors(chain: Chain) -> Chain:

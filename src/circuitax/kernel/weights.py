@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Float
 
-from circuitax.documented import documented
+from circuitax.display.tables import documented
 from circuitax.kernel.shown import shapes
 
 

@@ -95,7 +95,7 @@ def train(
     folder: str | Path | None = None,
     mesh: Mesh | str | None = "auto",
 ) -> TrainLog:
-    """Train an ensemble of a problem of one's own, with progress; Ctrl-C returns it as it is.
+    """Train an ensemble on a problem of your own, with progress; Ctrl-C returns what there is.
 
     Args:
         problem: Frozen dataclass with ``init``, ``batch`` and ``loss``, as `Problem` says; the

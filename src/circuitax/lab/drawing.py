@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 _PRINT = 300  # dots an inch of pictures
 _PAGE = 144  # ... of accepted ones: a column of a page on a screen is at most 1,000 dots wide
-_PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF
+_PIXELS = 200  # an inch, of what is drawn as pixels inside a PDF or an SVG
 _SOURCE = ".source"
 
 
 def draw_figures(run: WholeRun, entry: ExperimentEntry, *, of_sweep: bool = False) -> list[Path]:
-    """Redraw every figure of a run, as PNG and PDF; the old ones stay if drawing fails.
+    """Redraw every figure of a run, as PNG, PDF and SVG; the old ones stay if drawing fails.
 
     Beside them the run keeps how long this took. Each has its message as title. The pictures of an
-    accepted run are those of `page_pictures`; what is for print are its PDFs.
+    accepted run are those of `page_pictures`; what is for print are its PDFs and SVGs.
 
     Args:
         run: Folder of the run.
@@ -41,7 +41,7 @@ def draw_figures(run: WholeRun, entry: ExperimentEntry, *, of_sweep: bool = Fals
     drawn = _drawn(run, entry, of_sweep)
     if of_sweep and not drawn:
         return []
-    from circuitax.figures.picture import packed_picture, save_pdf, save_picture
+    from circuitax.figures.picture import packed_picture, save_picture, save_vectors
 
     with whole_folder(run / FIGURES) as folder:
         for name, (figure, whole) in drawn.items():
@@ -50,7 +50,7 @@ def draw_figures(run: WholeRun, entry: ExperimentEntry, *, of_sweep: bool = Fals
                 path.write_bytes(packed_picture(figure, dpi=_PAGE, bbox_inches=whole))
             else:
                 save_picture(figure, path, dpi=_PRINT, bbox_inches=whole)
-            save_pdf(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
+            save_vectors(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
         write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
     keep_time(run, DRAWING, time.monotonic() - began)
     return [run / FIGURES / f"{name}.png" for name in drawn]
@@ -63,14 +63,14 @@ def draw_restyled(
     style: Path | None,
     labels: Mapping[str, str],
 ) -> list[Path]:
-    """Figures of a run in another style and with other texts, as PNG and PDF in another folder."""
-    from circuitax.figures.picture import save_pdf, save_picture
+    """Figures of a run in another style and with other texts, as PNG, PDF and SVG elsewhere."""
+    from circuitax.figures.picture import save_picture, save_vectors
 
     drawn = _drawn(run, entry, of_sweep=False, style=style, labels=labels)
     folder.mkdir(parents=True, exist_ok=True)
     for name, (figure, whole) in drawn.items():
         save_picture(figure, folder / f"{name}.png", dpi=_PRINT, bbox_inches=whole)
-        save_pdf(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
+        save_vectors(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
     return [folder / f"{name}.png" for name in drawn]
 
 

@@ -17,9 +17,8 @@ import xarray as xr
 from circuitax.config.catalogue import ExperimentEntry, checkout
 from circuitax.config.plan import GivenRun, PlannedRun
 from circuitax.config.spec import canonical
-from circuitax.cores import n_cores
+from circuitax.cores import compile_seconds, n_cores
 from circuitax.kernel.keys import derive
-from circuitax.lab.compilation import compile_seconds
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import Lab
 from circuitax.lab.loop import StopFlag
@@ -49,8 +48,7 @@ from circuitax.lab.runs import (
     work_folder,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.lab.source import changed_modules, imported_modules, source_of
-from circuitax.records.provenance import describe
+from circuitax.lab.source import changed_modules, describe, imported_modules, source_of
 from circuitax.records.record import DATA, Record
 from circuitax.records.store import contents, publish, write_json, write_manifest, write_text
 

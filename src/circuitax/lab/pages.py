@@ -8,8 +8,13 @@ from circuitax.config.catalogue import READINGS, ExperimentEntry, checkout
 from circuitax.figures.picture import described, embedded_picture
 from circuitax.lab.runs import WholeRun, figures, provenance
 from circuitax.lab.settle import settle_run
-from circuitax.records.chapters import CLAIMS, GALLERY, chapter_of
-from circuitax.records.gallery import GalleryFigure, GalleryItem, render_chapters, render_index
+from circuitax.records.gallery import (
+    GalleryFigure,
+    GalleryItem,
+    render_chapters,
+    render_index,
+    render_report,
+)
 from circuitax.records.landing import (
     SCENES,
     octahedron,
@@ -19,9 +24,9 @@ from circuitax.records.landing import (
 )
 from circuitax.records.ledger import LedgerRow, render_ledger
 from circuitax.records.record import DATA
-from circuitax.records.report import render_report
 from circuitax.records.rows import Agreement, SettledRow, agreement_text, compare_accepted
 from circuitax.records.store import read_dataset, write_text
+from circuitax.records.table import CLAIMS, GALLERY, chapter_of
 
 # All pictures of the report together; what it says beside them is small.
 REPORT_BYTES = 5_500_000

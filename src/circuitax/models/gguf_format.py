@@ -14,9 +14,17 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.config_fields import DEEPEST, LARGEST, LONGEST, Settings, cut, integer, number
 from circuitax.models.hub_weights import llama_layout, model_from_layout
-from circuitax.models.sources import Tensors
+from circuitax.models.sources import (
+    DEEPEST,
+    LARGEST,
+    LONGEST,
+    Settings,
+    Tensors,
+    cut,
+    integer,
+    number,
+)
 
 # Whether entries i and i + half of a head turn together, instead of neighbours.
 _HALVES = {"llama": False, "qwen2": True, "qwen3": True}

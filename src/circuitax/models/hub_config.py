@@ -10,7 +10,15 @@ from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.config_fields import (
+from circuitax.models.hub_weights import (
+    Hub,
+    Layout,
+    gpt_layout,
+    gpt_neox_layout,
+    llama_layout,
+    phi3_layout,
+)
+from circuitax.models.sources import (
     DEEPEST,
     HARMLESS,
     LONGEST,
@@ -24,14 +32,6 @@ from circuitax.models.config_fields import (
     integer,
     number,
     optional,
-)
-from circuitax.models.hub_weights import (
-    Hub,
-    Layout,
-    gpt_layout,
-    gpt_neox_layout,
-    llama_layout,
-    phi3_layout,
 )
 
 _ACTIVATIONS = {

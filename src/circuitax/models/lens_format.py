@@ -14,12 +14,15 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.config_fields import (
+from circuitax.models.hub_weights import Layout, Part, model_from_layout, to_neighbours
+from circuitax.models.parameters import params_from_model, transformer_parameters
+from circuitax.models.sources import (
     DEEPEST,
     LARGEST,
     LONGEST,
     Config,
     Settings,
+    Tensors,
     bound,
     choice,
     cut,
@@ -27,9 +30,6 @@ from circuitax.models.config_fields import (
     integer,
     number,
 )
-from circuitax.models.hub_weights import Layout, Part, model_from_layout, to_neighbours
-from circuitax.models.parameters import params_from_model, transformer_parameters
-from circuitax.models.sources import Tensors
 
 _NORMS = {
     None: Norm.none,

@@ -26,7 +26,6 @@ from circuitax.data.files import ABSENT, fingerprint
 from circuitax.data.tokenizer import read_tokenizer
 from circuitax.kernel.checks import check_float_type
 from circuitax.kernel.model import Model, check_one_member
-from circuitax.models.config_fields import cut, integer
 from circuitax.models.gguf_format import field, model_from_gguf, open_gguf
 from circuitax.models.hub_config import read_hub
 from circuitax.models.hub_weights import model_from_hub
@@ -41,7 +40,9 @@ from circuitax.models.lens_format import (
 )
 from circuitax.models.sources import (
     check_path,
+    cut,
     find_source,
+    integer,
     open_safetensors,
     require_sizes,
     safetensors_files,

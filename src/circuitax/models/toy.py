@@ -82,11 +82,6 @@ def xavier_std(d_in: int, d_out: int) -> float:
     return math.sqrt(2 / (d_in + d_out))
 
 
-def notebook_std(n_features: int, n_hidden: int, n_instances: int) -> float:
-    """``sqrt(2 / (m (n + instances)))``: the scale of the official notebook's weights."""
-    return math.sqrt(2 / (n_hidden * (n_features + n_instances)))
-
-
 class TiedToy(nn.Module):
     """Declares W and b of a tied model and calls the kernel's forward."""
 

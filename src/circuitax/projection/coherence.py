@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
-from scipy import special
 
 from circuitax.projection.stream import block_of, gram, pad_rows, tile_mask, upper_tiles
 
@@ -177,15 +176,3 @@ def _recovery(
 def guaranteed_sparsity(coherence: float) -> int:
     """The largest k with ``k μ < 1/2``: always decoded by threshold 1/2 at coherence μ."""
     return int(np.ceil(0.5 / coherence)) - 1
-
-
-def crosstalk_failure(n_features: int, dim: int, n_active: int, threshold: float = 0.5) -> float:
-    """Approximate probability that random directions fail to decode k features.
-
-    The crosstalk on one read-out is close to N(0, k'/m), with k' = k for an inactive and k − 1 for
-    an active feature; errors are treated as independent. So k may grow like ``m / (8 ln N)``, which
-    is far more than the ``√m`` that worst-case coherence guarantees.
-    """
-    on = special.ndtr(-(1 - threshold) * np.sqrt(dim / max(n_active - 1, 1e-9)))
-    off = special.ndtr(-threshold * np.sqrt(dim / n_active))
-    return float(-np.expm1(n_active * np.log1p(-on) + (n_features - n_active) * np.log1p(-off)))

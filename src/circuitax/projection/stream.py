@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped, UInt32
 
-from circuitax.display.tables import NumberTable, counted, shortened
-from circuitax.documented import documented
+from circuitax.display.tables import NumberTable, counted, documented, shortened
 from circuitax.kernel.checks import check_range
 from circuitax.kernel.shown import known, tabled
 

@@ -48,17 +48,6 @@ def proof_bounds(epsilon: float) -> Bounds:
     return Bounds(1.0, (1 + epsilon) ** 2)
 
 
-def two_sided_bounds(epsilon: float) -> Bounds:
-    """``(1 ± ε/2)(1 + ε)``: the event whose union bound the proof takes, with the absolute value.
-
-    The printed ``Pr[‖u‖² − (1+ε)‖z‖² > ...]`` leaves the lower side out (E9).
-
-    Source: S0 Theorem 27, proof.
-    """
-    check_epsilon(epsilon)
-    return Bounds((1 - epsilon / 2) * (1 + epsilon), (1 + epsilon / 2) * (1 + epsilon))
-
-
 def inner_product_bound(epsilon: float) -> float:
     """``|⟨f(x), f(y)⟩ − ⟨x, y⟩| ≤ 3ε`` for unit x, y, if f keeps ``{0, x, y}`` within 1 ± ε.
 

@@ -8,9 +8,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from circuitax.records.ledger import headline, ours_text
+from circuitax.records.ledger import headline, ours_text, render
 from circuitax.records.rows import SettledRow
-from circuitax.records.templates import render
 
 Facts = dict[str, Any]
 TURNING = 45  # frames of the picture behind the last step

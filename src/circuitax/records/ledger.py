@@ -1,9 +1,14 @@
-"""The ledger's pages: what was reproduced, what was not, and how sure; a table for each paper."""
+"""The ledger's pages: what was reproduced, what was not, and how sure; a table for each paper.
+
+Pages are files of ``templates/``: Markdown as it is given, HTML with every text escaped.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from circuitax.records.estimate import Estimate
 from circuitax.records.rows import Agreement, SettledQuantity, SettledRow, count_words
@@ -16,8 +21,7 @@ from circuitax.records.rule import (
     REPRODUCED,
     WORDS,
 )
-from circuitax.records.table import CORRECTION, OURS, THEOREM
-from circuitax.records.templates import lend, render
+from circuitax.records.table import CORRECTION, GALLERY, OURS, THEOREM, chapter_of
 
 # A mark for each word, so that no reader depends on colour.
 MARKS = {REPRODUCED: "✔", PARTLY: "◐", NOT_REPRODUCED: "✘", NOT_TESTED: "–", "": "·"}
@@ -198,13 +202,30 @@ def _check_unique(ids: Sequence[str]) -> None:
         raise ValueError(f"ids {twice} are used twice, each must be unique over all experiments")
 
 
-lend(
-    MARKS,
-    {
-        "control": control_text,
-        "counts": counts_text,
-        "ours": ours_text,
-        "printed": printed_text,
-        "quantity": quantity_text,
-    },
+def cell(text: object) -> str:
+    """A text on one line in which no bar ends the cell."""
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+_PAGES = Environment(
+    loader=PackageLoader("circuitax.records"),
+    autoescape=select_autoescape(["html.jinja"]),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
 )
+_PAGES.globals |= {"GALLERY": GALLERY, "MARKS": MARKS, "chapter_of": chapter_of}
+_PAGES.filters |= {
+    "cell": cell,
+    "control": control_text,
+    "counts": counts_text,
+    "ours": ours_text,
+    "printed": printed_text,
+    "quantity": quantity_text,
+}
+
+
+def render(template: str, **values: Any) -> str:
+    """The text of a page: a file of ``templates/`` without ``.jinja``, and the values it uses."""
+    return _PAGES.get_template(f"{template}.jinja").render(values)

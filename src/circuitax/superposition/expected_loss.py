@@ -13,10 +13,22 @@ Of many networks at once: a feature that is never on, has no importance and no w
 neither a loss nor any gradient but its own, which is 0; the same holds for a hidden dimension
 without weights. So sizes are filled up with them, and a sweep over sizes compiles a fraction of the
 programs.
+
+In closed form there are the losses of four hand-made configurations, whose weights are 0 or ±1 and
+whose norms are not tuned, with n = 2 features in m = 1 dimension or 3 in 2. All features have
+density p; the last ("extra") one has importance r, the others 1. Summed over features:
+
+    ignore_first    p/3 - p^2/4          n = 2 only below; leaves out a feature of importance 1
+    ignore_last     r (p/3 - p^2/4)      leaves out the last feature, whose bias is p/2
+    pair_first      p^2/3                first two antipodal, last one dedicated (n = 3)
+    pair_last       (1 + r) p^2/6        last one antipodal to another
+
+The least of the four is an upper bound of the true optimum (`optimum`), which also tunes norms and
+biases and makes two features antipodal before these curves cross: at r = 1 already at p = 0.65.
 """
 
 from collections.abc import Callable
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from functools import partial
 from importlib import metadata
 from typing import Any, NamedTuple
@@ -26,7 +38,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from circuitax.documented import documented
+from circuitax.display.tables import documented
 from circuitax.kernel.checks import check_range, choice, whole
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.weights import TiedWeights
@@ -319,3 +331,33 @@ def _losses(
 ) -> ExpectedLoss:
     loss = partial(expected_loss, n_terms=n_terms)
     return jax.vmap(loss)(unpacked(vectors, rows), density, importance)
+
+
+class Configuration(IntEnum):
+    """The paper's configurations, in the order of `configuration_losses`."""
+
+    ignore_first = 0
+    ignore_last = 1
+    pair_first = 2
+    pair_last = 3
+
+
+def configuration_losses(
+    density: Float[Array, "*shape"], importance: Float[Array, "*shape"], n_features: int
+) -> Float[Array, "*shape 4"]:
+    """Sum losses of the four configurations, indexed by `Configuration`; absent ones are infinite.
+
+    Source: toy-models paper, "Superposition as a Phase Change", and its derivation notebook.
+    """
+    p, r = density, importance
+    ignored = p / 3 - p**2 / 4
+    pair_first = p**2 / 3 if n_features == 3 else jnp.full_like(p, jnp.inf)
+    return jnp.stack([ignored, r * ignored, pair_first, (1 + r) * p**2 / 6], axis=-1)
+
+
+def best_configuration(
+    density: Float[Array, "*shape"], importance: Float[Array, "*shape"], n_features: int
+) -> tuple[Int[Array, "*shape"], Float[Array, "*shape"]]:
+    """The configuration of least loss, as a `Configuration` value, and that loss."""
+    losses = configuration_losses(density, importance, n_features)
+    return jnp.argmin(losses, axis=-1), jnp.min(losses, axis=-1)

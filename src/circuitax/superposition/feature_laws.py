@@ -82,15 +82,6 @@ def feature_covariance(correlation: ArrayLike | float, density: float) -> np.nda
     return covariance
 
 
-def linear_optimum(covariance: ArrayLike, n_hidden: int) -> float:
-    """The least loss of a linear model with a bias: the sum of all but the m largest eigenvalues.
-
-    Source: Eckart and Young 1936: principal components.
-    """
-    values = np.linalg.eigvalsh(np.asarray(covariance, np.float64))
-    return float(values[: values.size - n_hidden].sum())
-
-
 def _with_unit_diagonal(correlation: np.ndarray) -> np.ndarray:
     np.fill_diagonal(correlation, 1)
     return correlation

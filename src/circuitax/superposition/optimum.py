@@ -16,8 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from circuitax.cores import machine_bytes
-from circuitax.display.tables import NumberTable, counted
-from circuitax.documented import documented
+from circuitax.display.tables import NumberTable, counted, documented
 from circuitax.kernel.checks import check_range, whole
 from circuitax.kernel.keys import check_key, derive
 from circuitax.kernel.shown import known, tabled

@@ -14,9 +14,8 @@ from circuitax.circuits.ledger import path_mass
 from circuitax.circuits.ledger.ledger import ledger
 from circuitax.circuits.path_patching import Edges, patch_paths
 from circuitax.circuits.paths import components, expansion, frozen, groups, path_segments
-from circuitax.circuits.paths import orders as order_terms
 from circuitax.circuits.paths.components import logits_of
-from circuitax.circuits.paths.orders import virtual_ov, virtual_sizes
+from circuitax.circuits.paths.expansion import virtual_ov
 from circuitax.circuits.score_terms import score_terms
 from circuitax.circuits.weights.composition import composition_scores
 from circuitax.circuits.weights.folding import fold_norms
@@ -259,8 +258,8 @@ def test_every_path_of_heads_is_the_sum_over_its_mlps(seen: Run, gates: str) -> 
     assert set(by_heads) == set(names)
     for path, stream in zip(names, streams, strict=True):
         np.testing.assert_allclose(stream, by_heads[path], atol=1e-12 * np.abs(streams).max())
-    orders = jax.jit(order_terms.order_streams)(linear)
-    subsets = order_terms.layer_subset_streams(linear)
+    orders = jax.jit(expansion.order_streams)(linear)
+    subsets = expansion.layer_subset_streams(linear)
     for order in range(L + 1):
         want = sum(stream for path, stream in by_heads.items() if len(path) == order)
         close(orders[order], want)
@@ -553,5 +552,3 @@ def test_analyses_that_add_up_the_stream_refuse_it(post_ln_seen):
     ):
         with pytest.raises(ValueError, match=r"^spec\.post_ln=True must be False for "):
             call()
-    with pytest.raises(ValueError, match=r"^frozen\.norms must be None"):
-        virtual_sizes(frozen.frozen_model(post_ln_seen), 0, 1)

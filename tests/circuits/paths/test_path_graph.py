@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import cut_before_gates, path_groups
-from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
-from circuitax.circuits.paths.source_rows import source_rows
+from circuitax.circuits.paths.path_graph import Node, Questions, path_graph, source_rows
 from circuitax.kernel.run import Run, run
 from tests.circuits.paths.test_frozen import CASES, H, L, tiny
 

@@ -11,7 +11,7 @@ from circuitax.circuits import score_terms as terms
 from circuitax.circuits.ledger import ledger, path_mass
 from circuitax.circuits.paths import components, expansion, frozen
 from circuitax.circuits.paths.components import logits_of, token_directions
-from circuitax.circuits.paths.orders import order_streams, virtual_ov
+from circuitax.circuits.paths.expansion import order_streams, virtual_ov
 from circuitax.circuits.weights import heads
 from circuitax.circuits.weights.composition import composed, composition, composition_scores
 from circuitax.circuits.weights.folding import fold_norms

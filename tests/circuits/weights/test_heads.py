@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from circuitax.circuits import score_terms
-from circuitax.circuits.score_terms import head_scores
 from circuitax.circuits.weights import heads
 from circuitax.circuits.weights import heads as rotary
 from circuitax.kernel.attention import causal_mask, masked_softmax
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.run import run
 from circuitax.models.pretrained import load_pretrained
 
 
@@ -147,23 +145,6 @@ def test_unembedding_is_centred_over_the_vocabulary(make_run, x64):
 
 
 HERE = Path(__file__).parents[2] / "fixtures" / "families"
-NAMES = ["gpt_neox", "llama", "llama_biased", "qwen2"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_offsets_give_the_scores_of_a_text(name: str, x64: None) -> None:
-    model = load_pretrained(HERE / name, dtype=jnp.float64)
-    seen = run(model, np.load(HERE / name / "reference.npz")["tokens"][0])
-    for layer in range(3):
-        read = seen.trace.streams[layer] / seen.trace.scales.attention[layer][:, None]
-        table = rotary.offset_scores(model, read, read).at(jnp.arange(12))
-        for head in range(4):
-            scores = np.asarray(head_scores(seen, layer, head))
-            for t in range(12):
-                for s in range(t + 1):
-                    assert table[layer, head, t, s, t - s] == pytest.approx(
-                        scores[t, s], rel=1e-9, abs=1e-9
-                    )
 
 
 def test_a_circuit_is_its_own_rotation(x64: None, rng: np.random.Generator) -> None:
@@ -190,23 +171,6 @@ def test_a_circuit_is_its_own_rotation(x64: None, rng: np.random.Generator) -> N
                         W_Q, W_K = W_Q - W_Q.mean(axis=0), W_K - W_K.mean(axis=0)
                     expected = W_Q @ turned @ W_K.T * spec.head_width**-0.5
                     np.testing.assert_allclose(found[layer, head], expected, atol=1e-12)
-
-
-def test_the_best_offset_of_a_head_made_for_one(x64: None) -> None:
-    """Queries turned three steps ahead of the keys look three steps back."""
-    model = load_pretrained(HERE / "llama", dtype=jnp.float64)
-    frequencies = model.spec.rotary_base ** (-np.arange(0, 8, 2) / 8)
-    same = np.tile([1.0, 0.0], 4)
-    ahead = np.stack([np.cos(3 * frequencies), np.sin(-3 * frequencies)], axis=-1).ravel()
-    d = model.d_model
-    W_Q = jnp.broadcast_to(jnp.asarray(np.tile(ahead, (d, 1))), model.blocks.attention.W_Q.shape)
-    W_K = jnp.broadcast_to(jnp.asarray(np.tile(same, (d, 1))), model.blocks.attention.W_K.shape)
-    heads = model.blocks.attention._replace(W_Q=W_Q, W_K=W_K)
-    gains = model.blocks.attention_norm._replace(gain=jnp.ones((3, d)))
-    made = model.replace(blocks=model.blocks._replace(attention=heads, attention_norm=gains))
-    ones = jnp.ones((2, d))
-    table = rotary.offset_scores(made, ones, ones).at(jnp.arange(10))
-    assert (rotary.best_offset(table) == 3).all()
 
 
 def test_rotary_heads_have_one_freedom_for_each_pair(x64: None, rng: np.random.Generator) -> None:

@@ -18,12 +18,11 @@ from circuitax.circuits.weights.mlps import (
     pair_terms,
     token_interactions,
 )
-from circuitax.kernel.chain import materialise
+from circuitax.kernel.chain import materialise, top_k
 from circuitax.kernel.interventions import freeze
 from circuitax.kernel.mlp import Activation, apply_mlp
 from circuitax.kernel.run import run as run_model
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kernel.streaming import top_k
 from circuitax.kernel.weights import MLPWeights
 from circuitax.models.transformer import init
 

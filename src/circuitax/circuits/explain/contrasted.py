@@ -12,8 +12,8 @@ from circuitax.circuits.contrast_edges import KINDS, Moves, contrast_edges, move
 from circuitax.circuits.explain.path_graphs import raised_and_lowered
 from circuitax.circuits.paths.path_graph import Node
 from circuitax.display.attribution_graph import attribution_graph
-from circuitax.display.contrast_page import contrast_page
-from circuitax.documented import documented
+from circuitax.display.explanation_page import contrast_page
+from circuitax.display.tables import documented
 from circuitax.kernel.run import Run
 
 NAMED = 3  # heads in the first line

@@ -10,8 +10,8 @@ from circuitax.circuits.ledger.ledger import Ledger
 from circuitax.circuits.paths.expansion import Head
 from circuitax.display.attribution_graph import attribution_graph
 from circuitax.display.explanation_page import explanation_viewer
+from circuitax.display.tables import documented
 from circuitax.display.viewers import viewer_frame
-from circuitax.documented import documented
 
 NO_PATHS = "ask for them (--paths 10, or n_paths=10)"
 

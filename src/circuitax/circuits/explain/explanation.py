@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from circuitax.circuits.detectors import neuron_activations
 from circuitax.circuits.explain.explained import Explanation, Neuron, by_size, head_names
 from circuitax.circuits.explain.path_graphs import path_graphs
 from circuitax.circuits.ledger.dressed_moments import dressed_bounds
 from circuitax.circuits.ledger.ledger import Ledger, position_ledger
-from circuitax.circuits.neurons import neuron_activations
 from circuitax.circuits.paths.components import (
     attribute,
     component_names,
@@ -22,10 +22,9 @@ from circuitax.circuits.paths.components import (
     read_out_of,
     stacked,
 )
-from circuitax.circuits.paths.expansion import Head
+from circuitax.circuits.paths.expansion import Head, order_streams
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import PathGroups, gate_attribution, neuron_flows, path_groups
-from circuitax.circuits.paths.orders import order_streams
 from circuitax.kernel.checks import check_index, counted_index, shortened, whole
 from circuitax.kernel.interventions import TRACED
 from circuitax.kernel.run import Run, unedited

@@ -13,7 +13,7 @@ from circuitax.circuits.paths.frozen import FrozenModel
 from circuitax.circuits.paths.groups import carried_back, gate_read_out, neuron_flows
 from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
 from circuitax.circuits.score_terms import score_directions
-from circuitax.documented import documented
+from circuitax.display.tables import documented
 from circuitax.kernel.run import Run
 
 RAISED, LOWERED = 4, 3  # next tokens listed of what a node writes

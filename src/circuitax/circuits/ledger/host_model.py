@@ -7,7 +7,7 @@ underflows misses by less than `FLOOR` in numbers of about 1, to which a search 
 """
 
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, reduce
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -44,8 +44,7 @@ def lost(n: int) -> float:
 
 def floor(*sizes: np.ndarray | np.floating) -> Float[np.ndarray, "*any"]:
     """Underflow error of a product: 0 where a factor is 0."""
-    positive = np.broadcast_arrays(*(np.asarray(size) > 0 for size in sizes))
-    return np.where(np.all(positive, axis=0), FLOOR, 0.0)
+    return np.asarray(FLOOR * reduce(np.logical_and, (np.greater(size, 0) for size in sizes)))
 
 
 def norm(x: np.ndarray, axes: int | tuple[int, ...] = -1) -> np.ndarray:

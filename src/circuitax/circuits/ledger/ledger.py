@@ -39,8 +39,7 @@ from circuitax.circuits.ledger.path_bounds import (
 )
 from circuitax.circuits.paths.expansion import Path, path_name
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
-from circuitax.display.tables import sum_table
-from circuitax.documented import documented
+from circuitax.display.tables import documented, sum_table
 from circuitax.kernel.checks import check_index, counted_index, whole
 from circuitax.kernel.run import Run, one_text
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
-from circuitax.documented import documented
+from circuitax.display.tables import documented
 from circuitax.kernel.attention import per_head
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
@@ -183,7 +183,7 @@ def component_names(parts: Components) -> tuple[str, ...]:
 
 @compiled()
 def component_logits(run: Run) -> ComponentLogits:
-    """Every component read through the frozen final norm and the unembedding.
+    """What every component adds to the logits, through the frozen final norm and unembedding.
 
     Args:
         run: A run on one text, made with ``outputs=True``; the remainder is taken against its

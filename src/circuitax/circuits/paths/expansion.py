@@ -9,6 +9,10 @@ position, and only the heads are multiplied out. In post-LN the frozen norms aft
 factors of their own, which every path passes. An `Expansion` holds the remainder too, which shows
 whether the paths sum to the logits, and the absolute sum, which shows whether they cancel.
 
+By order and by layer the sums need no single path. Heads in series are one virtual head: through
+V-composition, ``H`` heads in each of two layers form ``H²``, each with a pattern and an OV circuit
+of its own.
+
 Codes such as S0 and E4: docs/bibliography.md and docs/errata.md.
 """
 
@@ -29,13 +33,15 @@ from circuitax.circuits.paths.frozen import (
     head_constants,
     head_writes,
 )
-from circuitax.display.tables import NumberTable, sum_table
-from circuitax.documented import documented
+from circuitax.circuits.weights.folding import check_pre_ln
+from circuitax.display.tables import NumberTable, documented, sum_table
 from circuitax.kernel import kron
-from circuitax.kernel.chain import chain_of
+from circuitax.kernel.attention import per_head
+from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.checks import whole
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.kron import Kron
+from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.shown import known, largest, shapes
 
@@ -205,7 +211,7 @@ def path_streams(
 def expand(
     run: Run, *, mlps: str = "dressed", gates: str = "frozen", max_paths: int = PATH_LIMIT
 ) -> Expansion:
-    """Logits of all paths, ``terms[i]`` that of ``paths[i]``, with bias and remainder.
+    """The logits as a sum over all paths: ``terms[i]`` is what ``paths[i]`` adds.
 
     Args:
         run: A run on one text, made with ``outputs=True`` if the model has MLPs; the remainder is
@@ -341,3 +347,57 @@ def split_own_position(term: Kron, n_ctx: int) -> OwnSplit:
         return OwnSplit(term, Kron(jnp.zeros((n_ctx, n_ctx)), term.W))
     own = jnp.diag(jnp.diagonal(term.A))
     return OwnSplit(Kron(own, term.W), Kron(term.A - own, term.W))
+
+
+def order_streams(frozen: FrozenModel) -> Float[Array, "order n_ctx d_model"]:
+    """Contribution of the paths of each order, 0 … n_layers, to the final stream.
+
+    ``c_k ← c_k + Σ_h A^h c_{k-1} W_OV^h`` layer by layer: one pass, the cost of n_layers + 1
+    streams. Differentiable. Output biases ``b_O`` and constants of MLPs, or what these wrote as
+    sources, have order 0, value biases the order of their head. In a dressed stream every ``c_k``
+    passes the MLPs, ``c_k (I + M_l)``: the order counts heads.
+
+    Source: framework paper, "term importance analysis" (V-composition, patterns frozen).
+    Differs: the paper runs the model once for each order; S4's step 1 also forgets to save what
+        step 2 adds (E34 of docs/errata.md). Both give these sums.
+    """
+    n_layers = frozen.A.shape[0]
+    streams = jnp.zeros((n_layers + 1, *frozen.tokens.shape), frozen.tokens.dtype)
+    streams = streams.at[0].set(frozen.embedding)
+    for layer in range(n_layers):
+        written = head_writes(frozen, layer, streams[:-1], summed=True)
+        written = written.at[0].add(head_constants(frozen, layer).sum(axis=0))
+        streams, written = after_layer(frozen, layer, streams, written)
+        streams = streams.at[1:].add(written)
+    return streams
+
+
+def layer_subset_streams(frozen: FrozenModel) -> Float[Array, "subset n_ctx d_model"]:
+    """Contribution of the paths through exactly the layers of each subset to the final stream."""
+    n_layers = frozen.A.shape[0]
+    streams = frozen.embedding[None]
+    for layer in range(n_layers):
+        written = head_writes(frozen, layer, streams, summed=True)
+        written = written.at[0].add(head_constants(frozen, layer).sum(axis=0))
+        streams, written = after_layer(frozen, layer, streams, written)
+        streams = jnp.concatenate([streams, written])
+    return streams
+
+
+def virtual_patterns(
+    frozen: FrozenModel, first: int, second: int
+) -> Float[Array, "n_heads n_heads dest src"]:
+    """``A² A¹`` of all pairs, ``[head of the first layer, head of the second, dest, src]``."""
+    return jnp.einsum("bts,asr->abtr", frozen.A[second], frozen.A[first])
+
+
+def virtual_ov(model: Model, first: int, second: int) -> Chain:
+    """``W_OV¹ W_OV²`` of all pairs, a chain batched over ``[head of first, head of second]``."""
+    check_pre_ln(model, "virtual_ov")
+    heads = per_head(model)
+    return chain_of(
+        heads.W_V[first][:, None],
+        heads.W_O[first][:, None],
+        heads.W_V[second][None],
+        heads.W_O[second][None],
+    )

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.circuits.neurons import mlp_streams, neuron_activations
+from circuitax.circuits.detectors import mlp_streams, neuron_activations
 from circuitax.circuits.paths.components import ReadOut
 from circuitax.circuits.paths.frozen import (
     FrozenModel,

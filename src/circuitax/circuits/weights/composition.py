@@ -19,8 +19,7 @@ from jaxtyping import Array, Float, Key
 
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
 from circuitax.circuits.weights.heads import rotation
-from circuitax.display.tables import NumberTable, counted
-from circuitax.documented import documented
+from circuitax.display.tables import NumberTable, counted, documented
 from circuitax.kernel.attention import per_head
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.checks import whole

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int
 
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read, over_heads
-from circuitax.kernel.attention import per_head, rotary_frequencies, spread_groups, turn
+from circuitax.kernel.attention import per_head, spread_groups, turn
 from circuitax.kernel.chain import Chain, chain_of
 from circuitax.kernel.checks import whole
 from circuitax.kernel.gauge import (
@@ -84,7 +84,7 @@ def token_qk(model: Model, *, offset: int = 0, centred: bool = True) -> Chain:
 
 
 def token_ov(model: Model, *, centred: bool = True) -> Chain:
-    """The full OV circuit ``W_E W_OV W_U``: entry (u, v) is the raise of v when u is attended.
+    """The full OV circuit ``W_E W_OV W_U``: entry (u, v) is how much attending to u raises v.
 
     ``[n_layers, n_heads, d_vocab, d_vocab]``, source × out. Value biases write the same whatever
     is attended and are left out; norms are as in `token_qk`, with the final scale left out.
@@ -210,29 +210,6 @@ def _variance_over_sources(table: Chain) -> Float[Array, "n_layers n_heads"]:
     return chain_norm(centre_sources(table)) ** 2 / (n_dest * n_src)
 
 
-class OffsetScores(NamedTuple):
-    """Scores of pairs of contents, ``scale · (a_0 + Σ_i a_i cos(f_i Δ) + b_i sin(f_i Δ))``.
-
-    Attributes:
-        constant: ``a_0``: from entries of the head that do not turn.
-        frequencies: Angle of one step, in radians.
-    """
-
-    constant: Float[Array, "n_layers n_heads n_dest n_src"]
-    cosine: Float[Array, "n_layers n_heads n_dest n_src n_pairs"]
-    sine: Float[Array, "n_layers n_heads n_dest n_src n_pairs"]
-    frequencies: Float[Array, "n_layers n_pairs"]
-
-    def at(
-        self, offsets: Int[Array, " n_offsets"]
-    ) -> Float[Array, "n_layers n_heads n_dest n_src n_offsets"]:
-        """The scores at some offsets Δ = t - s."""
-        angle = self.frequencies[:, :, None] * offsets[None, None, :]
-        turned = jnp.einsum("lhdsp,lpo->lhdso", self.cosine, jnp.cos(angle))
-        turned = turned + jnp.einsum("lhdsp,lpo->lhdso", self.sine, jnp.sin(angle))
-        return self.constant[..., None] + turned
-
-
 def qk_at_offset(
     model: Model, offset: int | Int[Array, ""]
 ) -> Float[Array, "n_layers n_heads d_model d_model"]:
@@ -240,41 +217,6 @@ def qk_at_offset(
     W_Q, W_K = _maps(model)
     turned = W_Q @ rotation(model.spec, offset, W_Q.dtype)
     return model.spec.scale * turned @ jnp.matrix_transpose(W_K)
-
-
-def offset_scores(
-    model: Model,
-    dest: Float[Array, "*n_layers n_dest d_model"],
-    src: Float[Array, "*n_layers n_src d_model"],
-) -> OffsetScores:
-    """Scores between contents at every offset at once, from weights alone.
-
-    Source: ours. The rotation: RoFormer; S2, the attention chapter (docs/bibliography.md),
-        "Positional encodings".
-    """
-    spec = model.spec
-    W_Q, W_K = _maps(model)
-    dest, src = (jnp.broadcast_to(x, (spec.n_layers, *x.shape[-2:])) for x in (dest, src))
-    q, k = (jnp.einsum("lnd,lhdk->lhnk", rows, W) for rows, W in ((dest, W_Q), (src, W_K)))
-    q, k = q + _bias(model, "b_Q"), k + _bias(model, "b_K")
-    q, width = spec.scale * q, spec.rotary_width
-    even_q, odd_q = q[..., 0:width:2], q[..., 1:width:2]
-    even_k, odd_k = k[..., 0:width:2], k[..., 1:width:2]
-    pairs = "lhdp,lhsp->lhdsp"
-    layers = range(spec.n_layers)
-    return OffsetScores(
-        jnp.einsum("lhdk,lhsk->lhds", q[..., width:], k[..., width:]),
-        jnp.einsum(pairs, even_q, even_k) + jnp.einsum(pairs, odd_q, odd_k),
-        jnp.einsum(pairs, even_q, odd_k) - jnp.einsum(pairs, odd_q, even_k),
-        jnp.stack([rotary_frequencies(spec, q.dtype, spec.is_local(layer)) for layer in layers]),
-    )
-
-
-def best_offset(
-    scores: Float[Array, "n_layers n_heads n_dest n_src n_offsets"],
-) -> Int[Array, "n_layers n_heads"]:
-    """The offset whose score is largest on average over contents, as an index of the last axis."""
-    return jnp.argmax(scores.mean(axis=(2, 3)), axis=-1)
 
 
 def _maps(model: Model) -> tuple[Array, Array]:

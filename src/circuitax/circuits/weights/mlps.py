@@ -37,8 +37,6 @@ from circuitax.kernel.model import Model, check_one_member
 from circuitax.kernel.shown import shapes
 from circuitax.kernel.weights import MLPWeights
 
-MLP_KINDS = ("in", "gate")
-
 
 class Scores(NamedTuple):
     """Scores beside their null; NaN where the reader does not come after the writer.

@@ -10,15 +10,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.kernel.chain import Chain, chain_of, columns, materialise, rows
-from circuitax.kernel.linalg import safe_divide
-from circuitax.kernel.model import Model
-from circuitax.kernel.streaming import (
+from circuitax.kernel.chain import (
     BLOCK_ENTRIES,
+    Chain,
     TopColumns,
+    chain_of,
+    columns,
     diagonal_rank,
+    materialise,
+    rows,
     top_k_columns,
 )
+from circuitax.kernel.linalg import safe_divide
+from circuitax.kernel.model import Model
 from circuitax.kernel.weights import MLPWeights
 
 
@@ -133,27 +137,6 @@ def head_tables(model: Model, tokens: Int[Array, " n_tokens"], n: int, k: int) -
         ids = {name: tokens[found[name]] for name in ("sources", "destinations", "outs")}
         heads.append(found | ids)
     return jax.tree.map(lambda *columns: jnp.stack(columns), *heads)
-
-
-def row_percentile(
-    model: Model,
-    source: int | Int[Array, ""],
-    destinations: Int[Array, " n_destinations"],
-    outs: Int[Array, " n_outs"],
-) -> Float[Array, " n_heads"]:
-    """Percentile of a given row of a skip-trigram table in each head, from 0 to 1.
-
-    Source: S0, "Some Structures in Transformer Architectures", Table 1, with the words of the
-        framework paper's F3.
-    """
-    at = jnp.array([source])
-    scores = materialise(rows(_layer(token_qk(model)).T, at))[:, 0]
-    raises = materialise(rows(_layer(token_ov(model)), at))[:, 0]
-
-    def percentile(values: Array, chosen: Array) -> Array:
-        return (values[:, None, :] < values[:, chosen][..., None]).mean(axis=(-2, -1))
-
-    return jnp.minimum(percentile(scores, destinations), percentile(raises, outs))
 
 
 def rejoining(

@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 from safetensors.numpy import save_file
 
+from circuitax.lab.snapshot import DIFFERENT, ROUNDED, SAME, compare, digest
 from circuitax.records.record import Record
-from circuitax.records.twin import DIFFERENT, ROUNDED, SAME, compare, digest
 
 
 def run(folder: Path, **changes: object) -> Path:

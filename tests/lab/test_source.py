@@ -5,7 +5,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-from circuitax.records.provenance import (
+from circuitax.lab.source import (
     checkout_state,
     describe,
     package_versions,

@@ -1,1 +1,0 @@
-"""Templates of ``python -m experiments.new``; ``{name}`` is filled in."""
