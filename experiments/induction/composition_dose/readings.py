@@ -20,14 +20,13 @@ from circuitax.figures.style import (
     sample_note,
 )
 from circuitax.records.sample import NotRun, Sample, mean_of, members_where, share_of
-from experiments.induction.shared.carried import LOOK, since_start
+from experiments.induction.shared.carried import LOOK, shares_of_fall
 from experiments.induction.shared.carried import unclosed as unclosed
-from experiments.induction.shared.phase_change import JUMP_WINDOW, at_step, falls_within
+from experiments.induction.shared.head_roles import PREFIX_SCORE
+from experiments.induction.shared.phase_change import JUMP_WINDOW, falls_within
 
 COLOURS = dict(zip(("Q", "K", "V", "turned"), (*KIND_COLOURS, GREY), strict=True))
 NAMES = {"Q": "Q-composition", "K": "K-composition", "V": "V-composition", "turned": "K, turned"}
-# A head with a prefix-matching score from here on matches prefixes.
-PREFIX_SCORE = 0.4
 
 
 def delay(data: xr.Dataset, kind: str, dose: float) -> Sample:
@@ -93,10 +92,8 @@ def _carried(data: xr.Dataset, dose: float) -> xr.DataArray:
     members = _cell(data, "K", dose)
     falls = falls_within(members.in_context, JUMP_WINDOW)
     start = falls.step[falls.argmax("step")]
-    curves, width = since_start(members), JUMP_WINDOW * float(data.step[-1] - data.step[0])
-    end = np.minimum(start + width, float(data.step[-1]))
-    fallen = at_step(curves, end) - at_step(curves, start)
-    return fallen / fallen.sum("weight")
+    end = start + JUMP_WINDOW * float(data.step[-1] - data.step[0])
+    return shares_of_fall(members, start, np.minimum(end, float(data.step[-1])))
 
 
 def _on_text(data: xr.Dataset, name: str) -> xr.DataArray:
@@ -111,14 +108,8 @@ def doses(data: xr.Dataset) -> Figure:
     for shade, dose in zip(shades, data.dose.values, strict=True):
         curve = _cell(data, "K", dose).in_context.transpose("step", "member")
         colour = BLACK if dose == 0 else COLOURS["K"]
-        mean_curve(
-            axes[0, 0],
-            data.step,
-            curve,
-            colour,
-            label=f"dose {dose:g}".replace("-", "−"),
-            alpha=shade,
-        )
+        label = f"dose {dose:g}".replace("-", "−")
+        mean_curve(axes[0, 0], data.step, curve, colour, label=label, alpha=shade)
     axes[0, 0].set(xlabel="step", ylabel="in-context score, nats", title="price on K-composition")
     axes[0, 0].set_ylim(top=1.4)
     axes[0, 0].legend(loc="upper center", ncols=2)

@@ -103,13 +103,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         divergences[arm] = trained.divergence
         if arm == FOLLOWED:
             followed = trained
-    notes = {"divergence": divergences, "prefix_score": PREFIX_SCORE}
-    data = _dataset(spec, followed.steps, found)
     changes = weight_changes(followed.curves["weights"], followed.models, exams)
     period = spec.task.min_period
     shown = replace(spec.task, batch=1, length=2 * period, max_period=period, distinct=True)
-    found = changes | patterns_of_best(followed, shown(derive(key, "shown"))[0])
-    return data.assign(found).assign_coords(weight=list(WEIGHTS)).assign_attrs(notes)
+    more = changes | patterns_of_best(followed, shown(derive(key, "shown"))[0])
+    data = _dataset(spec, followed.steps, found).assign(more).assign_coords(weight=list(WEIGHTS))
+    return data.assign_attrs(divergence=divergences, prefix_score=PREFIX_SCORE)
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:

@@ -19,6 +19,7 @@ from circuitax.figures.style import (
     sample_note,
 )
 from circuitax.records.sample import Sample, exactly, mean_of
+from experiments.induction.shared.phase_change import at_step
 
 # Colour and line: layers as everywhere, OV circuits dashed.
 LOOK = {
@@ -41,6 +42,13 @@ def unclosed(data: xr.Dataset) -> Sample:
 def since_start(members: xr.Dataset) -> xr.DataArray:
     """Change of the loss since the first step by each weight, ``[step, member, weight]``."""
     return members.weight_share.cumsum("step").assign_coords(step=members.step)
+
+
+def shares_of_fall(members: xr.Dataset, start: xr.DataArray, end: xr.DataArray) -> xr.DataArray:
+    """Share of each weight in the fall between two steps of each member, ``[member, weight]``."""
+    curves = since_start(members)
+    fallen = at_step(curves, end) - at_step(curves, start)
+    return fallen / fallen.sum("weight")
 
 
 def carried_figure(members: xr.Dataset, shares: xr.DataArray) -> Figure:

@@ -39,10 +39,8 @@ def weight_changes(
     the first step. ``models`` says what the rows are: the same ensemble at any step.
     """
     with jax.enable_x64(True):
-        of_pair = partial(_of_pair, _as_model(models, jnp.float64))
-        step = jax.jit(lambda *rows: jax.lax.map(lambda each: of_pair(*each), rows))
-        rows = np.asarray(weights, float)
-        found = [step(after, before, texts) for before, after in pairwise(rows)]
+        as_model, rows = _as_model(models, jnp.float64), np.asarray(weights, float)
+        found = [_of_pairs(as_model, after, before, texts) for before, after in pairwise(rows)]
     share, change = (
         np.stack([np.zeros_like(part[0]), *map(np.asarray, part)])
         for part in zip(*found, strict=True)
@@ -78,6 +76,11 @@ def _as_model(models: Model, dtype: PyTree) -> Callable[[Array], Model]:
     like = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], dtype), models)
     as_model: Callable[[Array], Model] = ravel_pytree(like)[1]
     return as_model
+
+
+@partial(jax.jit, static_argnums=0)
+def _of_pairs(as_model: Callable[[Array], Model], *rows: Array) -> tuple[Array, Array]:
+    return jax.lax.map(lambda each: _of_pair(as_model, *each), rows)
 
 
 def _of_pair(

@@ -1,6 +1,9 @@
 """Training as paths in the plane of largest variance of losses on single tokens."""
 
 import numpy as np
+import xarray as xr
+
+from experiments.induction.shared.phase_change import at_step
 
 
 def own_planes(token_losses: np.ndarray) -> np.ndarray:
@@ -23,3 +26,16 @@ def own_planes(token_losses: np.ndarray) -> np.ndarray:
     places = np.stack([places_of(losses) for losses in np.moveaxis(token_losses, 2, 0)], axis=2)
     along = np.nansum(places * places[:, :, :1], axis=(0, 1))
     return np.where(along < 0, -places, places)
+
+
+def turning(places: xr.DataArray, start: xr.DataArray, end: xr.DataArray) -> xr.DataArray:
+    """Degrees between the way to a step and the way on from another, of every member.
+
+    A change that begins or ends with training has a way on one side alone, and no turn.
+    """
+    before = at_step(places, start) - places.isel(step=0)
+    after = places.isel(step=-1) - at_step(places, end)
+    lengths = np.sqrt((before**2).sum("component") * (after**2).sum("component"))
+    cosine = (before * after).sum("component") / lengths.where(lengths > 0)
+    angles: xr.DataArray = np.degrees(np.arccos(cosine.clip(-1, 1)))
+    return angles.fillna(0)
