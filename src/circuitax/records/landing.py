@@ -130,7 +130,7 @@ SCENES = (
         "With two layers a network learns to look back",
         "The text repeats itself. Two layers (orange) suddenly predict the second copy, when "
         "their heads begin to match prefixes; one layer (grey) never does. Below, two heads of one "
-        "network read a text of letters twice. The slider is the training step.",
+        "network read eight letters twice. The slider is the training step.",
         "induction-heads-form",
         ("induction_phase",),
         "induction_head",
