@@ -15,7 +15,6 @@ from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.measured_training import Trained
 from circuitax.models.transformer import init as init_model
 from experiments.induction.head_roles.experiment import of_texts
 from experiments.induction.head_roles.patching import (
@@ -152,8 +151,7 @@ def test_one_circuit_that_changes_alone_carries_all_of_the_drop(x64):
     pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), models[3], models[0])
     curves = with_weights(lambda _: {"previous": scores, "prefix": scores})(pair)
     curves = {name: np.stack([values] * 2) for name, values in curves.items()}
-    trained = Trained(None, pair, np.arange(2), curves, np.zeros(2))
-    over, pattern = patterns_of_best(trained, texts[0])["pattern"]
+    over, pattern = patterns_of_best(pair, curves, texts[0])["pattern"]
     expected = run(models[3], texts[0]).trace.patterns
     assert over[:2] == ("step", "shown_head")
     np.testing.assert_allclose(pattern[1, 0], expected[0, 0], atol=6e-4)

@@ -102,12 +102,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         found[arm] = trained.curves | take_out(trained.models) | {"alive": trained.alive}
         divergences[arm] = trained.divergence
         if arm == FOLLOWED:
-            followed = trained
-    changes = weight_changes(followed.curves["weights"], followed.models, exams)
+            models, curves = trained.models, trained.curves
     period = spec.task.min_period
     shown = replace(spec.task, batch=1, length=2 * period, max_period=period, distinct=True)
-    more = changes | patterns_of_best(followed, shown(derive(key, "shown"))[0])
-    data = _dataset(spec, followed.steps, found).assign(more).assign_coords(weight=list(WEIGHTS))
+    more = weight_changes(curves["weights"], models, exams)
+    more |= patterns_of_best(models, curves, shown(derive(key, "shown"))[0])
+    data = _dataset(spec, trained.steps, found).assign(more).assign_coords(weight=list(WEIGHTS))
     return data.assign_attrs(divergence=divergences, prefix_score=PREFIX_SCORE)
 
 

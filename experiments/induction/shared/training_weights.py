@@ -14,7 +14,6 @@ from jaxtyping import Array, Float, Int, PyTree
 from circuitax.circuits.attribution import weight_shares
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
-from circuitax.kit.measured_training import Trained
 from circuitax.training.language import text_losses
 
 # Weights of one purpose, in models of two layers without MLPs.
@@ -49,22 +48,24 @@ def weight_changes(
     return {"weight_share": ((*over, "weight"), share), "loss_change": (over, change)}
 
 
-def patterns_of_best(trained: Trained, text: Int[Array, " n_ctx"]) -> dict[str, Any]:
+def patterns_of_best(
+    models: Model, curves: dict[str, np.ndarray], text: Int[Array, " n_ctx"]
+) -> dict[str, Any]:
     """Attention on a text at every step of the first member, of the two heads that end best.
 
     ``pattern [step, shown_head, dest, src]``, to 1/1024: the head of layer 0 that looks most at the
     previous token, and that of layer 1 that matches prefixes best.
     """
-    previous, prefix = (trained.curves[name][-1, 0] for name in ("previous", "prefix"))
+    previous, prefix = (curves[name][-1, 0] for name in ("previous", "prefix"))
     first, second = int(previous[0].argmax()), int(prefix[1].argmax())
-    as_model = _as_model(trained.models, jnp.float32)
+    as_model = _as_model(models, jnp.float32)
 
     @jax.jit
     def patterns(row: Array) -> Array:
         found = forward(as_model(row), text)[1].patterns
         return jnp.stack([found[0, first], found[1, second]])
 
-    found = np.stack([np.asarray(patterns(row)) for row in trained.curves["weights"][:, 0]])
+    found = np.stack([np.asarray(patterns(row)) for row in curves["weights"][:, 0]])
     return {
         "pattern": (("step", "shown_head", "dest", "src"), np.round(found * 1024) / 1024),
         "shown_head": ["previous token", "induction"],
