@@ -1,4 +1,4 @@
-"""Cores of a CPU as devices; compiled code is kept for its processor, its seconds count once."""
+"""Cores of a CPU as devices; compiled code is kept for its processor."""
 
 import os
 import subprocess
@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import pytest
 
-from circuitax.cores import compile_seconds, keep_compiled_code, n_cores, processor
+from circuitax.cores import keep_compiled_code, n_cores, processor
 from circuitax.lab.execute import device_name
 
 PROBE = """
@@ -63,16 +62,6 @@ def test_a_system_that_does_not_say_which_cores_are_ours(monkeypatch: pytest.Mon
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
     assert n_cores() == 5 and device_name().endswith(", 5 cores")
-
-
-def test_compiling_takes_seconds_and_running_does_not() -> None:
-    function = jax.jit(lambda x: jnp.sort(jnp.sin(x) + 0.1234567))
-    x = jnp.linspace(0.0, 1.0, 7)
-    with compile_seconds() as first:
-        function(x)
-    with compile_seconds() as second:
-        function(x)
-    assert first() > 0 == second()
 
 
 def test_code_is_kept_below_the_kind_of_processor(

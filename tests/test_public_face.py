@@ -78,6 +78,27 @@ def test_help_describes_every_field_of_what_one_gets() -> None:
         assert all(getattr(cls, name).__doc__ == text for name, text in described(cls).items())
 
 
+class Given:
+    """Base of a spec.
+
+    Attributes:
+        weights: Which model.
+        texts: How many.
+    """
+
+
+class Own(Given):
+    """As `Given`.
+
+    Attributes:
+        texts: At least two.
+    """
+
+
+def test_inherited_fields_keep_their_descriptions() -> None:
+    assert described(Own) == {"weights": "Which model.", "texts": "At least two."}
+
+
 def test_names_and_rooms_are_imported_at_their_first_use() -> None:
     code = (
         "import sys, circuitax as cx\n"

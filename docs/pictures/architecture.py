@@ -11,7 +11,8 @@ import circuitax as cx
 from circuitax.circuits.weights.heads import token_ov, token_qk
 from circuitax.circuits.weights.token_tables import head_tables
 from circuitax.data.tokenizer import token_names
-from circuitax.figures.style import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, new_figure
+from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE
+from circuitax.figures.style import new_figure
 from circuitax.kernel import attention
 from circuitax.kernel.attention import turn
 from circuitax.kernel.chain import materialise

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 import circuitax as cx
 from circuitax.circuits.known import induction_model, skip_trigram_model
 from circuitax.circuits.weights.heads import token_ov, token_qk
-from circuitax.figures.style import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE, new_figure
+from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREEN, GREY, ORANGE
+from circuitax.figures.style import new_figure
 from circuitax.kernel.chain import materialise
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.weights import HeadStack

@@ -4,7 +4,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from circuitax.figures.style import BLACK, COLOURS, GREY, ORANGE, new_figure
+from circuitax.figures.palette import BLACK, COLOURS, GREY, ORANGE
+from circuitax.figures.style import new_figure
 from circuitax.superposition.pair_loss import Plane, pair_classes, pair_error
 from circuitax.superposition.pair_proof import Candidates, prove_pair
 

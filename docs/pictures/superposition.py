@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import circuitax as cx
-from circuitax.figures.style import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, new_figure
+from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE
+from circuitax.figures.style import new_figure
 from circuitax.projection import laws
 from circuitax.superposition.climb import TEGUM_FACTORS, tegum_gains, vertices
 from circuitax.superposition.feature_laws import power_law, unlearned_loss

@@ -20,8 +20,9 @@ import circuitax as cx
 from circuitax.config.catalogue import discover
 from circuitax.config.plan import plan
 from circuitax.data.synthetic import RepeatedSource
+from circuitax.figures.palette import BLUE, GREY, ORANGE
 from circuitax.figures.picture import add_title
-from circuitax.figures.style import BLUE, GREY, ORANGE, new_figure, styled
+from circuitax.figures.style import new_figure, styled
 from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan, new_members

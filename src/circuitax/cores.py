@@ -7,8 +7,6 @@ import hashlib
 import os
 import platform
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 VARIABLE = "JAX_NUM_CPU_DEVICES"
@@ -53,35 +51,6 @@ def machine_bytes() -> int | None:
     except (AttributeError, ValueError, OSError):  # no such function, name, or answer
         return None
     return found if found > 0 else None
-
-
-@contextmanager
-def compile_seconds(part: str = "") -> Iterator[Callable[[], float]]:
-    """Seconds of tracing, lowering and compiling in this process within the block.
-
-    What happened at once, in several threads or while one program traced another, counts once.
-    ``part`` is how the names of JAX's events begin that count, all of them where empty.
-    """
-    import jax  # as above
-
-    spans: list[tuple[float, float]] = []
-
-    def listen(event: str, start_time: float, end_time: float, **_: str | int) -> None:
-        if event.startswith(f"/jax/core/compile/{part}"):
-            spans.append((start_time, end_time))
-
-    def covered() -> float:
-        total, until = 0.0, float("-inf")
-        for start, end in sorted(spans):
-            total += max(0.0, end - max(start, until))
-            until = max(until, end)
-        return total
-
-    jax.monitoring.register_event_time_span_listener(listen)
-    try:
-        yield covered
-    finally:
-        jax.monitoring.unregister_event_time_span_listener(listen)
 
 
 def keep_compiled_code(folder: Path) -> Path:

@@ -10,6 +10,7 @@ import pytest
 
 import circuitax as cx
 from circuitax.circuits.attribution import (
+    contextual_flows,
     flows,
     gradient_flows,
     holding,
@@ -20,13 +21,13 @@ from circuitax.circuits.attribution import (
     position_coalitions,
     shapley,
     softmax_secant,
-    stepwise,
     weight_shares,
     with_neurons,
     with_replaced,
 )
 from circuitax.circuits.patching import each_head
 from circuitax.kernel.interventions import Activations, Interventions, freeze
+from circuitax.kernel.secants import stepwise
 from circuitax.kit.real_model import SMALL
 
 TEXTS = jnp.asarray([[1, 2, 3, 4, 5], [1, 7, 3, 9, 5]])
@@ -98,6 +99,64 @@ def test_held_parts_are_those_of_an_affine_model(seen, share, gates):
     for name, place, edit in edits(less):
         expected = slope(model, TEXTS[0], edit, held)
         np.testing.assert_allclose(getattr(found, name)[place], expected, rtol=1e-6)
+
+
+def contextual_parts(model, taken):
+    """β and γ of streams and of the lead, as CD-T's equations have them; a source's β is given."""
+    blocks, eps = jax.tree.map(np.asarray, model.blocks), model.spec.norm_eps
+    patterns, parts = cx.run(model, TEXTS[0]).patterns, [0, np.asarray(model.W_E)[TEXTS[0]]]
+    streams = []
+
+    def move(name, layer):
+        given = taken.get((name, layer), 0)
+        parts[:] = parts[0] + given, parts[1] - given
+
+    def normed(gain):
+        size = np.sqrt(np.mean(sum(parts) ** 2, axis=-1, keepdims=True) + eps)
+        return [part / size * gain for part in parts]
+
+    def silu(z):
+        return z / (1 + np.exp(-z))
+
+    for layer in range(model.n_layers):
+        move("cuts", layer)
+        streams.append(sum(parts))
+        block = jax.tree.map(lambda w, at=layer: w[at], blocks)
+        OV = np.repeat(block.attention.W_V, 2, axis=0) @ block.attention.W_O
+        for i, read in enumerate(normed(block.attention_norm.gain)):
+            parts[i] = parts[i] + np.einsum("hts,sd,hde->te", patterns[layer], read, OV)
+        move("heads", layer)
+        read = np.stack(normed(block.mlp_norm.gain))
+        (b_x, c_x), (b_z, c_z) = read @ block.mlp.W_in, read @ block.mlp.W_gate
+        b_z, c_z = silu(b_z + c_z) - silu(c_z), silu(c_z)
+        for i, own in enumerate((b_x * b_z, c_x * c_z)):
+            parts[i] = parts[i] + (own + (b_x * c_z + c_x * b_z) / 2) @ block.mlp.W_out
+        move("mlps", layer)
+    streams.append(sum(parts))
+    direction = np.asarray(model.W_U)[:, 3] - np.asarray(model.W_U)[:, 6]
+    return streams, [part[-1] @ direction for part in normed(np.asarray(model.final_norm.gain))]
+
+
+def test_parts_of_contextual_decomposition(seen):
+    model, both, less, _ = seen
+    found = contextual_flows(model, TEXTS, ASKED, jnp.asarray([1]))
+    at = np.eye(5)[3][:, None]
+    for name, place, given in (
+        ("cuts", (1, 3), less.streams[1] * at),
+        ("past", (1,), less.streams[1]),
+        ("heads", (0, 2), less.heads[0, 2]),
+        ("mlps", (1,), less.mlps[1]),
+    ):
+        field = "heads" if name == "past" else name
+        streams, (beta, gamma) = contextual_parts(model, {(field, place[0]): given})
+        np.testing.assert_allclose(streams, both[0].streams, atol=1e-12)
+        np.testing.assert_allclose(beta + gamma, lead(model, TEXTS[0], ASKED), rtol=1e-12)
+        np.testing.assert_allclose(getattr(found, name)[place], beta, rtol=1e-9)
+        assert abs(beta) > 1e-3
+    assert np.isnan(found.cuts[0]).all() and np.isnan(found.units).all()
+    biased = cx.init(jax.random.key(1), SMALL.replace(biases=True))
+    with pytest.raises(ValueError, match="model has b_U, must have no biases"):
+        contextual_flows(biased, TEXTS, ASKED, jnp.asarray([1]))
 
 
 def test_rules_of_the_softmax(seen):
@@ -205,6 +264,10 @@ def test_shares_of_a_bigram_model_are_those_of_numpy(x64):
         by_U += (U[0] - U[1]) * np.outer(E[:, token].mean(axis=0), slope) / len(pairs)
     np.testing.assert_allclose(shares.W_E, by_E, atol=1e-12)
     np.testing.assert_allclose(shares.W_U, by_U, atol=1e-12)
+    halves = jax.tree.map(lambda x: x.astype("float16"), (first, second))
+    singles = jax.tree.map(lambda x: x.astype("float32"), halves)
+    found, want = (weight_shares(*pair, LETTERS) for pair in (halves, singles))
+    np.testing.assert_array_equal(found.W_E, want.W_E)
 
 
 def test_what_has_no_shares_is_refused():

@@ -339,9 +339,13 @@ def test_it_prints_as_a_table_and_refuses_other_lengths() -> None:
     edited = cx.run(model, TEXTS[1], cx.ablate_head(other, (0, 1)))
     with pytest.raises(ValueError, match="other was made with interventions"):
         cx.contrast(run, edited, token=3)
-    for node, named in ((("head", 2, 0, 0), "layer=2"), (("mlp", 0, 0, -1), "position=-1")):
+    with pytest.raises(ValueError, match="minus=3 is the id of token"):
+        cx.contrast(run, other, token=3, minus=3)
+    first = Node("head", 0, 0, 0)
+    wrong = ((first._replace(layer=2), "layer=2"), (Node("mlp", 0, 0, -1), "position=-1"))
+    for node, named in (*wrong, (first, r"kind='head'.* twice")):
         with pytest.raises(ValueError, match=named):
-            contrast_edges(run, other, [Node(*node)], token=3)
+            contrast_edges(run, other, [first, node], token=3)
 
 
 def test_pairs_have_a_mean_with_an_interval() -> None:
@@ -366,3 +370,5 @@ def test_pairs_have_a_mean_with_an_interval() -> None:
     assert repr(found).startswith("Mean of 3 pairs: Δ ") and "head 1." in repr(found)
     with pytest.raises(ValueError, match="must be one, of two pairs at least"):
         contrast_set(model, texts[:1], others, **asked)
+    with pytest.raises(ValueError, match=r"minus\[1\] is the id of token\[1\]"):
+        contrast_set(model, texts, others, **(asked | {"minus": np.array([5, 2, 1])}))

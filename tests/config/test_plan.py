@@ -98,8 +98,8 @@ def test_a_key_of_a_yaml_file_that_is_no_field_is_named(entries: Entries, tmp_pa
 
 
 def test_flags_are_told_from_fields() -> None:
-    line = split(["-m", "experiment=a", "--again", "--cfg", "job", "--config-dir", "mine"])
-    assert line == (("experiment=a", "again=true"), ("--cfg", "job"), True, "mine")
+    line = split(["-m", "experiment=a", "--again", "--cfg", "job"])
+    assert line == (("experiment=a", "again=true"), ("--cfg", "job"), True)
     with pytest.raises(ConfigError, match="did you mean '--multirun'"):
         split(["--multirn"])
 

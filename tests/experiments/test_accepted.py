@@ -42,7 +42,7 @@ DRAWN = {
         np.diff([float(t.get_text()) for t in f["norms"].axes[0].texts])[3] > 0.5
     ),
     "contrast": lambda f: [y.get_ydata()[4] > 0.8 for y in f["circuits"].axes[0].lines[:4]],
-    "kgons": lambda f: np.diff([y.get_ydata()[0] > 0 for y in f["kgons"].axes[1].lines[4:6]]),
+    "kgons": lambda f: np.diff([y.get_ydata()[0] > 0 for y in f["kgons"].axes[0].lines[4:6]]),
 }
 
 

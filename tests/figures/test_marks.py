@@ -22,7 +22,8 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
-from circuitax.figures.style import BLUE, GREEN, STYLE
+from circuitax.figures.palette import BLUE, GREEN
+from circuitax.figures.style import STYLE
 from circuitax.records.estimate import Estimate, exact, mean_estimate
 
 

@@ -1,29 +1,17 @@
 """Figures look alike: a grid of axes, and texts in the style of the house."""
 
-from itertools import combinations
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_hex
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
+from circuitax.figures.palette import BLUE, ORANGE
 from circuitax.figures.picture import wrapped
 from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLOURS,
-    DEPTH_COLOURS,
-    GREY,
-    KIND_COLOURS,
-    LAYER_COLOURS,
-    ORANGE,
-    ORDER_COLOURS,
-    PHASE_COLOURS,
-    POLYTOPE_COLOURS,
-    TEXT_COLOURS,
     letter_panels,
     new_figure,
     rename,
@@ -31,19 +19,6 @@ from circuitax.figures.style import (
     sample_note,
     styled,
 )
-
-
-def test_no_two_colours_are_near() -> None:
-    rgb = [np.array(to_rgb(colour)) for colour in (*COLOURS, BLACK, GREY)]
-    assert min(np.linalg.norm(a - b) for a, b in combinations(rgb, 2)) > 0.25
-
-
-def test_layers_orders_and_kinds_side_by_side_share_no_colour() -> None:
-    shown = [*LAYER_COLOURS[:2], *ORDER_COLOURS[:3], *KIND_COLOURS]
-    assert len(set(shown)) == len(shown)
-    assert len(set(DEPTH_COLOURS)) == len(DEPTH_COLOURS)
-    for table in (TEXT_COLOURS, PHASE_COLOURS, POLYTOPE_COLOURS):
-        assert len(set(table.values())) == len(table)
 
 
 @styled

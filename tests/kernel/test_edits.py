@@ -5,11 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from circuitax.kernel.edits import patch_head, patch_pattern, patch_stream
+from circuitax.kernel.edits import (
+    ablate_head,
+    patch_activation,
+    patch_head,
+    patch_pattern,
+    patch_stream,
+)
 from circuitax.kernel.interventions import Interventions, freeze
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as run_model
+from circuitax.models.pretrained import load_pretrained
 
 SIZES = {"n_heads": 2, "d_model": 6, "d_head": 4, "d_value": 3, "n_ctx": 4}
 UNIFORM = jnp.tril(jnp.ones((4, 4))) / jnp.arange(1, 5)[:, None]
@@ -94,3 +101,18 @@ def test_edits_add_up_and_the_last_one_of_a_place_counts(seen: Run, other: Run) 
     np.testing.assert_allclose(found.head_outputs[1, 0, 0], new[1, 0, 0], atol=1e-12)
     np.testing.assert_allclose(found.head_outputs[1, 0, 1:3], new[1, 0, 1:3] + 1, atol=1e-12)
     np.testing.assert_allclose(found.streams[2, 0], other.trace.streams[1, 0], atol=1e-12)
+
+
+def test_a_divisor_behind_attention_is_held_or_reacts(x64: None) -> None:
+    """Both ways to ablate a head where what attention writes has a norm, in NumPy."""
+    model = load_pretrained("tests/fixtures/families/gemma3_text", dtype="float64")
+    seen = run_model(model, [3, 1, 4, 1], outputs=True)
+    heads, gain = seen.head_outputs[1], np.asarray(model.blocks.attention_post_norm.gain[1])
+    rest = np.asarray(heads[0] + heads[2] + heads[3])
+    held = edited(seen, ablate_head(seen, (1, 1)))
+    np.testing.assert_allclose(held.mid[1] - seen.streams[1], rest, atol=1e-12)
+    reacts = edited(seen, patch_activation(seen, "z", (1, 1), jnp.zeros_like(seen.z[1, 1])))
+    size = np.sqrt(np.mean((rest / gain) ** 2, axis=-1, keepdims=True))
+    epsilon = model.spec.norm_eps / np.asarray(seen.trace.scales.attention_post[1])[:, None] ** 2
+    want = rest / np.sqrt(size**2 + epsilon)
+    np.testing.assert_allclose(reacts.mid[1] - seen.streams[1], want, atol=1e-12)

@@ -7,6 +7,7 @@ import pytest
 
 from circuitax.circuits.patching import patch_effects
 from circuitax.circuits.path_patching import path_effects
+from circuitax.circuits.sites import HEAD_SITES, SITES
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.run import run as run_model
@@ -50,17 +51,18 @@ def test_a_padded_text_is_the_text_alone(kind, side, x64, make_transformer):
 
 
 def test_lists_of_unequal_length_are_padded_and_patched_as_each_alone(x64, make_transformer):
-    model = make_transformer(mlp=True, **KINDS["rotary"])
-    run = run_model(model, TEXTS)
-    donor = run_model(model, [[(token + 1) % 11 for token in text] for text in TEXTS])
+    model = make_transformer(mlp=True, gated=True, **KINDS["rotary"])
+    run = run_model(model, TEXTS, outputs=True)
+    donor = run_model(model, [[(t + 1) % 11 for t in text] for text in TEXTS], outputs=True)
     np.testing.assert_array_equal(run.mask, padded("right")[1])
-    found = patch_effects(run, donor, lambda logits: logits[2], position=-1)
-    losses = patch_effects(run, donor)
-    for i, text in enumerate(TEXTS):
-        pair = run_model(model, text), run_model(model, donor.tokens[i, : len(text)])
-        want = patch_effects(*pair, lambda logits: logits[-1, 2])
-        np.testing.assert_allclose(found[i, :, : len(text)], want, atol=1e-12)
-        np.testing.assert_allclose(losses[i, :, : len(text)], patch_effects(*pair), atol=1e-12)
+    pair = [run_model(model, ids[1, :3], outputs=True) for ids in (run.tokens, donor.tokens)]
+    for site in (*SITES, *HEAD_SITES):
+        at = slice(None) if site in HEAD_SITES else slice(3)
+        found = patch_effects(run, donor, lambda logits: logits[2], position=-1, site=site)[1]
+        want = patch_effects(*pair, lambda logits: logits[-1, 2], site=site)
+        np.testing.assert_allclose(found[:, at], want, atol=1e-12)
+        losses = patch_effects(run, donor, site=site)[1]
+        np.testing.assert_allclose(losses[:, at], patch_effects(*pair, site=site), atol=1e-12)
     with pytest.raises(ValueError, match="must be True for one run of at least one token"):
         run_model(model, jnp.zeros((1, 3), int), mask=[[True, False, True]])
 

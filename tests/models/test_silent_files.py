@@ -93,6 +93,18 @@ def test_a_key_that_a_family_lacks_is_refused(
     assert "\n" not in str(error.value) and str(error.value).startswith("config key '")
 
 
+def test_what_would_open_of_a_model_of_texts_and_pictures(tmp_path: Path) -> None:
+    inner = settings("gemma3_text")
+    with pytest.raises(
+        ValueError, match=r"'model_type' is 'gemma3', .* its text part opens: 'text"
+    ):
+        read_hub({"model_type": "gemma3", "text_config": inner})
+    state = load_file(HERE / "gemma3_text" / "model.safetensors")
+    folder_of(tmp_path, inner, {f"language_model.{name}": W for name, W in state.items()})
+    found, same = load_pretrained(tmp_path), load_pretrained(HERE / "gemma3_text")
+    np.testing.assert_array_equal(found.blocks.attention.W_Q, same.blocks.attention.W_Q)
+
+
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_a_new_key_is_refused_in_every_family(family: str) -> None:
     name = family.replace("-", "_")

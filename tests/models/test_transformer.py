@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from circuitax.kernel.forward import forward
-from circuitax.kernel.generate import generate
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -71,16 +70,6 @@ def test_a_batch_is_its_texts_and_the_draw_is_that_of_one_text() -> None:
     logits = module.apply(variables, texts)
     for row, text in zip(logits, texts, strict=True):
         np.testing.assert_allclose(row, forward(alone, text)[0], rtol=1e-4, atol=1e-5)
-
-
-def test_generation_goes_through_apply() -> None:
-    module = Transformer(SIMPLE)
-    variables = jax.jit(module.init)(jax.random.key(0), TOKENS)
-    model = model_from_params(variables["params"], SIMPLE)
-    key = jax.random.key(7)
-    text = module.apply(variables, TOKENS, 5, key=key, method="generate")
-    np.testing.assert_array_equal(text, generate(model, TOKENS, 5, key=key))
-    assert len(set(np.asarray(text[4:]).tolist())) > 1
 
 
 @pytest.mark.parametrize("norm", [Norm.none, Norm.layernorm])

@@ -24,10 +24,6 @@ MUTANTS = {
         "Chain((*qk.factors[:-1], centre_last(qk.factors[-1])))",
         "Chain((centre_last(qk.factors[0].T).T, *qk.factors[1:]))",
     ),
-    "key_gauge_R_instead_of_its_inverse": (
-        "jnp.matrix_transpose(jnp.linalg.solve(R, jnp.matrix_transpose(W_K)))",
-        "W_K @ R",
-    ),
     "norm_gradient_at_zero": (
         "jnp.sqrt(jnp.where(positive, square, 1))",
         "jnp.sqrt(square)",

@@ -1,5 +1,7 @@
 """Nearly orthogonal directions: growth, coherence, decoding, and the figures."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -7,17 +9,8 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from circuitax.figures.marks import legend_above, seed_dots
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREEN,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, slope_estimate
 from circuitax.records.sample import Sample, exactly, mean_of, mean_of_those_finite
 
@@ -87,12 +80,8 @@ def capacity(data: xr.Dataset) -> Figure:
     _spread(left, data.random_dim, data.random, ORANGE, "random, until a pair fails")
     left.plot(data.random_dim, data.random_law, color=ORANGE, linewidth=1, label="birthday law")
     _spread(left, data.greedy_dim, data.greedy, BLUE, "greedy")
-    left.set(
-        yscale="log",
-        ylim=(3, 2e4),
-        xlabel="dimension $d$",
-        ylabel=rf"directions with $|\cos| \leq {eps:g}$",
-    )
+    left.set(yscale="log", ylim=(3, 2e4), xlabel="dimension $d$")
+    left.set_ylabel(rf"directions with $|\cos| \leq {eps:g}$")
     left.legend(loc="upper left")
     dims = data.optimised_dim.values
     middle.plot(dims, data.bound, "--", color=BLACK, linewidth=1, label="Welch, Levenshtein")
@@ -125,14 +114,7 @@ def learned(data: xr.Dataset) -> Figure:
                 seed_dots(ax, x[k] + shift, dots, BLACK, half_width=0, size=2, opacity=1)
         bound = {"absolute": data.coherence_bound, "mean_square": data.welch**2}.get(measure)
         if bound is not None:
-            for k, value in enumerate(bound.values):
-                ax.plot(
-                    [x[k] - 0.4, x[k] + 0.4],
-                    [value, value],
-                    color=BLACK,
-                    linewidth=1,
-                    label="lower bound" if k == 0 else None,
-                )
+            ax.hlines(bound, x - 0.4, x + 0.4, color=BLACK, linewidth=1, label="lower bound")
         ax.set_xticks(x, [f"{4 * m} in {m}" for m in widths])
         ax.set(title=label, xlabel="features in neurons")
     axes[0, 0].set_ylabel("overlap of directions")
@@ -147,14 +129,8 @@ def decoding(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.3)
     ax = axes[0, 0]
     k = data.n_active.values
-    ax.axvspan(
-        0.5,
-        float(data.guaranteed.min()) + 0.5,
-        color=GREY,
-        alpha=0.25,
-        linewidth=0,
-        label="guaranteed by coherence",
-    )
+    shade = {"color": GREY, "alpha": 0.25, "linewidth": 0, "label": "guaranteed by coherence"}
+    ax.axvspan(0.5, float(data.guaranteed.min()) + 0.5, **shade)
     for each in data.decoded.values:
         ax.plot(k, each, ".", color=BLUE, markersize=2, alpha=0.4)
     mean, n = data.decoded.mean("dictionary"), data.sizes["dictionary"]
@@ -174,17 +150,9 @@ def _spread(ax: Axes, dims: xr.DataArray, counts: xr.DataArray, colour: str, lab
     values = counts.values
     middle = np.median(values, axis=1)
     low, high = np.quantile(values, [0.25, 0.75], axis=1)
-    ax.errorbar(
-        dims.values,
-        middle,
-        yerr=np.stack([middle - low, high - middle]),
-        fmt="o",
-        color=colour,
-        markersize=3.5,
-        capsize=2,
-        linewidth=0.8,
-        label=label,
-    )
+    bars: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "capsize": 2, "linewidth": 0.8}
+    arms = np.stack([middle - low, high - middle])
+    ax.errorbar(dims.values, middle, yerr=arms, color=colour, label=label, **bars)
 
 
 # Enough for the smooth integrand below: doubling it moves no digit that is printed.

@@ -5,20 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    YELLOW,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, ratio_estimate
 from circuitax.records.sample import Sample, exactly, mean_of
 
@@ -78,15 +66,8 @@ def distribution(data: xr.Dataset) -> Figure:
         colour = BLACK if level == 0.5 else BLUE if level in (0.05, 0.95) else ORANGE
         ax.plot(dims, law, color=colour, linewidth=1)
         ax.plot(shown, found, "o", color=colour, markersize=3)
-        ax.annotate(
-            name,
-            (dims[-1], law[-1]),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va={0.999: "bottom", 0.001: "top"}.get(level, "center"),
-            color=colour,
-            fontsize=7,
-        )
+        side = {0.999: "bottom", 0.001: "top"}.get(level, "center")
+        ax.text(dims[-1], law[-1], f" {name}", va=side, color=colour, fontsize=7)
     ax.plot([], [], "o", color=GREY, markersize=3, label="measured, all pairs")
     ax.plot([], [], color=GREY, linewidth=1, label=r"law $\chi^2_m/m$")
     ax.set(xlabel="dimensions $m$", ylabel=DISTORTION, ylim=(-1, 1.6))

@@ -28,7 +28,7 @@ from circuitax.projection.theorem import (
     without_origin,
 )
 
-PAIR_IN, PAIR_DIM, PAIR_EPSILON, LAW_DIM = 64, 200, 0.3, 32
+PAIR_IN, PAIR_DIM, PAIR_EPSILON = 64, 200, 0.3
 GRID = np.linspace(0.4, 2.0, 641)
 
 
@@ -41,7 +41,7 @@ class Spec:
         n_points: N of the cloud; its norms run from 1 to 4.
         epsilon: ε of the theorem.
         n_maps: Maps of each kind.
-        n_pair_maps: Maps of one pair, for rates and goodness of fit.
+        n_pair_maps: Maps of one pair, for rates.
     """
 
     dim_in: Annotated[int, "[2, inf)"] = 512
@@ -74,7 +74,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "fails": (("kind", "map", "bound"), np.stack(fails)),
             "dim_out": ("kind", dims),
             "ratio": (("kind", "pair_map"), np.stack([pair["signs"], pair["proof"]])),
-            "gaussian_ratio": ("pair_map", pair["gaussian"]),
             "kept_epsilon": ("map", corollary.epsilon),
             "inner_beyond": ("map", corollary.inner),
             "cosine_beyond": ("map", corollary.cosine),
@@ -93,7 +92,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "epsilon": eps,
             "pair_epsilon": PAIR_EPSILON,
             "pair_dim": PAIR_DIM,
-            "law_dim": LAW_DIM,
             "n_points": spec.n_points,
         },
     )
@@ -103,7 +101,6 @@ def _one_pair(spec: Spec, key: jax.Array) -> dict[str, np.ndarray]:
     """Ratios of squared distances of one pair, under many maps of each kind."""
     z = jax.random.normal(derive(key, "difference"), (PAIR_IN,))
     rules = {
-        "gaussian": MapSpec(MapFamily.gaussian, PAIR_IN, LAW_DIM),
         "signs": MapSpec(MapFamily.rademacher, PAIR_IN, PAIR_DIM),
         "proof": MapSpec(MapFamily.proof, PAIR_IN, PAIR_DIM, PAIR_EPSILON),
     }

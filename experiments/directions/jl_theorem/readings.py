@@ -1,11 +1,14 @@
 """Theorem 27 and Corollary 28 of S0: which maps break which bounds, and the figures."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, letter_panels, new_figure
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import Estimate, proportion_estimate, share_estimate
 from circuitax.records.sample import Sample, exactly, share_of
 
@@ -50,15 +53,6 @@ def example(data: xr.Dataset, name: str) -> Sample:
     return exactly(data.moved.sel(example=name))
 
 
-def fit_of_law(data: xr.Dataset) -> Estimate:
-    """The p-value of Kolmogorov and Smirnov against the law of Gaussian maps, ``χ²_m / m``."""
-    from scipy import stats  # costs over a second: only when it is needed
-
-    m = data.attrs["law_dim"]
-    p = float(stats.kstest(m * data.gaussian_ratio.values, stats.chi2(m).cdf).pvalue)
-    return Estimate(p, p, p, data.sizes["pair_map"], "p-value, no interval")
-
-
 def maps(data: xr.Dataset) -> Figure:
     """One pair under many maps of both kinds, with both intervals and the exact law."""
     eps = data.attrs["pair_epsilon"]
@@ -73,16 +67,9 @@ def maps(data: xr.Dataset) -> Figure:
             ("proof", ORANGE, r"$\pm\sqrt{(1+\varepsilon)/m}$ (proof)", 1 + eps),
         ):
             ratio = data.ratio.sel(kind=kind).values
-            outside = ((ratio < low) | (ratio > high)).mean()
-            ax.hist(
-                ratio,
-                bins,
-                density=True,
-                histtype="stepfilled",
-                alpha=0.55,
-                color=colour,
-                label=f"{label}: {_percent(outside)} outside",
-            )
+            text = f"{label}: {_percent(((ratio < low) | (ratio > high)).mean())} outside"
+            filled: dict[str, Any] = {"density": True, "histtype": "stepfilled", "alpha": 0.55}
+            ax.hist(ratio, bins, color=colour, label=text, **filled)
             ax.plot(gain * grid, law / gain, color=BLACK, linewidth=0.8)
         words = {
             "statement": r"stated: $[1-\varepsilon,\ 1+\varepsilon]$",
@@ -106,31 +93,19 @@ def corollary(data: xr.Dataset) -> Figure:
         ("inner_share", BLUE, "o", r"inner product, bound $3\varepsilon$"),
         ("cosine_share", GREEN, "^", r"cosine, bound $4\varepsilon/(1-\varepsilon)$"),
     ):
-        corrected.plot(
-            data.kept_epsilon, data[name], marker, color=colour, markersize=2.5, label=label
-        )
-    corrected.set(
-        title=f"corrected hypothesis, {data.sizes['map']} maps",
-        xlabel=r"$\varepsilon$ kept on unit points and 0",
-        ylabel="worst error / bound",
-        ylim=(0, 2.6),
-    )
+        dots = {"color": colour, "markersize": 2.5, "label": label}
+        corrected.plot(data.kept_epsilon, data[name], marker, **dots)
+    corrected.set(ylabel="worst error / bound", xlabel=r"$\varepsilon$ kept on unit points and 0")
+    corrected.set(title=f"corrected hypothesis, {data.sizes['map']} maps", ylim=(0, 2.6))
     corrected.legend(loc="upper left")
     for x, (name, (words, bound)) in enumerate(EXAMPLES.items()):
         error = float(data.moved.sel(example=name))
         beyond = error > bound
         printed.bar([x], [error / bound], color=ORANGE if beyond else GREY, width=0.6)
         text = f"{error:.3f}" if bound == 1 else f"{error:.3f}\nof {bound:.3f}"
-        printed.annotate(
-            text,
-            (x, error / bound),
-            xytext=(0, 2),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-        )
-        printed.annotate(words, (x, -0.1), annotation_clip=False, ha="center", va="top", fontsize=6)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        printed.text(x, error / bound + 0.04, text, ha="center", fontsize=7, bbox=box)
+        printed.text(x, -0.1, words, ha="center", va="top", fontsize=6)
     printed.set(title="as printed: examples", xticks=[])
     letter_panels(axes[0])
     return figure

@@ -1,26 +1,17 @@
 """The smallest sufficient dimension: slopes, constants, sharpness, and the figures."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    YELLOW,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLUE, EVERY, GREY
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun
 
-COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
+BARS: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "capsize": 2, "linewidth": 0.8}
 
 
 def numbers(data: xr.Dataset) -> dict[str, Estimate]:
@@ -63,28 +54,12 @@ def threshold(data: xr.Dataset) -> Figure:
     left, right = axes[0]
     n, eps = data.n_points.values, data.epsilon.values
     median = data.threshold.isel(delta=0)
-    for colour, e in zip(COLOURS, eps, strict=False):
-        cell = median.sel(epsilon=e)
-        left.errorbar(
-            n,
-            cell.sel(end="dim"),
-            yerr=_arms(cell),
-            fmt="o",
-            color=colour,
-            markersize=3.5,
-            capsize=2,
-            linewidth=0.8,
-        )
-        left.plot(n, data.predicted.sel(epsilon=e), color=colour, linewidth=1)
-        left.annotate(
-            rf"$\varepsilon={e:g}$",
-            (n[-1], data.predicted.sel(epsilon=e)[-1]),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-            fontsize=7,
-        )
+    for colour, e in zip(EVERY, eps, strict=False):
+        cell, law = median.sel(epsilon=e), data.predicted.sel(epsilon=e)
+        left.errorbar(n, cell.sel(end="dim"), yerr=_arms(cell), color=colour, **BARS)
+        left.plot(n, law, color=colour, linewidth=1)
+        name = rf"$\varepsilon={e:g}$"
+        left.text(1.08 * n[-1], law[-1], name, va="center", color=colour, fontsize=7)
     left.plot([], [], "o", color=GREY, markersize=3.5, label="measured, half of the maps succeed")
     left.plot([], [], color=GREY, linewidth=1, label="exact law, pairs independent")
     left.set(xscale="log", xlabel="points $N$", ylabel="smallest sufficient $m$")
@@ -93,30 +68,18 @@ def threshold(data: xr.Dataset) -> Figure:
     left.legend(loc="upper left")
     cell = median.isel(n_points=-1)
     scale = eps**2 / np.log(n[-1])
-    right.errorbar(
-        eps,
-        cell.sel(end="dim") * scale,
-        yerr=_arms(cell) * scale,
-        fmt="o",
-        color=BLUE,
-        markersize=3.5,
-        capsize=2,
-        label="measured, 50 % succeed",
+    measured = {"color": BLUE, "label": "measured, 50 % succeed", **BARS}
+    right.errorbar(eps, cell.sel(end="dim") * scale, yerr=_arms(cell) * scale, **measured)
+    lines = (
+        ("predicted", "-", "exact law, pairs independent"),
+        ("union", "-.", "exact law, union bound, 90 %"),
+        ("dasgupta_gupta", "--", "Dasgupta–Gupta, scikit-learn"),
+        ("proof", ":", "proof of Theorem 27"),
     )
-    for name, line, colour, label in (
-        ("predicted", "-", BLUE, "exact law, pairs independent"),
-        ("union", "-.", GREEN, "exact law, union bound, 90 %"),
-        ("dasgupta_gupta", "--", ORANGE, "Dasgupta–Gupta, scikit-learn"),
-        ("proof", ":", BLACK, "proof of Theorem 27"),
-    ):
+    for (name, line, label), colour in zip(lines, EVERY, strict=False):
         right.plot(eps, data[name].isel(n_points=-1) * scale, line, color=colour, label=label)
-    right.set(
-        xlabel=r"$\varepsilon$",
-        ylabel=r"constant $C = m\,\varepsilon^2/\ln N$",
-        title=f"$N = {n[-1]}$",
-        yscale="log",
-        ylim=(5, 400),
-    )
+    right.set(xlabel=r"$\varepsilon$", ylabel=r"constant $C = m\,\varepsilon^2/\ln N$")
+    right.set(title=f"$N = {n[-1]}$", yscale="log", ylim=(5, 400))
     right.set_yticks([5, 10, 20, 50], [5, 10, 20, 50])
     right.minorticks_off()
     right.legend(loc="upper left")

@@ -9,24 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from circuitax.figures.marks import reference_line, seed_dots, tilted_labels
-from circuitax.figures.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PAGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import COLOURS, GREY
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 
 NAMES = {"ours": "our text model", "smollm2": "SmolLM2-135M"}
-KINDS = {
-    "tokens": (BLUE, "tokens"),
-    "read": (ORANGE, "neurons read"),
-    "write": (GREEN, "neurons write"),
-}
+KINDS = {"tokens": "tokens", "read": "neurons read", "write": "neurons write"}
 
 
 def over_random(data: xr.Dataset, model: str, kind: str) -> Sample:
@@ -62,7 +50,7 @@ def _of(data: xr.Dataset, model: str, kind: str) -> xr.Dataset:
 def interference(data: xr.Dataset) -> Figure:
     """Interference and dimensions in use of each kind of directions, over random; a row a model."""
     names = [name for name in NAMES if name in data.attrs["models"]]
-    figure, axes = new_figure(len(names), 2, width=PAGE, height=0.9 + 2 * len(names))
+    figure, axes = new_figure(len(names), 2, height=0.9 + 2 * len(names))
     for row, name in zip(axes, names, strict=True):
         for ax, number in zip(row, ("mean_square", "dimensionality_sum"), strict=True):
             _numbers(ax, data, name, number)
@@ -77,13 +65,13 @@ def interference(data: xr.Dataset) -> Figure:
 
 def _numbers(ax: Axes, data: xr.Dataset, name: str, number: str) -> None:
     """One number of every kind of directions over that of random ones, as they are and centred."""
-    for place, (kind, (colour, _)) in enumerate(KINDS.items()):
+    for place, (kind, colour) in enumerate(zip(KINDS, COLOURS, strict=False)):
         for centred, shift in ((False, -0.18), (True, 0.18)):
             values, at = _ratio(data, name, kind, number, centred), place + shift
             mark: dict[str, Any] = {"markerfacecolor": "white"} if centred else {}
             seed_dots(ax, at, values, colour, half_width=0.1, size=5, opacity=0.4)
             ax.plot(at, values.mean(), "o", color=colour, markersize=4, **mark)
-    tilted_labels(ax, [label for _, label in KINDS.values()])
+    tilted_labels(ax, list(KINDS.values()))
     reference_line(ax, y=1, style="solid", colour=GREY)
     ax.set_xlim(-0.5, len(KINDS) - 0.5)
     ax.set_yscale("log")

@@ -7,27 +7,16 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLOURS,
-    GREEN,
-    GREY,
-    ORANGE,
-    PAGE,
-    PINK,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
-from circuitax.records.sample import Absent, NotRun, Sample, exactly, mean_of
+from circuitax.figures.palette import COLOURS, GREY
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
 STRONG, WEAK = -1.0, 0.5
 REPRESENTED = 0.5
 BETWEEN = (0.3, 0.6)
 # A mode has this share of features at least, half of m/n at the smallest width.
 LEAST_MODE = 0.005
-ALPHA_COLOURS = {0.0: BLUE, 0.5: PINK, 1.0: GREEN, 1.5: ORANGE, 2.0: BLACK}
+ALPHA_COLOURS = dict(zip((0.0, 0.5, 1.0, 1.5, 2.0), COLOURS, strict=False))
 BINS = np.linspace(0, 1.6, 33)
 DOTS: dict[str, Any] = {"marker": "o", "markersize": 3}
 
@@ -128,14 +117,9 @@ def overlap_exponent(data: xr.Dataset) -> Sample:
     return mean_of(exponent(data.width.values, overlap))
 
 
-def welch_ratio(data: xr.Dataset) -> Sample:
-    """Greatest ratio of the Welch bound to an overlap, of all networks."""
-    return exactly((data.welch / data.overlap).max(), data.sizes["seed"])
-
-
 def scaling(data: xr.Dataset) -> Figure:
     """Loss over width in both regimes."""
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.7)
+    figure, axes = new_figure(1, 2, height=2.7)
     decays = data.decay.values
     width = data.width.values
     panels = ((axes[0, 0], decays.min(), "strong"), (axes[0, 1], decays.max(), "weak"))
@@ -167,7 +151,7 @@ def scaling(data: xr.Dataset) -> Figure:
 
 def geometry(data: xr.Dataset) -> Figure:
     """Share of represented features and norms over decay, and overlaps beside the Welch bound."""
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.6)
+    figure, axes = new_figure(1, 3, height=2.6)
     left, middle, right = axes[0]
     width, n = data.width.values, data.sizes["feature"]
     levers = data.isel(arm=np.flatnonzero(data.alpha.values == 1.0)).sortby("decay")
@@ -182,14 +166,9 @@ def geometry(data: xr.Dataset) -> Figure:
     middle_width = int(width[len(width) // 2])
     for i, decay in enumerate(levers.decay.values):
         norm = arm(levers, 1.0, decay).norm.sel(width=middle_width).values.ravel()
-        middle.hist(
-            np.minimum(norm, BINS[-1]),
-            BINS,
-            weights=np.full(norm.size, 1 / norm.size),
-            histtype="step",
-            color=COLOURS[i],
-            label=rf"$\gamma$ = {decay:g}",
-        )
+        shares, name = np.full(norm.size, 1 / norm.size), rf"$\gamma$ = {decay:g}"
+        steps: dict[str, Any] = {"histtype": "step", "color": COLOURS[i], "label": name}
+        middle.hist(np.minimum(norm, BINS[-1]), BINS, weights=shares, **steps)
     middle.set(xlabel="norm of a feature", ylabel="share of features", yscale="log")
     middle.set_title(rf"$\alpha$ = 1, $m$ = {middle_width}, {data.sizes['seed']} seeds", fontsize=7)
     middle.set_ylim(None, 3)

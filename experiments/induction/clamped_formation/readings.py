@@ -7,24 +7,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_bars, mean_curve
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
-from circuitax.records.sample import (
-    Sample,
-    difference_of,
-    mean_of,
-    members_where,
-    resampled,
-    share_of,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, difference_of, mean_of, resampled, share_of
 
 PARTS = ("previous", "matching", "copying")
 COLOURS = {"previous": BLUE, "matching": ORANGE, "copying": GREEN}

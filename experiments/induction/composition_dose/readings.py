@@ -11,15 +11,10 @@ from circuitax.figures.marks import (
     reference_line,
     zero_line,
 )
-from circuitax.figures.style import (
-    BLACK,
-    GREY,
-    KIND_COLOURS,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
-from circuitax.records.sample import NotRun, Sample, mean_of, members_where, share_of
+from circuitax.figures.palette import BLACK, GREY, KIND_COLOURS
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import NotRun, Sample, mean_of, share_of
 from experiments.induction.shared.carried import LOOK, shares_of_fall
 from experiments.induction.shared.carried import unclosed as unclosed
 from experiments.induction.shared.head_roles import PREFIX_SCORE

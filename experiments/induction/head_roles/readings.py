@@ -5,17 +5,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, seed_column
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREY,
-    ORANGE,
-    SEQUENTIAL,
-    new_figure,
-    sample_note,
-)
-from circuitax.records.sample import Absent, Sample, exactly, mean_of, members_where
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE, SEQUENTIAL
+from circuitax.figures.style import COLUMN, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import Absent, Sample, exactly, mean_of
 from experiments.induction.shared.head_roles import PREVIOUS_SCORE, formed
 
 

@@ -8,23 +8,16 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from circuitax.figures.marks import mean_curve, reference_line, zero_line
-from circuitax.figures.style import (
-    COLUMN,
-    DEPTH_COLOURS,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import DEPTH_COLOURS, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, mean_estimate
+from circuitax.records.record import members_where
 from circuitax.records.sample import (
     Absent,
     NotRun,
     Sample,
     difference_of,
     mean_of,
-    members_where,
     resampled,
     share_of,
 )
@@ -220,8 +213,8 @@ def curves(data: xr.Dataset) -> Figure:
             colour = DEPTH_COLOURS[int(part.n_layers)]
             mean_curve(ax, curve.step, curve, colour, label=label, linestyle=line)
         zero_line(ax)
-        ax.set(title=title, xlabel="steps")
-        ax.legend(fontsize=6)
+        ax.set(title=title, xlabel="steps", ylim=(None, 1.3))
+        ax.legend(fontsize=6, loc="upper center", ncols=2)
     axes[0, 0].set_ylabel("in-context score, nats")
     letter_panels(axes[0])
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")

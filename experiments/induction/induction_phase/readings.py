@@ -5,23 +5,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve, reference_line, zero_line
-from circuitax.figures.style import (
-    BLACK,
-    COLUMN,
-    DEPTH_COLOURS,
-    LAYER_COLOURS,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
-from circuitax.records.sample import (
-    Sample,
-    difference_of,
-    mean_of,
-    members_where,
-    resampled,
-    share_of,
-)
+from circuitax.figures.palette import BLACK, DEPTH_COLOURS, LAYER_COLOURS
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, difference_of, mean_of, resampled, share_of
 from experiments.induction.shared.carried import carried_figure, shares_of_fall
 from experiments.induction.shared.carried import unclosed as unclosed
 from experiments.induction.shared.phase_change import (

@@ -116,9 +116,10 @@ def _readers(spec: Spec) -> dict[str, Callable[..., Any]]:
     def windows(model: Model, texts: Array) -> dict[str, Array]:
         def one(text: Array) -> dict[str, Array]:
             terms = term_losses(run_model(model, text))
-            return {"order_loss": terms.order, "first_order_loss": terms.first_order}
+            losses = {"order_loss": terms.order, "first_order_loss": terms.first_order}
+            return {name: each.mean(axis=1) for name, each in losses.items()}
 
-        return jax.tree.map(lambda x: x.mean(axis=(0, 2)), jax.lax.map(one, texts))
+        return jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, texts))
 
     def loss(model: Model, texts: Array) -> dict[str, Array]:
         return {"loss": text_losses(model, texts).mean()}

@@ -16,9 +16,11 @@ from circuitax.figures.marks import (
     word_table,
     zero_line,
 )
-from circuitax.figures.style import BLACK, TEXT_COLOURS, letter_panels, new_figure
+from circuitax.figures.palette import BLACK, TEXT_COLOURS
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.sample import Absent, NotRun, Sample, mean_of, members_where
+from circuitax.records.record import members_where
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 from experiments.induction.shared.measures_term_worth import term_worth
 
 LANGUAGES = {

@@ -5,16 +5,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
-from circuitax.figures.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
-from circuitax.records.sample import Absent, Sample, difference_of, mean_of, members_where, share_of
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import Absent, Sample, difference_of, mean_of, share_of
 
 COLOURS = {"uniform": GREY, "unigram": BLUE, "bigram": ORANGE, "trigram": GREEN}
 LOOKS = (
@@ -107,7 +101,8 @@ def phases(data: xr.Dataset) -> Figure:
         column[1].set(xscale="symlog", xlabel="step")
     axes[0, 0].set_ylabel("divergence, nats")
     axes[1, 0].set_ylabel("attention")
-    axes[1, 1].legend(loc="upper left", fontsize=6)
+    handles = axes[1, 1].get_legend_handles_labels()
+    axes[1, 0].legend(*handles, loc="upper left", fontsize=6)  # where no curve rises
     legend_above(figure, axes[0, -1], columns=5)
     letter_panels(axes.flat)
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")

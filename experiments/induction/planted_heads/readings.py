@@ -7,14 +7,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from scipy import stats
 
-from circuitax.figures.style import (
-    COLUMN,
-    DIVERGING,
-    SEQUENTIAL,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import DIVERGING, SEQUENTIAL
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.sample import Sample, mean_of
 
 PANELS = (

@@ -11,13 +11,8 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
-from circuitax.figures.style import (
-    GREY,
-    LAYER_COLOURS,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import GREY, LAYER_COLOURS
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.sample import Sample, exactly, mean_of
 from experiments.induction.shared.phase_change import at_step
 

@@ -13,19 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 
 from circuitax.figures.marks import spread, zero_line
-from circuitax.figures.style import (
+from circuitax.figures.palette import (
     BLACK,
     DIVERGING,
     GREY,
     KIND_COLOURS,
     LAYER_COLOURS,
-    PAGE,
     SEQUENTIAL,
-    letter_panels,
-    new_figure,
-    sample_note,
 )
-from circuitax.records.sample import members_where
+from circuitax.figures.style import PAGE, letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
 from experiments.induction.shared.head_roles import example_member
 
 REPEATS = {

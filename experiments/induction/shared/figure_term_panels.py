@@ -13,7 +13,7 @@ from circuitax.figures.marks import (
     reference_line,
     tilted_labels,
 )
-from circuitax.figures.style import (
+from circuitax.figures.palette import (
     BLACK,
     BLUE,
     GREY,
@@ -22,12 +22,10 @@ from circuitax.figures.style import (
     ORDER_COLOURS,
     SKY,
     YELLOW,
-    letter_panels,
-    new_figure,
-    sample_note,
 )
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.sample import members_where
+from circuitax.records.record import members_where
 
 LAYERS = (("layer 0", BLUE, SKY), ("layer 1", ORANGE, YELLOW))
 ORDERS = ("order 0", "≤ 1", "≤ 2")

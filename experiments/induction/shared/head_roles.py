@@ -3,7 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from circuitax.records.sample import Absent, members_where
+from circuitax.records.record import members_where
+from circuitax.records.sample import Absent
 
 PREFIX_SCORE = 0.4
 PREVIOUS_SCORE = 0.4

@@ -3,7 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from circuitax.records.sample import Sample, exactly, mean_of, members_where
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, exactly, mean_of
 from experiments.induction.shared.figure_term_panels import distance, terms
 from experiments.induction.shared.measures_term_worth import (
     even_attention,

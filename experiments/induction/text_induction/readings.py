@@ -4,9 +4,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve
-from circuitax.figures.style import BLACK, GREY, ORANGE, letter_panels, new_figure
+from circuitax.figures.palette import BLACK, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import Estimate, difference_estimate, mean_estimate
-from circuitax.records.sample import Absent, NotRun, members_where
+from circuitax.records.record import members_where
+from circuitax.records.sample import Absent, NotRun
 
 PRIMED, PLAIN, SINGLE = "2 layers, primed", "2 layers", "1 layer, primed"
 HEADS = ("layer", "head")

@@ -3,7 +3,8 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.records.sample import Sample, mean_of, members_where
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, mean_of
 from experiments.induction.shared.figure_head_panels import (
     composition,
     eigenvalues,

@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
 from circuitax.figures.style import letter_panels, new_figure, sample_note
-from circuitax.records.sample import Sample, exactly, mean_of, members_where, share_of
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, exactly, mean_of, share_of
 from experiments.induction.shared.figure_head_panels import (
     composition,
     eigenvalues,

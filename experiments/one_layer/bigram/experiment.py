@@ -14,7 +14,7 @@ import xarray as xr
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from circuitax.circuits.losses import bigram_log_probs, direct_path_log_probs
-from circuitax.config.ranges import Positive, PositiveNumber
+from circuitax.config.ranges import Positive
 from circuitax.data.tables import cross_entropy, mean_divergence, smoothed_bigrams
 from circuitax.data.text import TextSpec
 from circuitax.kernel.forward import forward
@@ -33,6 +33,7 @@ from circuitax.training.optim import OptimSpec
 
 # Tokens met less often in the held-out windows have no mean prediction worth comparing.
 FEWEST = 20
+STRENGTH = 1.0  # pseudo-counts in each row of the smoothed table
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,12 @@ class Spec:
         widths: d_model as shares of the vocabulary, the last one 1.
         optim: Optimizer, on the whole count matrix.
         seeds: Members at each width.
-        strength: Pseudo-counts in each row of the smoothed table.
     """
 
     task: TextSpec = field(default_factory=TextSpec)
     widths: Annotated[tuple[float, ...], "(0, 1]", "increasing"] = (1 / 64, 1 / 16, 1 / 4, 1.0)
     optim: OptimSpec = field(default_factory=OptimSpec)
     seeds: Positive = 5
-    strength: PositiveNumber = 1.0
 
     def __post_init__(self) -> None:
         if self.widths[-1:] != (1,):
@@ -106,7 +105,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     upstream = lab.input("text_models")
     counts = lab.load_arrays("bigram-counts", source="text_models")
     train, held_out = (counts[split].astype(np.int64) for split in ("train", "validation"))
-    table = smoothed_bigrams(train, spec.strength)
+    table = smoothed_bigrams(train, STRENGTH)
     fitted, divergences = _fit(spec, train, held_out, table, derive(key, "widths"), lab)
     paths = _paths(upstream, table, lab)
     data = xr.merge([fitted, paths])
@@ -115,7 +114,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     notes = {
         "text": upstream.notes["text"],
         "divergence": divergences,
-        "smoothing": f"Dirichlet around the unigram, strength {spec.strength}",
+        "smoothing": f"Dirichlet around the unigram, strength {STRENGTH}",
     }
     return data.assign_attrs(notes)
 

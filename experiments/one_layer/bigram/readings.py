@@ -4,17 +4,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column
-from circuitax.figures.style import (
-    BLUE,
-    COLUMN,
-    DEPTH_COLOURS,
-    GREY,
-    ORANGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
-from circuitax.records.sample import Sample, mean_of, members_where
+from circuitax.figures.palette import BLUE, DEPTH_COLOURS, GREY, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, mean_of
 
 
 def divergence(data: xr.Dataset, width: int = -1) -> Sample:

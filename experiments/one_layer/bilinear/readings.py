@@ -5,17 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_column, zero_line
-from circuitax.figures.style import (
-    BLACK,
-    COLUMN,
-    DEPTH_COLOURS,
-    GREEN,
-    GREY,
-    PINK,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, DEPTH_COLOURS, GREEN, GREY, PINK
+from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
 KEPT = 4

@@ -5,8 +5,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import BLACK, BLUE, ORANGE, letter_panels, new_figure, sample_note
-from circuitax.records.sample import Sample, mean_of, members_where
+from circuitax.figures.palette import BLACK, BLUE, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, mean_of
 
 
 def lift(data: xr.Dataset, when: str = "") -> Sample:

@@ -34,6 +34,7 @@ from experiments.one_layer.one_layer_circuits.additivity import (
 )
 
 HEADS = ("member", "head", "eigenvalue")
+ROWS = 4  # of the skip-trigram table of a head; as many destinations and outs stand in each
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,6 @@ class Spec:
 
     Attributes:
         task: The text that ``text_models`` was trained on.
-        sources: Rows of the skip-trigram table of a head.
-        entries: Destinations and outs in a row.
         table_tokens: Most frequent tokens, of which the table is made.
         additive: How one layer with and without its denominators is trained on the text.
         unless: The language "a unless b", and the model trained on it.
@@ -51,9 +50,7 @@ class Spec:
     """
 
     task: TextSpec = field(default_factory=TextSpec)
-    sources: Annotated[int, "[1, table_tokens]"] = 4
-    entries: Annotated[int, "[1, table_tokens]"] = 4
-    table_tokens: Annotated[int, "[1, task.d_vocab]"] = 320
+    table_tokens: Annotated[int, "[4, task.d_vocab]"] = 320
     additive: AdditiveTask = field(default_factory=AdditiveTask)
     unless: UnlessTask = field(default_factory=UnlessTask)
     optim: OptimSpec = field(default_factory=OptimSpec)
@@ -82,7 +79,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         )
     counts = np.bincount(text.tokens.train, minlength=spec.task.d_vocab)
     frequent = jnp.asarray(np.argsort(-counts, kind="stable")[: spec.table_tokens])
-    tables = jax.jit(partial(head_tables, n=spec.sources, k=spec.entries))
+    tables = jax.jit(partial(head_tables, n=ROWS, k=ROWS))
     table = lab.stage("tables", tables, last[0], frequent)
     exam = jnp.asarray(lab.load_arrays("held-out", source="text_models")["windows"])
     sizes = kept.spec("layers-1")

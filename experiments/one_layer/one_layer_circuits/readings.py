@@ -6,8 +6,10 @@ from matplotlib.figure import Figure
 
 from circuitax.display.viewers import visible
 from circuitax.figures.marks import mean_bars, seed_column, word_table, zero_line
-from circuitax.figures.style import BLACK, BLUE, ORANGE, letter_panels, new_figure, sample_note
-from circuitax.records.sample import Absent, NotRun, Sample, mean_of, members_where
+from circuitax.figures.palette import BLACK, BLUE, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
 LEARNED = 0.75  # P(out) after a alone, from which a head has learned the rule
 COPIES = 0.25  # copying score that one random head in twenty has between trained embeddings

@@ -5,15 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, tilted_labels
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLOURS,
-    COLUMN,
-    KIND_COLOURS,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLACK, BLUE, COLOURS, KIND_COLOURS
+from circuitax.figures.style import COLUMN, letter_panels, new_figure
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 
 LABELS = {

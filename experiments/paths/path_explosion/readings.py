@@ -6,9 +6,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import interval_bars, legend_above, reference_line
-from circuitax.figures.style import BLACK, DEPTH_COLOURS, letter_panels, new_figure, sample_note
+from circuitax.figures.palette import BLACK, DEPTH_COLOURS
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import mean_estimate
-from circuitax.records.sample import Sample, exactly, mean_of, members_where
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, exactly, mean_of
 
 DEPTHS = (*DEPTH_COLOURS[1:], BLACK, BLACK, BLACK)
 
@@ -55,8 +57,8 @@ def orders(data: xr.Dataset) -> Figure:
     """Counts on a logarithmic axis, above the loss of all paths up to each order."""
     figure, axes = new_figure(1, 2, height=2.6)
     counts, losses = axes[0]
-    for i, depth in enumerate(data.depth.values):
-        present = np.arange(int(depth) + 1)
+    for i, depth in enumerate(data.depth.values.tolist()):
+        present = np.arange(depth + 1)
         number = data["count"].isel(depth=i, order=present)
         counts.plot(present, number, color=DEPTHS[i], marker="o", markersize=3)
         rows = members_where(data.isel(depth=i)).loss.isel(order=present)

@@ -5,8 +5,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, mean_curve
-from circuitax.figures.style import BLACK, BLUE, ORANGE, letter_panels, new_figure, sample_note
-from circuitax.records.sample import Sample, difference_of, mean_of, members_where
+from circuitax.figures.palette import BLACK, BLUE, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, sample_note
+from circuitax.records.record import members_where
+from circuitax.records.sample import Sample, difference_of, mean_of
 
 SCALED, RAW = "1/sqrt(d_k)", "1"
 LINES = {"1/sqrt(d_k)": (BLUE, "o", r"scaled by $1/\sqrt{d_k}$"), "1": (ORANGE, "s", "not scaled")}

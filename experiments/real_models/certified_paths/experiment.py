@@ -24,16 +24,7 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
 from circuitax.kit.members import stack_named
-from circuitax.kit.real_model import (
-    RANDOM,
-    REAL,
-    at_hand,
-    check_real_name,
-    open_weights,
-    outside_inputs,
-    real_texts,
-    token_names,
-)
+from circuitax.kit.real_model import RANDOM, at_hand, open_weights, real_texts, token_names
 from circuitax.lab.lab import Lab
 from experiments.real_models.certified_paths.prompts import (
     Prompt,
@@ -41,6 +32,7 @@ from experiments.real_models.certified_paths.prompts import (
     prose_prompts,
     random_prompts,
 )
+from experiments.real_models.shared.real_spec import RealSpec
 
 SCORES = ("gradient", "frozen gradient", "direct effect")
 POINTS = 25  # of the curve of the bound
@@ -54,31 +46,25 @@ AXES = {
 
 
 @dataclass(frozen=True)
-class Spec:
+class Spec(RealSpec):
     """The model, and the number of its texts.
 
     Attributes:
-        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
         prompts: Prompts of each kind.
         lengths: Tokens of a prompt, odd; prompts go through them in turn.
         k: Paths in a list.
         budget: Evaluations after which a search ends without a proof.
     """
 
-    weights: str = REAL
     prompts: Annotated[int, "[2, inf)"] = 30
     lengths: Annotated[tuple[int, ...], "[5, inf)"] = (13, 15, 19)
     k: Positive = 20
     budget: Annotated[int, "[1000, inf)"] = 1_000_000
 
     def __post_init__(self) -> None:
-        check_real_name(self.weights)
+        super().__post_init__()
         if not self.lengths or any(length % 2 == 0 for length in self.lengths):
             raise ValueError(f"lengths={self.lengths} must be odd numbers, at least one")
-
-    def outside_inputs(self) -> dict[str, str]:
-        """Checksums of weights and prose, so that other files make another run."""
-        return outside_inputs(self.weights, text=True)
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:

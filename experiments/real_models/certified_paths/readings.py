@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from circuitax.figures.marks import reference_line, seed_column
-from circuitax.figures.style import BLUE, COLUMN, TEXT_COLOURS, new_figure, sample_note
+from circuitax.figures.palette import BLUE, TEXT_COLOURS
+from circuitax.figures.style import COLUMN, new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
     NotRun,

@@ -9,6 +9,7 @@ from jaxtyping import Array, Int
 
 from circuitax.circuits.attribution import (
     Flows,
+    contextual_flows,
     direct_multipliers,
     flows,
     flows_at,
@@ -16,12 +17,11 @@ from circuitax.circuits.attribution import (
     multipliers,
     outputs,
     softmax_secant,
-    stepwise,
 )
 from circuitax.circuits.patching import Ablation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Rule
-from circuitax.kernel.secants import secant
+from circuitax.kernel.secants import secant, stepwise
 
 SECANT, STEPWISE, FIRST, OTHER, MEAN = (
     *("secant", "secant, stepwise softmax", "gradient at the text", "gradient at the other text"),
@@ -30,9 +30,10 @@ SECANT, STEPWISE, FIRST, OTHER, MEAN = (
 SOFTMAX, HESSIAN = "mean gradient, softmax by its secant", "gradient and Hessian product"
 STEPS = {"EAP-IG, 2 steps": 2, "EAP-IG, 5 steps": 5, "EAP-IG, 20 steps": 20}
 CUTWISE, RELP, HELD, DIRECT = "IG at each cut, 5 steps", "RelP", "ledger", "direct effect"
-# Passes forwards and backwards of one text; IG at each cut has as many for each cut.
+PARTS = "CD-T"
+# Passes forwards and backwards of one text; of IG at each cut for each, of CD-T for each place.
 PASSES = {SECANT: 2, STEPWISE: 2, FIRST: 1, OTHER: 1, MEAN: 2, SOFTMAX: 2, HESSIAN: 3} | STEPS
-PASSES |= {CUTWISE: 5, RELP: 2, HELD: 2, DIRECT: 0}
+PASSES |= {CUTWISE: 5, RELP: 2, HELD: 2, DIRECT: 0, PARTS: 1}
 METHODS, RANDOM = tuple(PASSES), "random"
 RANKED = (*(name for name in METHODS if name != CUTWISE), RANDOM)
 
@@ -88,6 +89,7 @@ def _flows_of_pair(
         RELP: of(holding(0.5)),
         HELD: flows(less, held),
         DIRECT: flows(less, direct_multipliers(model, jnp.asarray(held.stream_add)[-1])),
+        PARTS: contextual_flows(model, texts, asked, cuts),
     }
     return jax.tree.map(lambda *each: jnp.stack(each), *(of_method[name] for name in METHODS))
 

@@ -5,7 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import interval_lengths, mean_curve, reference_line
-from circuitax.figures.style import BLUE, COLOURS, GREY, letter_panels, new_figure
+from circuitax.figures.palette import BLUE, COLOURS, GREY
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import geometric_estimate
 from circuitax.records.sample import Sample, exactly, geometric_mean_of, mean_of
 from experiments.real_models.shared.model_facts import of_smollm2

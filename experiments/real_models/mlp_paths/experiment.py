@@ -19,15 +19,7 @@ from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kit.members import stack_named
-from circuitax.kit.real_model import (
-    REAL,
-    at_hand,
-    check_real_name,
-    open_weights,
-    outside_inputs,
-    text_excerpts,
-    token_names,
-)
+from circuitax.kit.real_model import at_hand, open_weights, text_excerpts, token_names
 from circuitax.lab.lab import Lab
 from experiments.real_models.mlp_paths.parts import (
     first_outputs,
@@ -38,6 +30,7 @@ from experiments.real_models.mlp_paths.parts import (
     split,
     stable_rank,
 )
+from experiments.real_models.shared.real_spec import RealSpec
 
 KINDS = ("prose", "random tokens")
 SINGULAR = 20  # singular values that are kept
@@ -53,31 +46,25 @@ AXES = {
 
 
 @dataclass(frozen=True)
-class Spec:
+class Spec(RealSpec):
     """The model, and its prompts.
 
     Attributes:
-        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
         prompts: Of each kind.
         length: Tokens of a prompt, odd.
         maps: Prompts of each kind whose linear maps are taken apart.
         shuffled: Prompts of each kind whose maps are taken apart with shuffled weights too.
     """
 
-    weights: str = REAL
     prompts: Annotated[int, "[2, inf)"] = 10
     length: Annotated[int, "[5, inf)"] = 11
     maps: Annotated[int, "[1, prompts]"] = 2
     shuffled: Annotated[int, "[1, maps]"] = 1
 
     def __post_init__(self) -> None:
-        check_real_name(self.weights)
+        super().__post_init__()
         if self.length % 2 == 0:
             raise ValueError(f"length={self.length} must be odd")
-
-    def outside_inputs(self) -> dict[str, str]:
-        """Checksums of weights and prose, so that other files make another run."""
-        return outside_inputs(self.weights, text=True)
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:

@@ -5,7 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line, seed_column, zero_line
-from circuitax.figures.style import BLUE, GREY, ORANGE, letter_panels, new_figure, sample_note
+from circuitax.figures.palette import BLUE, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.sample import Sample, exactly, geometric_mean_of, mean_of, share_of
 from experiments.real_models.shared.model_facts import of_smollm2
 

@@ -20,37 +20,25 @@ from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
-from circuitax.kit.real_model import (
-    REAL,
-    at_hand,
-    check_real_name,
-    open_weights,
-    outside_inputs,
-)
+from circuitax.kit.real_model import at_hand, open_weights
 from circuitax.lab.lab import Lab
 from experiments.real_models.name_movers.sentences import sentences
+from experiments.real_models.shared.real_spec import RealSpec
 
 
 @dataclass(frozen=True)
-class Spec:
+class Spec(RealSpec):
     """The model, and its sentences.
 
     Attributes:
-        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
         sentences: Of each half of the names.
         top: Heads that are chosen; three in the paper.
     """
 
-    weights: str = REAL
     sentences: Annotated[int, "[3, inf)"] = 40
     top: Positive = 3
 
-    def __post_init__(self) -> None:
-        check_real_name(self.weights)
-
-    def outside_inputs(self) -> dict[str, str]:
-        """Checksum of the weights, so that others make another run."""
-        return outside_inputs(self.weights)
+    PROSE = False
 
 
 class Reading(NamedTuple):

@@ -5,7 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.style import BLUE, GREY, ORANGE, letter_panels, new_figure
+from circuitax.figures.palette import BLUE, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import exact
 from circuitax.records.sample import Sample, mean_of, sample
 from experiments.real_models.shared.model_facts import model_read, of_smollm2

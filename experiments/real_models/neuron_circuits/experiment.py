@@ -19,7 +19,7 @@ from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
 from circuitax.kit.members import stack_named
-from circuitax.kit.real_model import REAL, at_hand, check_real_name, open_weights, outside_inputs
+from circuitax.kit.real_model import at_hand, open_weights
 from circuitax.lab.lab import Lab
 from experiments.real_models.neuron_circuits.circuits import (
     METHODS,
@@ -38,9 +38,11 @@ from experiments.real_models.shared.pairs import (
     drawn_pairs,
     most_pairs,
 )
+from experiments.real_models.shared.real_spec import RealSpec
 
 TASKS = (AGREEMENT, PRONOUN, OBJECT)
 PARTS = ("neurons", "neurons and heads")
+SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
 # Dimensions of what is known of a task.
 AXES = {
     "lead": ("half", "pair", "side"),
@@ -51,39 +53,27 @@ AXES = {
 
 
 @dataclass(frozen=True)
-class Spec:
+class Spec(RealSpec):
     """The model, its sentences, and the sizes of circuits.
 
     Attributes:
-        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
         pairs: Pairs of sentences of each half of the words, in each task.
         sizes: Neurons, or neurons and heads, that are kept; rising.
         orders: Random orders of the nodes, beside those that are chosen.
         random_sizes: Nodes that are kept of each of them; some of ``sizes``.
     """
 
-    weights: str = REAL
     pairs: Annotated[int, "[2, inf)"] = 20
-    sizes: Annotated[tuple[int, ...], "[1, inf)", "increasing"] = (
-        10,
-        30,
-        100,
-        300,
-        1000,
-        3000,
-        10_000,
-    )
+    sizes: Annotated[tuple[int, ...], "[1, inf)", "increasing"] = SIZES
     orders: Positive = 20
     random_sizes: Annotated[tuple[int, ...], "subset of sizes", "increasing"] = (300, 1000)
 
     def __post_init__(self) -> None:
-        check_real_name(self.weights)
+        super().__post_init__()
         if self.pairs > (most := most_pairs(TASKS)):
             raise ValueError(f"pairs={self.pairs} must be at most {most}, of each grammar")
 
-    def outside_inputs(self) -> dict[str, str]:
-        """Checksum of the weights, so that others make another run."""
-        return outside_inputs(self.weights)
+    PROSE = False
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:

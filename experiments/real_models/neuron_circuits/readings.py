@@ -7,16 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import reference_line, zero_line
-from circuitax.figures.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE, PINK
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import Absent, Sample
 from experiments.real_models.shared.model_facts import model_read, of_smollm2

@@ -25,15 +25,7 @@ from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.keys import host_generator
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run as forward_run
-from circuitax.kit.real_model import (
-    REAL,
-    at_hand,
-    check_real_name,
-    missing,
-    open_weights,
-    outside_inputs,
-    text_excerpts,
-)
+from circuitax.kit.real_model import at_hand, missing, open_weights, text_excerpts
 from circuitax.lab.lab import Lab
 from experiments.real_models.real_induction.repeats import (
     KINDS,
@@ -41,14 +33,14 @@ from experiments.real_models.real_induction.repeats import (
     PREVIOUS,
     repeats,
 )
+from experiments.real_models.shared.real_spec import RealSpec
 
 
 @dataclass(frozen=True)
-class Spec:
+class Spec(RealSpec):
     """The model, and its texts.
 
     Attributes:
-        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
         texts: Rows of random tokens.
         length: Tokens of one copy.
         top: Heads that are removed together.
@@ -57,20 +49,12 @@ class Spec:
         stretch: Tokens of a stretch.
     """
 
-    weights: str = REAL
     texts: Annotated[int, "[2, inf)"] = 4
     length: Annotated[int, "[4, inf)"] = 64
     top: Positive = 5
     draws: Annotated[int, "[2, inf)"] = 10
     chapters: Annotated[int, "[2, inf)"] = 12
     stretch: Annotated[int, "[8, inf)"] = 128
-
-    def __post_init__(self) -> None:
-        check_real_name(self.weights)
-
-    def outside_inputs(self) -> dict[str, str]:
-        """Checksums of weights and prose, so that other ones make another run."""
-        return outside_inputs(self.weights, text=True)
 
 
 class Reading(NamedTuple):

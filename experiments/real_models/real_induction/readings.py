@@ -5,15 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_bars, reference_line, zero_line
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    LAYER_COLOURS,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREY, LAYER_COLOURS
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.sample import NotRun, Sample, crossfit_choice, exactly, mean_of
 from experiments.real_models.shared.model_facts import of_smollm2
 

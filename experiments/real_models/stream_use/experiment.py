@@ -23,39 +23,24 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.linalg import cosine
 from circuitax.kernel.model import Model
-from circuitax.kit.real_model import (
-    REAL,
-    at_hand,
-    check_real_name,
-    open_weights,
-    outside_inputs,
-    text_excerpts,
-)
+from circuitax.kit.real_model import at_hand, open_weights, text_excerpts
 from circuitax.lab.lab import Lab
+from experiments.real_models.shared.real_spec import RealSpec
 
 
 @dataclass(frozen=True)
-class Spec:
+class Spec(RealSpec):
     """The model, and the amount of text.
 
     Attributes:
-        weights: "smollm2", whose package may be absent, or "random" for a small model of ours.
         texts: Stretches of prose, one from the beginning of each chapter.
         length: Tokens of a stretch.
         bins: Of the histogram of cosines.
     """
 
-    weights: str = REAL
     texts: Annotated[int, "[2, inf)"] = 4
     length: Annotated[int, "[2, inf)"] = 128
     bins: Annotated[int, "[2, inf)"] = 100
-
-    def __post_init__(self) -> None:
-        check_real_name(self.weights)
-
-    def outside_inputs(self) -> dict[str, str]:
-        """Checksums of weights and prose, so that other ones are another run."""
-        return outside_inputs(self.weights, text=True)
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:

@@ -5,7 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above, zero_line
-from circuitax.figures.style import BLACK, BLUE, GREY, ORANGE, letter_panels, new_figure
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import exact
 from circuitax.records.sample import Absent, Sample, sample, share_of
 from experiments.real_models.shared.model_facts import of_smollm2

@@ -8,7 +8,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import zero_line
-from circuitax.figures.style import BLUE, GREY, ORANGE, letter_panels, new_figure
+from circuitax.figures.palette import BLUE, GREY, ORANGE
+from circuitax.figures.style import COLUMN, new_figure
 from circuitax.records.sample import Absent, Sample, exactly, share_of
 
 # k: norm l*, bias b*, L at c = k.
@@ -133,73 +134,41 @@ def nearest_kgon(level: float, losses: xr.DataArray) -> int:
 
 
 def kgons(data: xr.Dataset) -> Figure:
-    """Norm and bias of k-gons over k, and by how much potentials exceed the lowest, over c."""
+    """By how much potentials of k-gons exceed the lowest, over c."""
     ks, cs = data.k.values, data.n_features.values
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(ks)))
-    figure, axes = new_figure(1, 2, height=2.4, width_ratios=[1, 1.5])
-    shape, potential = axes[0]
+    figure, axes = new_figure(1, 1, width=COLUMN, height=2.4)
+    ax = axes[0, 0]
     lowest = data.potential.min(("positive", "k")).values
-    zero_line(shape)
-    zero_line(potential)
-    shape.plot(ks, data.norm.values, "-", color="#BBBBBB", zorder=0)
-    shape.plot(ks, data.bias.values, "--", color="#BBBBBB", zorder=0)
+    zero_line(ax)
     for k, colour, mark in zip(ks, colours, MARKS, strict=False):
-        gon = data.sel(k=k)
-        shape.plot([k], [gon.norm], mark, color=colour)
-        shape.plot([k], [gon.bias], mark, color=colour, markerfacecolor="white")
-        best = gon.potential.min("positive").values
+        best = data.potential.sel(k=k).min("positive").values
         line = {"color": colour, "linewidth": 1, "label": f"{k}-gon"}
-        potential.plot(cs[cs >= k], (best - lowest)[cs >= k], mark + "-", **line)
-    for label, name, side in (("norm $l^*$", "norm", "right"), ("bias $b^*$", "bias", "left")):
-        where = {"xytext": (0, 5), "textcoords": "offset points", "ha": side}
-        shape.annotate(label, (ks[2], data[name].values[2]), fontsize=7, **where)
-    shape.set(xlabel="vertices $k$", ylabel="optimum of the $k$-gon", xticks=ks)
-    potential.set(xlabel="features $c$", ylabel="$L(k, c)$ above the lowest", ylim=(-3e-4, 2))
+        ax.plot(cs[cs >= k], (best - lowest)[cs >= k], mark + "-", **line)
+    ax.set(xlabel="features $c$", ylabel="$L(k, c)$ above the lowest", ylim=(-3e-4, 2))
     # Linear up to 0.001, so that 0 and differences of 0.0003 are seen beside 0.05.
-    potential.set_yscale("symlog", linthresh=1e-3)
-    potential.legend(ncols=3, loc="upper left")
-    letter_panels(axes[0])
+    ax.set_yscale("symlog", linthresh=1e-3)
+    ax.legend(ncols=3, loc="upper left")
     return figure
 
 
 def training(data: xr.Dataset) -> Figure:
-    """Losses over training beside those of k-gons, and curvatures at k-gons."""
-    figure, axes = new_figure(1, 2, height=2.8, width_ratios=[1.6, 1])
-    left, right = axes[0]
+    """Losses over training beside those of k-gons."""
+    figure, axes = new_figure(1, 1, height=2.8)
+    ax = axes[0, 0]
     losses = kgon_losses(data)
     step, loss = data.step.values, data.loss.transpose("step", "seed").values
-    left.plot(step, loss, color=BLUE, linewidth=0.6, alpha=0.5)
+    ax.plot(step, loss, color=BLUE, linewidth=0.6, alpha=0.5)
     for k, level in zip(losses.vertices.values[2:], losses.values[2:], strict=True):
-        left.axhline(level, color=GREY, linewidth=0.8, linestyle="--", zorder=0)
-        left.annotate(
-            f"{k}-gon",
-            (step[-1], level),
-            xytext=(2, 0),
-            textcoords="offset points",
-            fontsize=6.5,
-            va="center",
-        )
-    found = plateaus(step, loss)
-    for one in found:
+        ax.axhline(level, color=GREY, linewidth=0.8, linestyle="--", zorder=0)
+        ax.text(step[-1], level, f" {k}-gon", fontsize=6.5, va="center")
+    for one in plateaus(step, loss):
         colour = BLUE if nearest_kgon(one.level, losses) >= 0 else ORANGE
-        middle = (one.begin + one.end) / 2
-        left.plot([middle], [one.level], "o", color=colour, markersize=3)
-    left.plot([], [], "o", color=BLUE, markersize=3, label="rests at a k-gon's loss")
-    left.plot([], [], "o", color=ORANGE, markersize=3, label="rests elsewhere")
-    left.set(xlabel="step", ylabel="exact loss $L$", yscale="log", xlim=(0, step[-1]))
-    left.set_yticks([0.05, 0.1, 0.2, 0.3], ["0.05", "0.1", "0.2", "0.3"])
-    left.minorticks_off()
-    left.legend(loc="upper right", fontsize=6.5)
-    ks = data.k.values[1:]
-    for place, k in enumerate(ks):
-        curvatures = data.curvature.sel(k=k).dropna("parameter").values
-        size = np.maximum(np.abs(curvatures), 1e-9)
-        at = place + np.linspace(-0.3, 0.3, size.size)
-        faces = [BLUE if c >= -LEVEL else "white" for c in curvatures]
-        right.scatter(at, size, s=8, c=faces, edgecolors=BLUE, linewidths=0.7)
-    right.axhspan(5e-10, LEVEL, color=GREY, alpha=0.3, linewidth=0)
-    right.text(0.97, 0.1, "counts as 0", transform=right.transAxes, ha="right", fontsize=6.5)
-    right.set(yscale="log", xlabel="vertices $k = c$", ylabel="curvatures at the $k$-gon")
-    right.set_xticks(range(len(ks)), [str(k) for k in ks])
-    letter_panels(axes[0])
+        ax.plot([(one.begin + one.end) / 2], [one.level], "o", color=colour, markersize=3)
+    ax.plot([], [], "o", color=BLUE, markersize=3, label="rests at a k-gon's loss")
+    ax.plot([], [], "o", color=ORANGE, markersize=3, label="rests elsewhere")
+    ax.set(xlabel="step", ylabel="exact loss $L$", yscale="log", xlim=(0, step[-1]))
+    ax.set_yticks([0.05, 0.1, 0.2, 0.3], ["0.05", "0.1", "0.2", "0.3"])
+    ax.minorticks_off()
+    ax.legend(loc="upper right", fontsize=6.5)
     return figure

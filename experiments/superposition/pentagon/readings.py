@@ -12,20 +12,11 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from circuitax.figures.marks import legend_above
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    SKY,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREY, ORANGE
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Sample, exactly
 
-FEATURE_COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY)
+FEATURE_COLOURS = COLOURS[:5]
 
 
 def network(data: xr.Dataset) -> dict[str, Sample]:

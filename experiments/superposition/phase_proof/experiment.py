@@ -23,15 +23,13 @@ from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.lab.lab import Lab
-from circuitax.superposition.expected_loss import Configuration, configuration_losses
 from circuitax.superposition.intervals import HOW, flint_version, has_flint
 from circuitax.superposition.optimum import find_optimum
-from circuitax.superposition.pair_loss import PairClass, lopsided, pair_error
+from circuitax.superposition.pair_loss import PairClass, lopsided
 from circuitax.superposition.pair_proof import Candidates, audit, prove_pair
 from circuitax.superposition.polygon_families import best_member, proven_loss
 
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
-FAMILY_RANGE = (0.02, 0.5)
 BOUNDARY = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 FAMILY_STEP = 1e-6  # relative distance from the crossing of both families at which it is proven
 CLOSE = 1e-7  # tolerance beside a boundary, where the losses of both classes are close
@@ -45,13 +43,11 @@ STARTS_W, STARTS_B = [[[1.0, -0.9]], [[1.0, -0.05]]], [[0.05, 0.05], [0.02, 0.2]
 POINTS, ROUNDS = 16, 4  # points of a bracket, and how often it shrinks to the gap between two
 CELL = ("density", "importance")
 DIMENSIONS = {
-    **dict.fromkeys(("lower", "upper", "optimiser_loss", "formula_loss"), CELL),
+    **dict.fromkeys(("lower", "upper", "optimiser_loss"), CELL),
     **dict.fromkeys(("n_repeated", "n_wrong"), ("density",)),
-    **dict.fromkeys(("pentagon", "digons"), ("family_density", "end")),
     **dict.fromkeys(("triple", "crossing"), ("side",)),
     "possible": (*CELL, "class"),
     "optimiser_W": (*CELL, "feature"),
-    "configuration_loss": (*CELL, "configuration"),
     "boundary": ("line", "side"),
     "boundary_second": ("line", "side", "end"),
 }
@@ -65,7 +61,6 @@ class Spec:
         grid: Points a side.
         boundary: Densities at which the boundary between ignored and superposed is enclosed;
             denser, no class changes below importance 1.
-        family: Densities from 0.02 to 0.5 at which pentagon and digons are compared.
         tolerance: Width of the enclosed optimal loss.
         ladder: Relative distances from where a class seems to change, at which proofs are tried,
             the nearest first.
@@ -74,7 +69,6 @@ class Spec:
 
     grid: Annotated[int, "[2, inf)"] = 24
     boundary: Annotated[tuple[float, ...], "[1e-4, 0.7)"] = BOUNDARY
-    family: Annotated[int, "[2, inf)"] = 13
     tolerance: PositiveNumber = 1e-6
     ladder: Annotated[tuple[float, ...], "(0, 0.1]", "increasing"] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
     restarts: Positive = 6
@@ -100,24 +94,19 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         columns.append(lab.stage(f"column-{i}", _column, spec, solved, p[cells], r[cells], cells))
     arrays = {name: np.stack([column[name] for column in columns]) for name in columns[0]}
     shape = (spec.grid, spec.grid)
-    closed = configuration_losses(jnp.asarray(p), jnp.asarray(r), 2)
     arrays |= {
         "optimiser_loss": solved.loss.reshape(shape),
         "optimiser_W": solved.W.reshape(*shape, 2),
-        "formula_loss": _formula(p, r, solved).reshape(shape),
-        "configuration_loss": np.asarray(closed).reshape(*shape, -1),
     }
     for stage, compute in (("boundaries", _boundaries), ("points", _points)):
         arrays |= lab.stage(stage, compute, key, spec)
-    arrays |= lab.stage("families", _families, spec.family)
+    arrays["crossing"] = lab.stage("crossing", _crossing)
     coords = {
         "class": [c.name for c in PairClass],
         "feature": ["first", "last"],
-        "configuration": [c.name for c in Configuration],
         "end": ["low", "high"],
         "side": ["below", "above"],
         "line": np.array(spec.boundary),
-        "family_density": np.linspace(*FAMILY_RANGE, spec.family),
     }
     named = {name: (DIMENSIONS[name], value) for name, value in arrays.items()}
     return xr.Dataset(named, axes | coords, notes)
@@ -200,16 +189,6 @@ def _column(
     }
 
 
-def _formula(p: np.ndarray, r: np.ndarray, solved: Solved) -> np.ndarray:
-    """The closed form at the optimiser's solutions, which the exact engine has evaluated too."""
-    # Where a feature is dropped altogether the closed form divides by zero: shift it a little.
-    W = np.where(np.abs(solved.W) < 1e-3, 1e-3, solved.W)
-    k = W[:, 0] * W[:, 1]
-    one, two = (pair_error(p, W[:, i] ** 2, k, solved.b[:, i]) for i in (0, 1))
-    shifted = one + r * two
-    return np.where((W == solved.W).all(axis=1), shifted, np.nan)
-
-
 def _boundaries(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
     """Importances below 1 between which the last feature is ignored, and superposed, proven.
 
@@ -261,17 +240,12 @@ def _points(key: jax.Array, spec: Spec) -> dict[str, np.ndarray]:
     return {"triple": triple}
 
 
-def _families(n_densities: int) -> dict[str, np.ndarray]:
-    """Losses of five features as a pentagon and as two digons and nothing, and their crossing."""
-    densities = np.linspace(*FAMILY_RANGE, n_densities)
-    pentagon, digons = (
-        np.array([losses(float(p)) for p in densities]) for losses in (_pentagon, _digons)
-    )
+def _crossing() -> np.ndarray:
+    """Densities of five features: a pentagon is proven better at one, two digons at the other."""
     place = optimize.brentq(_difference, 0.1, 0.4, xtol=1e-9)
     below, above = place * (1 - FAMILY_STEP), place * (1 + FAMILY_STEP)
     proven = (_pentagon(below)[1] < _digons(below)[0], _digons(above)[1] < _pentagon(above)[0])
-    crossing = np.where(proven, [below, above], np.nan)
-    return {"pentagon": pentagon, "digons": digons, "crossing": crossing}
+    return np.where(proven, [below, above], np.nan)
 
 
 def _difference(p: float) -> float:

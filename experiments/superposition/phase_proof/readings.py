@@ -6,7 +6,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.style import BLACK, GREY, PHASE_COLOURS, SKY, letter_panels, new_figure
+from circuitax.figures.palette import BLACK, GREY, PHASE_COLOURS, SKY
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun, Sample, exactly, sample
 from circuitax.superposition.polytopes import phases
@@ -33,15 +34,12 @@ def grid(data: xr.Dataset) -> dict[str, Sample]:
     lower, upper, loss = (data[k].values for k in ("lower", "upper", "optimiser_loss"))
     inside = (loss >= lower - SLACK) & (loss <= upper + SLACK)
     same = (optimiser_phases(data) == named)[proven].mean()
-    closed = data.configuration_loss.min("configuration").values
     return {
         "proof-classes": exactly(proven.mean(), n),
         "proof-losses": exactly((upper - lower <= 1e-6).mean(), n),
         "proof-optimiser-class": exactly(same, proven.sum()),
         "proof-optimiser-loss": exactly(inside[proven].mean(), proven.sum()),
-        "proof-closed-form-loss": exactly((lower / closed).max(), n),
         "proof-balls": exactly(data.n_wrong.sum(), int(data.n_repeated.sum())),
-        "proof-formula": exactly(np.nanmax(np.abs(data.formula_loss.values - loss))),
     }
 
 
@@ -50,13 +48,9 @@ def triple_point(data: xr.Dataset) -> Sample:
     return _enclosure(_proven(data).triple.values - TRIPLE_OF_FORMULAS)
 
 
-def crossing(data: xr.Dataset) -> dict[str, Sample]:
+def crossing(data: xr.Dataset) -> Sample:
     """The density at which the best pentagon overtakes two digons."""
-    data = _proven(data)
-    return {
-        "proof-crossing-place": _enclosure(data.crossing.values),
-        "proof-crossing-once": exactly(_ordered(data).mean(), data.sizes["family_density"]),
-    }
+    return _enclosure(_proven(data).crossing.values)
 
 
 def least_jump(data: xr.Dataset) -> Sample:
@@ -100,16 +94,6 @@ def norm_jumps(data: xr.Dataset) -> np.ndarray:
     (below_low, below_high), (above_low, above_high) = norm
     left = np.stack([above_low - below_high, above_high - below_low])
     return np.where(np.isnan(left), np.array([[-np.inf], [np.inf]]), left)
-
-
-def _ordered(data: xr.Dataset) -> np.ndarray:
-    """Whether the pentagon is proven better below the crossing, and two digons above it."""
-    pentagon, digons = data.pentagon, data.digons
-    pentagon_better = (pentagon.sel(end="high") < digons.sel(end="low")).values
-    digons_better = (digons.sel(end="high") < pentagon.sel(end="low")).values
-    below, above = data.crossing.values
-    p = data.family_density.values
-    return np.where(p <= below, pentagon_better, np.where(p >= above, digons_better, False))
 
 
 def _enclosure(ends: np.ndarray) -> Sample:

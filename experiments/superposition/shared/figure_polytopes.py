@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.style import BLUE, GREEN, GREY, POLYTOPE_COLOURS
+from circuitax.figures.palette import BLUE, GREEN, GREY, POLYTOPE_COLOURS
 from experiments.superposition.shared.random_weights import dimensionalities
 
 SET = 3  # features of a set that turns

@@ -155,8 +155,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "data": "one stream a seed, shared by all densities; seeds are independent",
         "weight_decay": spec.optim.weight_decay,
         "init_scale": spec.init_scale,
-        "least_serving": LEAST_SERVING,
-        "least_purity": LEAST_PURITY,
         "task": "|x|; tasks of different density are different tasks, their losses do not compare",
     }
     return xr.merge(parts).assign_attrs(notes)

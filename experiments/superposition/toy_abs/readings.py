@@ -5,16 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    COLUMN,
-    GREY,
-    PHASE_COLOURS,
-    PINK,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, COLOURS, GREY, PHASE_COLOURS
+from circuitax.figures.style import COLUMN, new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -205,7 +197,7 @@ def motif(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 1, width=COLUMN, height=3.3)
     ax = axes[0, 0]
     x, y = data.case_in_ratio.values, data.case_out_ratio.values
-    for i, (p, colour) in enumerate(zip(data.motif_density.values, (PINK, BLUE), strict=False)):
+    for i, (p, colour) in enumerate(zip(data.motif_density.values, COLOURS, strict=False)):
         here = data.case_cell.values == i
         count = len(np.unique(data.case_seed.values[here]))
         label = f"$p$ = {p:g}: in {count} of {data.sizes['motif_seed']} networks"

@@ -5,32 +5,18 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line, seed_dots
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PAGE,
-    letter_panels,
-    new_figure,
-)
-from circuitax.records.sample import (
-    Absent,
-    NotRun,
-    Sample,
-    geometric_mean_of,
-    mean_of,
-    members_where,
-)
+from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREY
+from circuitax.figures.style import letter_panels, new_figure
+from circuitax.records.record import members_where
+from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of
 from experiments.superposition.shared.phase_axes import density_axis
 
 # Share of inputs without a gradient from which gradients count as masked.
 MASKED = 0.5
 ATTACKS = (
-    ("analytic", "analytic, worst feature of each input", BLUE, "o"),
-    ("feature", "analytic, one feature for all inputs", GREEN, "s"),
-    ("gradient", "gradient ascent", ORANGE, "^"),
+    ("analytic", "analytic, worst feature of each input", "o"),
+    ("feature", "analytic, one feature for all inputs", "s"),
+    ("gradient", "gradient ascent", "^"),
 )
 VULNERABILITY = "added loss / added loss\nwithout superposition"
 FEATURES = "features per dimension\n" + r"$\|W\|_F^2/m$"
@@ -79,10 +65,10 @@ def _kept(data: xr.Dataset, strength: float) -> xr.DataArray:
 
 def vulnerability(data: xr.Dataset) -> Figure:
     """Added loss over sparsity, and features per dimension likewise."""
-    figure, axes = new_figure(1, 2, width=PAGE, height=2.95)
+    figure, axes = new_figure(1, 2, height=2.95)
     over, shape = axes[0]
     density = data.density.values
-    for name, label, colour, mark in ATTACKS:
+    for (name, label, mark), colour in zip(ATTACKS, COLOURS, strict=False):
         rows = data[name].transpose("density", "seed").values
         mean_curve(over, density, rows, colour, label=label, marker=mark, markersize=3)
     rows = data.features_per_dimension.transpose("density", "seed").values
@@ -102,7 +88,7 @@ def vulnerability(data: xr.Dataset) -> Figure:
 
 def defence(data: xr.Dataset) -> Figure:
     """Superposition left after adversarial training, and the cost of this training."""
-    figure, axes = new_figure(1, 3, width=PAGE, height=2.2)
+    figure, axes = new_figure(1, 3, height=2.2)
     shown = (
         ("defended_kept_per_dimension", "kept features\nper dimension", "fewer are kept"),
         ("defended_analytic", VULNERABILITY, "vulnerability falls"),

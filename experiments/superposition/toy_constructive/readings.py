@@ -8,7 +8,8 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PAGE, new_figure, sample_note
+from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
+from circuitax.figures.style import COLUMN, new_figure, sample_note
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, share_of
 from circuitax.superposition.feature_laws import feature_covariance
 
@@ -170,7 +171,7 @@ def loss(data: xr.Dataset) -> Figure:
 def arrangement(data: xr.Dataset) -> Figure:
     """The first two hidden dimensions of every kind (rows) and decay (columns), first seed."""
     kinds, decays = list(KIND_COLOURS), data.decay.values
-    figure, axes = new_figure(len(kinds), len(decays), width=PAGE, height=4.4)
+    figure, axes = new_figure(len(kinds), len(decays), height=4.4)
     n, size = data.sizes["feature"], data.sizes["feature"] // data.attrs["n_clusters"]
     wheel = colormaps["twilight"](np.arange(n) / n)
     clustered = np.repeat([BLUE, ORANGE, GREEN, GREY], size)[:n]

@@ -14,19 +14,14 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Key
 
-from circuitax.config.ranges import NotNegative, Positive
+from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.correlated_sets import (
-    SetPatterns,
-    set_loss,
-    set_optimum,
-    set_patterns,
-)
+from circuitax.superposition.correlated_sets import SetPatterns, set_loss, set_patterns
 from circuitax.superposition.expected_loss import Convention
 from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
@@ -56,7 +51,6 @@ class Spec:
         batch_size: Fresh samples a step.
         optim: The paper does not state it.
         chunk: Steps between two checkpoints.
-        restarts: Random starts of the optimum, beside the best trained networks.
         log2_points: Logarithm of the number of quadrature points.
     """
 
@@ -68,12 +62,11 @@ class Spec:
     batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
     chunk: Annotated[int, "divides optim.steps"] = 100
-    restarts: NotNegative = 12
     log2_points: Annotated[int, "[1, 16]"] = 9
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
-    """Train every arm; evaluate and improve the networks in two dimensions on the exact loss."""
+    """Train every arm; evaluate the networks in two dimensions on the exact loss."""
     arrays: dict[str, Any] = {}
     coords: dict[str, Any] = {"seed": np.arange(spec.seeds)}
     members = {}
@@ -87,8 +80,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             f"{name}_W": ((*dims, "hidden", feature), found["W"]),
             f"{name}_loss": (dims, found["loss"]),
             f"{name}_best": (axis, found["best"]),
-            f"{name}_optimum_W": ((axis, "hidden", feature), found["optimum_W"]),
-            f"{name}_optimum_loss": (axis, found["optimum_loss"]),
         }
     size = spec.basis_size
     density = np.asarray(spec.basis_density)
@@ -149,7 +140,7 @@ def _arm(
     n_sets: int,
     features: Features,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Trained networks of pairs in two dimensions, their losses, and the optimum."""
+    """Trained networks of pairs in two dimensions, their losses, and the best of each density."""
     size = (PAIR * n_sets, N_HIDDEN)
     trained = _train(lab, name, key, spec, size, PAIR, density, features)
     shape = (spec.seeds, len(density))
@@ -166,17 +157,7 @@ def _arm(
     loss = lab.stage(f"loss-{name}", _losses, W, b, density, patterns)
     loss = np.where(alive, loss, np.nan)
     best = np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart)
-    chosen = (np.maximum(best, 0), np.arange(len(density)))
-    optimum = lab.stage(
-        f"optimum-{name}",
-        _optimum,
-        derive(key, "optimum"),
-        spec.restarts,
-        (W[chosen], b[chosen]),
-        density,
-        patterns,
-    )
-    return {"W": W, "loss": loss, "best": best, **optimum}, trained.divergence
+    return {"W": W, "loss": loss, "best": best}, trained.divergence
 
 
 def _losses(W: np.ndarray, b: np.ndarray, density: np.ndarray, patterns: SetPatterns) -> np.ndarray:
@@ -186,27 +167,3 @@ def _losses(W: np.ndarray, b: np.ndarray, density: np.ndarray, patterns: SetPatt
         over_density = jax.vmap(set_loss, (0, 0, None))
         mapped = jax.jit(jax.vmap(over_density, (0, None, None)))
         return np.asarray(mapped(weights, jnp.asarray(density), patterns))
-
-
-def _optimum(
-    key: Key[Array, ""],
-    restarts: int,
-    trained: tuple[np.ndarray, np.ndarray],
-    density: np.ndarray,
-    patterns: SetPatterns,
-) -> dict[str, np.ndarray]:
-    """The optimum at every density, started from the best trained networks too."""
-    with jax.enable_x64(True):
-        starts = TiedWeights(*(jnp.asarray(a, jnp.float64) for a in trained))
-        found = set_optimum(
-            key,
-            jnp.asarray(density, jnp.float64),
-            patterns,
-            n_hidden=N_HIDDEN,
-            n_restarts=restarts,
-            starts=starts,
-        )
-        return {
-            "optimum_W": np.asarray(found.weights.W),
-            "optimum_loss": np.asarray(found.loss),
-        }

@@ -9,17 +9,8 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line, seed_dots
-from circuitax.figures.style import (
-    BLUE,
-    DIVERGING,
-    GREEN,
-    GREY,
-    OPTIMUM,
-    ORANGE,
-    PAGE,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLACK, COLOURS, DIVERGING, GREY, ORANGE
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, mean_of, share_of
 from circuitax.superposition.polytopes import angles, gaps
 from experiments.superposition.shared.phase_axes import density_axis
@@ -33,7 +24,6 @@ SIZES = (4, 6, 20)
 ANGLES = {"correlated": 90, "anticorrelated": 180}  # of partners
 # Least norm of a hexagon over its greatest; one that is less even misses by as much as one can.
 EVEN_NORMS, NO_HEXAGON = 0.9, 180.0
-COLOURS = (BLUE, ORANGE, GREEN)
 # Collapsed pairs by the paper, from density to density.
 PUBLISHED = ((0.02, 0.05, 0), (0.05, 0.15, 1), (0.15, 0.2, 2), (0.25, 0.5, 3))
 
@@ -167,14 +157,14 @@ def pairs(data: xr.Dataset) -> Figure:
     for place, (name, i) in enumerate(cells):
         angle = pair_angles(data[f"{name}_W"].values[:, i]).ravel()
         seed_dots(right, place, angle, GREY, half_width=0.2)
-        optimum = pair_angles(data[f"{name}_optimum_W"].values[i]).mean()
-        right.plot([place], [optimum], "s", color=OPTIMUM, markersize=5, fillstyle="none")
+        best = pair_angles(best_weights(data, name)[i]).mean()
+        right.plot([place], [best], "s", color=BLACK, markersize=5, fillstyle="none")
     reference_line(right, y=90)
     reference_line(right, y=180)
     right.set(ylabel="angle inside a pair (degrees)", ylim=(0, 190), yticks=[0, 45, 90, 135, 180])
     labels = [f"{name}\n$p$ = {data[f'{name}_density'].values[i]:g}" for name, i in cells]
     right.set_xticks(range(len(cells)), labels, fontsize=6)
-    right.plot([], [], "s", color=OPTIMUM, markersize=5, fillstyle="none", label="optimum")
+    right.plot([], [], "s", color=BLACK, markersize=5, fillstyle="none", label="best network")
     right.plot([], [], "o", color=GREY, markersize=3, label="each pair of each seed")
     right.legend(loc="lower right", fontsize=6)
     letter_panels(axes[0])
@@ -182,14 +172,14 @@ def pairs(data: xr.Dataset) -> Figure:
 
 
 def collapse(data: xr.Dataset) -> Figure:
-    """Optimum of three pairs over density as arrows, and the number of collapsed pairs."""
-    p = data.crowded_density.values
-    figure = new_figure(1, 1, width=PAGE, height=3.2)[0]
+    """The best networks of three pairs over density as arrows, and how many pairs collapse."""
+    p, best = data.crowded_density.values, best_weights(data, "crowded")
+    figure = new_figure(1, 1, height=3.2)[0]
     figure.clf()
     grid = figure.add_gridspec(2, len(p), height_ratios=[1, 2])
     for i, density in enumerate(p):
         ax = figure.add_subplot(grid[0, len(p) - 1 - i])  # sparse to the right
-        _arrows(ax, data.crowded_optimum_W.values[i])
+        _arrows(ax, best[i])
         ax.set_title(f"$p$ = {density:g}", fontsize=7)
     below = figure.add_subplot(grid[1, :])
     for low, high, count in PUBLISHED:
@@ -202,12 +192,12 @@ def collapse(data: xr.Dataset) -> Figure:
     lift = random.uniform(-0.08, 0.08, every.shape)
     dots: dict[str, Any] = {"color": GREY, "markersize": 3, "label": f"each of {len(every)} seeds"}
     below.plot((p * shake).ravel(), (every + lift).ravel(), ".", **dots)
-    best = collapsed(data.crowded_optimum_W.values)
-    below.plot(p, best, "s", color=OPTIMUM, markersize=9, fillstyle="none", label="optimum")
+    square: dict[str, Any] = {"color": BLACK, "markersize": 9, "fillstyle": "none"}
+    below.plot(p, collapsed(best), "s", label="best network", **square)
     below.set(ylabel="collapsed pairs of three", yticks=[0, 1, 2, 3])
     density_axis(below, p)
     below.legend(loc="upper right", fontsize=6)
-    figure.suptitle("optimum of three correlated pairs (colours) in two dimensions", fontsize=8)
+    figure.suptitle("best network of three correlated pairs (colours)", fontsize=8)
     return figure
 
 

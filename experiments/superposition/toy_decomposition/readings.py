@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import PAGE, letter_panels, new_figure
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of_those_finite, share_of
 
 PUBLISHED = {"small": [5, 2], "large": [40, 10]}
@@ -59,7 +59,7 @@ def parts(data: xr.Dataset) -> Figure:
     name = [target for target in data.target.values if target.startswith("small")][-1]
     alone = data[f"{name.replace(' ', '_')}_alone"].values
     places = data.place.values if len(alone) == 3 else data.place.values[[0, 2]]
-    figure, axes = new_figure(1, len(alone), width=PAGE, height=2.3)
+    figure, axes = new_figure(1, len(alone), height=2.3)
     for ax, on, place in zip(axes[0], alone, places, strict=True):
         live = np.flatnonzero(on.max(axis=0) > 0.1)
         if not live.size:

@@ -160,16 +160,14 @@ def _networks(name: str, trained: Trained, loss: np.ndarray, spec: Spec) -> dict
     alive = trained.alive.reshape(shape)
     loss = np.where(alive, loss.reshape(shape), np.nan)
     overlap = np.asarray(each_member(interference_sq)(trained.models.W))
+    best = best_of(jnp.asarray(loss.T), jnp.asarray(alive.T))
     return {
         f"{name}_W": ((*dims, "hidden", "feature"), W.reshape(*shape, *W.shape[1:])),
         f"{name}_b": ((*dims, "feature"), b.reshape(*shape, -1)),
         f"{name}_interference": ((*dims, "feature"), overlap.reshape(*shape, -1)),
         f"{name}_loss": (dims, loss),
         f"{name}_alive": (dims, alive),
-        f"{name}_best": (
-            "density",
-            np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart),
-        ),
+        f"{name}_best": ("density", np.asarray(best.restart)),
     }
 
 
@@ -178,15 +176,10 @@ def _optimum(
 ) -> dict[str, np.ndarray]:
     """The lowest exact loss at every density: from given networks, and at random."""
     with jax.enable_x64(True):
-        wide = [jnp.asarray(np.asarray(a), jnp.float64) for a in (*cells, *starts)]
+        p, weight, W, b = (jnp.asarray(np.asarray(a), jnp.float64) for a in (*cells, *starts))
+        m, starts = spec.small[1], TiedWeights(W, b)
         found = find_optimum(
-            key,
-            wide[0],
-            wide[1],
-            n_hidden=spec.small[1],
-            n_restarts=spec.restarts,
-            starts=TiedWeights(wide[2], wide[3]),
-            thorough=thorough,
+            key, p, weight, n_hidden=m, n_restarts=spec.restarts, starts=starts, thorough=thorough
         )
         return {
             "W": np.asarray(found.weights.W),

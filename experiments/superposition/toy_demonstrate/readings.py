@@ -12,18 +12,8 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    DIVERGING,
-    GREY,
-    OPTIMUM,
-    ORANGE,
-    PAGE,
-    SEQUENTIAL,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREY, OPTIMUM, ORANGE, SEQUENTIAL
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, resampled, share_of
 from circuitax.records.worlds import shuffle
 from circuitax.superposition.polytopes import Phase, phases, polytopes
@@ -182,7 +172,7 @@ def small(data: xr.Dataset) -> Figure:
         "lowest exact loss": [None, *optimum],
     }
     titles = ["linear", *(f"$p$ = {p:g}" for p in data.density.values)]
-    figure, axes = new_figure(4, len(titles), width=PAGE, height=3.9)
+    figure, axes = new_figure(4, len(titles), height=3.9)
     for row, (label, networks) in enumerate(rows.items()):
         pictures, bars = axes[2 * row], axes[2 * row + 1]
         for column, network in enumerate(networks):

@@ -5,17 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PAGE,
-    SKY,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREY, ORANGE
+from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
 from experiments.superposition.shared.figure_polytopes import turning_sets
 from experiments.superposition.shared.kinks import kinks
@@ -36,7 +27,7 @@ APART = 15  # degrees by which two sets may miss a right angle
 PHASE = 0.05  # share of training that is a phase
 SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
 ROWS = 16  # seeds of the panel with a row for each: the first ones
-MARKS = (("s", GREEN), ("v", SKY), ("o", BLUE), ("^", ORANGE))  # of regimes, and of the opening
+MARKS = "svo^"  # of regimes, and of the opening
 
 
 def drift(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -260,7 +251,7 @@ def octahedron(data: xr.Dataset) -> Figure:
         label = None if seed else "kink of the loss"
         right.plot(at, np.full(len(at), seed), "D", color=BLACK, fillstyle="none", label=label)
     marks = regimes(data) | {"begins to open": onset(data)}
-    for (name, when), (marker, colour) in zip(marks.items(), MARKS, strict=True):
+    for (name, when), marker, colour in zip(marks.items(), MARKS, COLOURS, strict=False):
         right.plot(when[rows], rows, marker, color=colour, label=name)
     for line in right.lines:
         line.set(markersize=3, markeredgewidth=0.6)
@@ -274,7 +265,7 @@ def octahedron(data: xr.Dataset) -> Figure:
 
 def levels(data: xr.Dataset) -> Figure:
     """Dimensionality of each feature of one network over training."""
-    figure, axes = new_figure(1, 1, width=PAGE, height=2.3)
+    figure, axes = new_figure(1, 1, height=2.3)
     ax = axes[0, 0]
     curves = data.dimensionality.values[:, SHOWN].T
     kept = curves[:, -1] > np.mean(LEVELS)

@@ -5,16 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.style import (
-    BLUE,
-    COLUMN,
-    GREY,
-    ORANGE,
-    PAGE,
-    POLYTOPE_COLOURS,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLUE, GREY, ORANGE, POLYTOPE_COLOURS
+from circuitax.figures.style import COLUMN, new_figure, sample_note
 from circuitax.records.estimate import share_estimate
 from circuitax.records.sample import (
     Absent,
@@ -29,7 +21,7 @@ from circuitax.records.sample import (
 from experiments.superposition.shared.figure_polytopes import polytopes_beside
 from experiments.superposition.shared.phase_axes import density_axis
 from experiments.superposition.shared.random_weights import dimensionalities, normal_weights
-from experiments.superposition.shared.transitions import Transition, transitions
+from experiments.superposition.shared.transitions import transitions
 from experiments.superposition.toy_geometry.labels import labels
 
 # 1/p of D* of the official notebook's saved run.
@@ -175,15 +167,6 @@ def plateau(data: xr.Dataset) -> xr.Dataset:
     return data.isel(inverse_density=(x > PLATEAU[0]) & (x < PLATEAU[1]))
 
 
-def best_factors(data: xr.Dataset) -> list[Transition]:
-    """Transitions over log 1/p between the best polytopes for filling."""
-    at = np.log(data.theory_inverse_density.values)
-    # Losses close to straight: the gain over what a dedicated dimension gains.
-    gain = data.theory_gain.values / data.theory_gain.sel(factor="dedicated").values
-    losses = {str(name): -row for name, row in zip(data.factor.values, gain, strict=True)}
-    return [t._replace(at=float(np.exp(t.at))) for t in transitions(at, losses)]
-
-
 def dimensions(data: xr.Dataset) -> Figure:
     """D* over 1/p: seeds, the notebook's run, and the exact best filling."""
     figure, axes = new_figure(1, 1, width=COLUMN, height=2.6)
@@ -192,13 +175,8 @@ def dimensions(data: xr.Dataset) -> Figure:
     n, m = data.sizes["feature"], data.attrs["n_hidden"]
     label = f"{len(star)} seeds, {n} features in {m}: mean, 95 %"
     mean_curve(ax, x, star.T, BLUE, label=label, each=True, marker=".")
-    ax.plot(
-        1 / np.array(list(NOTEBOOK_STAR)),
-        list(NOTEBOOK_STAR.values()),
-        "kx",
-        markersize=4,
-        label="notebook, one run, 200 in 20",
-    )
+    crosses = {"markersize": 4, "label": "notebook, one run, 200 in 20"}
+    ax.plot(1 / np.array(list(NOTEBOOK_STAR)), list(NOTEBOOK_STAR.values()), "kx", **crosses)
     theory = 1 / data.theory_inverse_density.values
     gain = data.theory_gain.values
     best = gain.argmax(axis=0)
@@ -207,16 +185,13 @@ def dimensions(data: xr.Dataset) -> Figure:
     height = 1 / (sizes[best] * norm**2)
     # Denser packings than the listed ones win where the densest of the list does.
     known = sizes[best] < sizes.max()
-    ax.plot(
-        theory[known],
-        height[known],
-        color=ORANGE,
-        linewidth=1,
-        label=f"exact best of {len(sizes)} polytopes",
-    )
-    for i, change in enumerate(best_factors(data)):
+    line = {"color": ORANGE, "linewidth": 1, "label": f"exact best of {len(sizes)} polytopes"}
+    ax.plot(theory[known], height[known], **line)
+    # Losses close to straight over log p: the gain over what a dedicated dimension gains.
+    losses = -gain / data.theory_gain.sel(factor="dedicated").values
+    for i, at in enumerate(np.exp(transitions(np.log(1 / theory), losses))):
         named = "exact change of polytope" if i == 0 else None
-        reference_line(ax, x=1 / change.at, colour=GREY, label=named)
+        reference_line(ax, x=1 / at, colour=GREY, label=named)
     reference_line(ax, y=0.5)
     ax.set(ylabel="$D^* = m / |W|_F^2$", ylim=(0, 1.1))
     density_axis(ax, TICKS)
@@ -226,7 +201,7 @@ def dimensions(data: xr.Dataset) -> Figure:
 
 def features(data: xr.Dataset) -> Figure:
     """D_i of every represented feature with its polytope."""
-    figure, axes = new_figure(1, 1, width=PAGE, height=3.3)
+    figure, axes = new_figure(1, 1, height=3.3)
     ax = axes[0, 0]
     names = [str(name) for name in data.name.values]
     label = data.polytope.values

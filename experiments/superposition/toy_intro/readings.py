@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.style import BLACK, COLUMN, DIVERGING, GREY, PAGE, PINK, new_figure
+from circuitax.figures.palette import BLACK, DIVERGING, GREY, PINK
+from circuitax.figures.style import COLUMN, new_figure
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -169,7 +170,7 @@ def weights(data: xr.Dataset) -> Figure:
     if plane:
         rows = rotated_alike(rows, data.importance_base.values)
     size = (len(rows), data.sizes["sparsity"])
-    figure, axes = new_figure(*size, width=PAGE, height=0.35 + 0.62 * len(rows))
+    figure, axes = new_figure(*size, height=0.35 + 0.62 * len(rows))
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, data.sizes["feature"]))
     reach = 1.08 * max(1.0, *(np.linalg.norm(W, axis=-2).max() for _, W in rows))
     for panels, (label, row) in zip(axes, rows, strict=True):
@@ -205,7 +206,7 @@ def loss(data: xr.Dataset) -> Figure:
     ax.axhspan(0.01, 100 * TOLERANCE, color=GREY, alpha=0.15, label="counted as reached")
     ax.plot([], [], ".", color=GREY, label=f"each of {data.sizes['seed']} seeds")
     ax.set(yscale="log", ylim=(0.01, None))
-    ax.set(ylabel="loss above the exact optimum (%)")
+    ax.set(ylabel="loss above the\nexact optimum (%)")
     density_axis(ax, [1, 0.5, 0.2, 0.1, 0.05])
     legend_above(figure, ax, 4)
     return figure

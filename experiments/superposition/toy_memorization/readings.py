@@ -7,16 +7,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    PAGE,
-    letter_panels,
-    new_figure,
-    sample_note,
-)
+from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY
+from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -211,7 +203,7 @@ def rays(data: xr.Dataset) -> Figure:
     """Features (above) and hidden vectors of samples (below) of the first training set."""
     sizes, kept = data.points.values, data.sizes["sample"]
     shown = [*sizes[sizes <= kept][2::2], *sizes[sizes > kept][-3:]]
-    figure, axes = new_figure(2, len(shown), width=PAGE, height=2.6)
+    figure, axes = new_figure(2, len(shown), height=2.6)
     for panels, size in zip(axes.T, shown, strict=True):
         one = data.isel(dataset=0).sel(points=size)
         reach = 1.05 * max(float(abs(one[name]).max()) for name in ("W", "hidden_vectors"))

@@ -6,15 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.style import (
-    BLACK,
-    GREY,
-    ORANGE,
-    PAGE,
-    POLYTOPE_COLOURS,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLACK, GREY, ORANGE, POLYTOPE_COLOURS
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, exactly, mean_of, share_of
 from circuitax.superposition.polytopes import align, angles, gaps
 from experiments.superposition.shared.crossing import crossing
@@ -105,9 +98,8 @@ def bend(data: xr.Dataset, ratio: float) -> Sample:
 
 def exact_crossing(data: xr.Dataset) -> float:
     """The ratio at which the lower of the exact branches changes; NaN if it does not."""
-    branches = dict(zip(data.branch.values, data.exact_loss.values, strict=True))
-    changes = transitions(np.log(data.exact_ratio.values), branches)
-    return float(np.exp(changes[0].at)) if changes else float("nan")
+    changes = transitions(np.log(data.exact_ratio.values), data.exact_loss.values)
+    return float(np.exp(changes[0])) if changes.size else float("nan")
 
 
 def base_crossings(data: xr.Dataset) -> np.ndarray:
@@ -191,14 +183,8 @@ def branches(data: xr.Dataset) -> Figure:
     left.set_xticks(TICKS, [f"{t:g}" for t in TICKS])
     left.set_yticks([0.005, 0.01, 0.02, 0.05], ["0.005", "0.01", "0.02", "0.05"])
     left.minorticks_off()
-    right.plot(
-        data.base.values,
-        base_crossings(data),
-        color=BLACK,
-        marker="o",
-        markersize=3,
-        label="exact crossing",
-    )
+    line = {"color": BLACK, "markersize": 3, "label": "exact crossing"}
+    right.plot(data.base.values, base_crossings(data), "o-", **line)
     reference_line(right, y=1 / PRINTED, label="printed, 1/2.5")
     reference_line(right, x=density, style="dashed", colour=GREY)
     right.set(xlabel="density of the other four features", ylabel="crossing ratio", ylim=(0, 1))
@@ -212,15 +198,13 @@ def solutions(data: xr.Dataset) -> Figure:
     """Columns of W of the best network at each ratio, rotated alike; the perturbed one upwards."""
     best = np.maximum(data.best.values, 0)
     weights = data.W.values[best, np.arange(best.size)]
-    figure, axes = new_figure(1, len(weights), width=PAGE, height=1.15)
+    figure, axes = new_figure(1, len(weights), height=1.15)
     for ax, W, ratio in zip(axes[0], weights, data.ratio.values, strict=True):
         arrows(ax, upright(W), [GREY] * (W.shape[1] - 1) + [ORANGE])
         ax.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3))
         ax.set_title(f"{ratio:g}", fontsize=7)
-    figure.suptitle(
-        f"density of one feature / density of the others (best of {data.sizes['seed']} seeds)",
-        fontsize=7,
-    )
+    best_of_all = f"(best of {data.sizes['seed']} seeds)"
+    figure.suptitle(f"density of one feature / that of the others {best_of_all}", fontsize=7)
     names = (("the others", GREY), ("the perturbed feature", ORANGE))
     lines = [Line2D([], [], color=colour, label=name) for name, colour in names]
     figure.legend(handles=lines, loc="outside lower center", ncols=2)

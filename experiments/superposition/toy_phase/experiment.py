@@ -19,7 +19,12 @@ from circuitax.kernel.keys import derive
 from circuitax.kit.members import crossed_training, file_name_of, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.expected_loss import Convention, exact_losses
+from circuitax.superposition.expected_loss import (
+    Configuration,
+    Convention,
+    best_configuration,
+    exact_losses,
+)
 from circuitax.superposition.features import interference_sq, norms
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training.ensemble import RULE, best_of, take

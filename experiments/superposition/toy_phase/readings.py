@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from scipy.interpolate import RegularGridInterpolator
 
-from circuitax.figures.style import BLACK, PHASE_COLOURS, letter_panels, new_figure
+from circuitax.figures.palette import BLACK, PHASE_COLOURS
+from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Sample, best_of, exactly, resampled
 from circuitax.superposition.polytopes import phases
 from experiments.superposition.shared.crossing import crossing

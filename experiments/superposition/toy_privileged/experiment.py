@@ -18,12 +18,7 @@ from circuitax.kit.members import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.superposition.expected_loss import Convention
-from circuitax.superposition.features import (
-    NeuronClass,
-    neuron_classes,
-    neurons_per_feature,
-    norms,
-)
+from circuitax.superposition.features import NeuronClass, neuron_classes, neurons_per_feature, norms
 from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import fresh_losses

@@ -4,7 +4,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.style import DIVERGING, PAGE, new_figure
+from circuitax.figures.palette import DIVERGING
+from circuitax.figures.style import new_figure
 from circuitax.records.estimate import Estimate, best_estimate
 from circuitax.records.sample import NotRun, Sample, best_of, exactly, sample
 from experiments.superposition.shared.random_weights import normal_weights
@@ -164,7 +165,7 @@ def weights(data: xr.Dataset) -> Figure:
     n = data.sizes["density"]
     columns = min(3, n)
     rows = -(-n // columns)
-    figure, axes = new_figure(rows, columns, width=PAGE, height=0.5 + 1.35 * rows)
+    figure, axes = new_figure(rows, columns, height=0.5 + 1.35 * rows)
     for ax in axes.flat[n:]:
         ax.set_axis_off()
     for i, ax in zip(range(n), axes.flat, strict=False):

@@ -12,22 +12,10 @@ from circuitax.figures.marks import (
     tilted_labels,
     zero_line,
 )
-from circuitax.figures.style import (
-    BLUE,
-    COLOURS,
-    COLUMN,
-    ORANGE,
-    PAGE,
-    letter_panels,
-    new_figure,
-)
+from circuitax.figures.palette import BLUE, COLOURS, ORANGE
+from circuitax.figures.style import COLUMN, letter_panels, new_figure
 from circuitax.records.estimate import mean_of_finite
-from circuitax.records.sample import (
-    Absent,
-    Sample,
-    crossfit_choice,
-    mean_of_those_finite,
-)
+from circuitax.records.sample import Absent, Sample, crossfit_choice, mean_of_those_finite
 
 FINDS = 0.99  # mean max cosine of a seed that finds every direction
 # Features that are independent, and that occur together, of a narrow and of a wide dictionary.
@@ -89,7 +77,7 @@ def at_best_strength(data: xr.Dataset) -> xr.Dataset:
 def ranking(data: xr.Dataset) -> Figure:
     """Four scores of every method on every target with a dictionary as wide as the truth."""
     best = at_best_strength(data)
-    figure, axes = new_figure(2, 2, width=PAGE, height=4.2, sharex=True)
+    figure, axes = new_figure(2, 2, height=4.2, sharex=True)
     for ax, (score, label, title) in zip(axes.flat, SCORES, strict=True):
         for i, kind in enumerate(LABELS):
             rows = best[score].sel(kind=kind, target=list(NAMES)).values

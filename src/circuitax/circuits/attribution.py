@@ -1,10 +1,10 @@
 """Attribution by derivatives: differences between two texts, times derivatives of a lead.
 
 Baselines beside `circuits.contrast`, which takes secants: attribution patching, EAP-IG, and rules
-of propagation such as RelP's. Interchange is what they approximate: of positions, of one layer's
-parts, of nodes. A coalition of players has what stands in the first text, all others what stands in
-the second one; its value is the lead of one logit over another. `shapley` shares the whole
-difference out.
+of propagation such as RelP's; and CD-T, which takes no derivative. Interchange is what they
+approximate: of positions, of one layer's parts, of nodes. A coalition of players has what stands in
+the first text, all others what stands in the second one; its value is the lead of one logit over
+another. `shapley` shares the whole difference out.
 
 `weight_shares` takes the difference of two models on the same texts, exactly, with the derivations
 of docs/methods/contrast.md.
@@ -12,35 +12,32 @@ of docs/methods/contrast.md.
 
 import operator
 from math import factorial
-from typing import NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from circuitax.circuits.contrast import question
 from circuitax.circuits.detectors import neuron_activations
 from circuitax.circuits.patching import Ablation, ablated_metrics
 from circuitax.circuits.paths.components import Components
 from circuitax.kernel import attention
-from circuitax.kernel.checks import check_index, check_range
+from circuitax.kernel.checks import check_range
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import Tokens, final_stream, token_ids, unembed
 from circuitax.kernel.interventions import Activations, Interventions
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.mlp import activate, gate
 from circuitax.kernel.model import Model, check_next_tokens, check_one_member
+from circuitax.kernel.model_fields import named_fields
 from circuitax.kernel.norm import Rule, Step, norm_scale, plain
-from circuitax.kernel.run import Run, one_text
+from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
-from circuitax.kernel.secants import (
-    PAIR,
-    in_other,
-    log_total,
-    logarithmic_mean,
-    secant,
-    weight_secant,
-)
+from circuitax.kernel.secants import PAIR, log_total, secant, weight_secant
 
+SOURCES = 32  # of CD-T that pass together, beside one whole text
 POINTS = 8  # at which derivatives are taken together: the weights are read once for all of them
 
 
@@ -69,7 +66,7 @@ def gradient_flows(
     """Attribution patching, or EAP-IG: ``⟨Δy, ∂lead/∂y⟩`` of every output y, run less other.
 
     Args:
-        run: A run on one text, at which the derivative is taken.
+        run: A run on one text, at which the derivative is taken, as `contrast` takes it.
         other: A run of the same model on another text of as many tokens.
         token: Id whose logit leads, at the end.
         minus: Id whose logit is subtracted.
@@ -77,24 +74,15 @@ def gradient_flows(
             steps between the embeddings of both texts.
 
     Raises:
-        ValueError: If a run is of a batch or an ensemble, the lengths of the texts differ, or an
-            argument is out of range.
+        ValueError: If `contrast` refuses the runs or ids, or the steps are negative.
 
     Source: Nanda 2023, attribution patching; Hanna et al. 2024, EAP-IG, whose code takes one end of
         each step.
     """
-    model = one_text(run).model
-    if one_text(other, "other").tokens.shape != run.tokens.shape:
-        raise ValueError(
-            f"other has a text of {other.tokens.shape[0]} tokens, must have the "
-            f"{run.tokens.shape[0]} of run"
-        )
+    model, texts, asked = question(run, other, token, minus, -1)
     check_range("steps", steps, "[0, inf)")
-    for name, index in (("token", token), ("minus", minus)):
-        check_index(name, index, model.spec.vocab_out)
     parts = jnp.asarray((np.arange(steps) + 0.5) / steps if steps else [1.0], model.W_E.dtype)
-    texts, asked = jnp.stack([run.tokens, other.tokens]), jnp.asarray([int(token), int(minus)])
-    each = flows_at(model, texts, asked, jnp.zeros(parts.size, int), parts)
+    each = flows_at(model, texts, asked[:2], jnp.zeros(parts.size, int), parts)
     return jax.tree.map(lambda x: x.mean(axis=0), each)
 
 
@@ -192,49 +180,84 @@ def holding(share: float | int) -> Rule:
     return lambda step: held.get(step, step)
 
 
-def stepwise(step: Step) -> Step:
-    """The secant, with the softmax taken through its exponentials and their sum.
-
-    ``ΔP_j = L_j (Δs_j - Σ_k E_k Δs_k / Z̄)``, E and Z̄ logarithmic means of both exponentials and of
-    both sums. Source: tangermeme 1.6.
-    """
-    if step is not attention.attend:
-        return secant(step)
-
-    @jax.custom_jvp
-    def softmax(scores: Array, mask: Array) -> Array:
-        return attention.masked_softmax(scores, mask)
-
-    @softmax.defjvp
-    def difference(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple:
-        scores, mask = primals
-        allowed = jnp.broadcast_to(mask, scores.shape)
-        z = jnp.where(allowed, scores, -jnp.inf)
-        total = jax.nn.logsumexp(z, axis=-1, keepdims=True)
-        common = jnp.maximum(total, in_other(total))
-
-        def mean(logs: Array) -> Array:
-            logs = jnp.where(allowed, logs, 0)
-            return jnp.where(allowed, logarithmic_mean(logs, in_other(logs)), 0)
-
-        falls = jnp.sum(mean(z - common) * tangents[0], axis=-1, keepdims=True)
-        falls = falls / logarithmic_mean(total - common, in_other(total - common))
-        return attention.masked_softmax(scores, mask), mean(z - total) * (tangents[0] - falls)
-
-    def attend(scores: Array, mask: Bool[Array, "dest src"], v: Array) -> tuple[Array, Array]:
-        pattern = softmax(scores, mask)
-        product = secant(attention.attention_scores)
-        return product(pattern, jnp.swapaxes(v, -1, -2), 1.0), pattern
-
-    return attend
-
-
 def softmax_secant(step: Step) -> Step:
     """Derivatives, but the secant of the softmax, which AtP* takes between two texts.
 
     Source: Kramár et al. 2024, who take it for single queries and keys.
     """
     return secant(step) if step is attention.attend else step
+
+
+def contextual(step: Step) -> Step:
+    """Of rows of a vmap over `PAIR`, the first is a text, the others parts γ of all its values.
+
+    Patterns and divisors are the text's, activations those of the part, and of a gated product x z
+    with parts γ_x and γ_z it is ``(x γ_z + γ_x z) / 2``. A bias goes to γ whole.
+    """
+
+    def whole(x: Array) -> Array:
+        first: Array = jax.lax.all_gather(x, PAIR)[0]
+        return first
+
+    of_parts: dict[Step, Step] = {
+        attention.attend: lambda s, mask, v: attention.attend(whole(s), mask, v),
+        norm_scale: lambda x, norm, eps: whole(norm_scale(x, norm, eps)),
+        operator.mul: lambda a, b: (whole(a) * b + a * whole(b)) / 2,
+    }
+    return of_parts.get(step, step)
+
+
+@compiled()
+def contextual_flows(
+    model: Model,
+    texts: Int[Array, "2 n_ctx"],
+    asked: Int[Array, "2"],
+    cuts: Int[Array, " cut"],
+) -> Flows:
+    """CD-T: the lead less that of γ, what is left of the first text where a source is the other's.
+
+    A pass for each source: a position at one of the cuts, a head, an MLP, or what passes the heads
+    of a layer. NaN for neurons and at other cuts; a model with biases, which CD-T divides by size,
+    is refused. Source: Hsu et al. 2024, with γ the other text's where they have means, and without
+    their rule that of two parts of opposite signs the smaller is 0.
+    """
+    for name in named_fields(model.fields):
+        if (own := name.rpartition(".")[2]).startswith("b_") or own == "offset":
+            raise ValueError(f"model has {name}, must have no biases: CD-T divides them by size")
+    less = jax.tree.map(jnp.subtract, *(outputs(model, text) for text in texts))
+    n_layers, n_heads, n_ctx = less.heads.shape[:3]
+
+    def shares(field: str, values: Array, places: tuple[Array, ...]) -> Float[Array, " place"]:
+        """β of the lead of the source at each place of an array."""
+
+        def without(place: tuple[Array, ...]) -> Array:
+            return jnp.zeros_like(values).at[place].set(-values[place])
+
+        def left(add: Array) -> Float[Array, ""]:
+            edit: dict[str, Any] = {field: add}
+            return lead(model, texts[0], asked, Interventions(**edit), contextual)
+
+        def of_block(block: tuple[Array, ...]) -> Float[Array, " place"]:
+            added = jnp.concatenate([jnp.zeros_like(values)[None], jax.vmap(without)(block)])
+            leads = jax.vmap(left, axis_name=PAIR)(added)
+            return leads[0] - leads[1:]
+
+        n = len(places[0])
+        blocks = (-(-n // SOURCES), SOURCES)
+        each = jax.lax.map(of_block, tuple(jnp.resize(i, blocks) for i in places))
+        return each.reshape(-1)[:n]
+
+    layers, unknown = jnp.arange(n_layers), jnp.full(less.streams.shape[:2], jnp.nan)
+    at_cuts = jnp.repeat(cuts, n_ctx), jnp.tile(jnp.arange(n_ctx), len(cuts))
+    past = jnp.zeros_like(less.heads).at[:, 0].set(less.streams[:-1])
+    heads = jnp.repeat(layers, n_heads), jnp.tile(jnp.arange(n_heads), n_layers)
+    return Flows(
+        unknown.at[at_cuts].set(shares("stream_add", less.streams, at_cuts)),
+        shares("head_add", past, (layers, 0 * layers)),
+        shares("head_add", less.heads, heads).reshape(n_layers, n_heads),
+        None if less.mlps is None else shares("mlp_add", less.mlps, (layers,)),
+        None if less.units is None else less.units[:, 0] * jnp.nan,
+    )
 
 
 def direct_multipliers(model: Model, last: Float[Array, "n_ctx d_model"]) -> Interventions:
@@ -257,7 +280,7 @@ def weight_shares(model: Model, other: Model, tokens: Tokens) -> Model:
     every sign; where they meet the multiplier is the gradient.
 
     Args:
-        model: One model, such as a checkpoint.
+        model: One model, such as a checkpoint; both are read in single precision at least.
         other: Another one of the same spec.
         tokens: A text, or a batch of texts of one length, of at least two tokens each.
 
@@ -286,7 +309,8 @@ def weight_shares(model: Model, other: Model, tokens: Tokens) -> Model:
     ids = token_ids(tokens, model.d_vocab, batch=True)
     if ids.shape[-1] < 2:
         raise ValueError(f"tokens has shape {ids.shape}, must have two tokens in each text")
-    return _shares(model, other, ids.reshape(-1, ids.shape[-1]))
+    first, second = jax.tree.map(at_least_single, (model, other))
+    return _shares(first, second, ids.reshape(-1, ids.shape[-1]))
 
 
 @compiled()

@@ -148,7 +148,7 @@ def contrast(
 
     Raises:
         ValueError: If a run is of a batch or an ensemble or is edited, the models or the lengths of
-            the texts differ, or an id or the position is out of range.
+            the texts differ, an id or the position is out of range, or both ids are one.
 
     Source: ours; DeepLIFT (Shrikumar et al., 2017) for multipliers that sum to a difference.
     """
@@ -180,15 +180,21 @@ def question(
     place = counted_index("position", position, n_ctx)
     texts = jnp.stack([run.tokens, other.tokens])
     asked = jnp.stack([jnp.asarray(i) for i in (token, -1 if minus is None else minus, place)])
+    if known(asked) and asked[0] == asked[1]:
+        raise ValueError(f"minus={asked[1]} is the id of token, must be another one")
     return jax.tree.map(at_least_single, model), texts, asked
 
 
 class Pass(NamedTuple):
-    """A text's part of what is compared: the lead, the trace, and what heads and MLPs read."""
+    """A text's part of what is compared: the lead, the trace, and what heads and MLPs read.
+
+    `projected` has queries, keys and values.
+    """
 
     lead: Float[Array, ""]
     trace: Trace
     read: Float[Array, "n_layers n_ctx d_model"]
+    projected: tuple[Array, Array, Array]
     mlp_read: Float[Array, "n_layers n_ctx d_model"] | None = None
     units: Float[Array, "n_layers n_ctx d_mlp"] | None = None
     opened: Float[Array, "n_layers n_ctx d_mlp"] | None = None
@@ -199,12 +205,17 @@ def multipliers_of(
     model: Model, texts: Int[Array, "2 n_ctx"], asked: Int[Array, "3"]
 ) -> tuple[Any, Pass]:
     """`Interventions` whose additions are the multipliers of their places, and both passes."""
+    taps = _taps(model, texts.shape[1])
 
-    def mean_lead(taps: Interventions) -> tuple[Float[Array, ""], Pass]:
-        each = jax.vmap(lambda text: one_pass(model, text, taps, asked), axis_name=PAIR)(texts)
-        return each.lead.mean(), each
+    def of(text: Int[Array, " n_ctx"]) -> tuple[Interventions, Pass]:
+        def lead(taps: Interventions) -> tuple[Float[Array, ""], Pass]:
+            found = one_pass(model, text, taps, asked)
+            return found.lead, found
 
-    return jax.grad(mean_lead, has_aux=True)(_taps(model, texts.shape[1]))
+        return jax.grad(lead, has_aux=True)(taps)
+
+    # Both texts have one linear map, so that it is gone through backwards once, not in each.
+    return jax.vmap(of, axis_name=PAIR, out_axes=(None, 0))(texts)
 
 
 @compiled()
@@ -213,10 +224,10 @@ def contrast_of_texts(
 ) -> Contrast:
     multipliers, each = multipliers_of(model, texts, asked)
     less = jax.tree.map(lambda x: x[0] - x[1], each)
-
-    def read_by(multiplier: Array) -> Array:
-        return jnp.einsum("ltd,lhtd->lh", less.read, multiplier)
-
+    routes = [
+        jnp.einsum("lhtk,lhtk->lh", read, by)
+        for read, by in zip(less.projected, multipliers.add[:3], strict=True)
+    ]
     mlps = neurons = gates = None
     if model.blocks.mlp is not None:
         mlps = jnp.einsum("ltd,ltd->l", less.trace.mlp_outputs, multipliers.mlp_add)
@@ -229,7 +240,7 @@ def contrast_of_texts(
         less.lead,
         jnp.einsum("ltd,ltd->lt", less.trace.streams, multipliers.stream_add),
         jnp.einsum("lhtd,lhtd->lh", less.trace.head_outputs, multipliers.head_add),
-        Routes(*map(read_by, (multipliers.value_add, multipliers.query_add, multipliers.key_add))),
+        Routes(query=routes[0], key=routes[1], value=routes[2]),
         mlps,
         neurons,
         gates,
@@ -257,9 +268,9 @@ def one_pass(
         return jax.vmap(lambda x, w: each(x, weights=w)[0])(streams, weights)
 
     read = read_from(trace.streams[:-1], blocks.attention_norm)
-    found = Pass(lead, trace._replace(gates=None, inside=None), read)
-    inside = trace.inside
-    if inside is None or inside.mid is None or blocks.mlp is None:
+    inside: Any = trace.inside
+    found = Pass(lead, trace._replace(gates=None, inside=None), read, inside[:3])
+    if blocks.mlp is None:
         return found
     mlp_read = read_from(trace.streams[:-1] if spec.parallel else inside.mid, blocks.mlp_norm)
     found = found._replace(mlp_read=mlp_read, units=inside.post)
@@ -285,19 +296,18 @@ def _taps(model: Model, n_ctx: int) -> Interventions:
         attention_post=scale if spec.post_norm else None,
         mlp_post=scale if spec.post_norm and spec.d_mlp is not None else None,
     )
-    by_head = zeros(*heads, spec.d_model)
+    read = zeros(*heads, model.d_head)
+    projected = Activations(q=read, k=read, v=zeros(*heads, model.d_value))
     taps = Interventions(
         stream_add=zeros(spec.n_layers + 1, n_ctx, spec.d_model),
-        query_add=by_head,
-        key_add=by_head,
-        value_add=by_head,
-        head_add=by_head,
+        head_add=zeros(*heads, spec.d_model),
         scale_add=scales,
+        add=projected,
     )
     if spec.d_mlp is None:
         return taps
     written, units = zeros(*layers, spec.d_model), zeros(*layers, spec.d_mlp)
-    return taps._replace(mlp_read_add=written, mlp_add=written, add=Activations(post=units))
+    return taps._replace(mlp_read_add=written, mlp_add=written, add=projected._replace(post=units))
 
 
 LEVEL = 0.95
@@ -368,6 +378,8 @@ def contrast_set(
         )
     if any(ids.shape != (n_pairs,) for ids in asked):
         raise ValueError(f"token and minus must be of {n_pairs} ids, one for each pair")
+    if (same := np.flatnonzero(asked[0] == asked[1])).size:
+        raise ValueError(f"minus[{same[0]}] is the id of token[{same[0]}], must be another one")
     place = jnp.full(n_pairs, counted_index("position", position, both[0].shape[1]), jnp.int32)
     model = jax.tree.map(at_least_single, model)
     each = _in_blocks(

@@ -100,7 +100,9 @@ def contrast_edges(
     model, texts, asked = question(run, other, token, minus, position)
     if model.spec.joint_qk_norm:
         raise ValueError("run has joint_qk_norm=True: what one head reads depends on all heads")
-    for node in nodes:
+    for i, node in enumerate(nodes):
+        if node in nodes[:i]:
+            raise ValueError(f"nodes has {node} twice, must have it once")
         if node.kind not in ("head", "mlp"):
             raise ValueError(f"nodes has one of kind {node.kind!r}, must be of heads and MLPs")
         n_layers = 0 if node.kind == "mlp" and model.d_mlp is None else model.n_layers

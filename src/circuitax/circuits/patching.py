@@ -16,12 +16,11 @@ from circuitax.circuits.sites import (
     SITES,
     Metric,
     asked_of,
-    chosen_of,
     effects_at,
     in_front,
 )
 from circuitax.display.tables import NumberTable, counted, documented
-from circuitax.kernel.checks import shortened
+from circuitax.kernel.checks import chosen_of, shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.edits import recorded
 from circuitax.kernel.forward import (

@@ -15,7 +15,6 @@ from circuitax.circuits.sites import (
     Reading,
     Texts,
     asked_of,
-    chosen_of,
     in_front,
     read_logits,
     read_stream,
@@ -23,7 +22,7 @@ from circuitax.circuits.sites import (
     text_blocks,
 )
 from circuitax.circuits.weights.folding import check_pre_ln, fold_read
-from circuitax.kernel.checks import check_index, check_range, shortened
+from circuitax.kernel.checks import check_index, check_range, chosen_of, shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.edits import Index, patch_activation, patch_stream, replaced
 from circuitax.kernel.forward import forward, stream_from
@@ -156,6 +155,10 @@ def path_effects(
     blocks = text_blocks(n_texts, n_heads**2 * (rows + model.d_model))
     work = list(itertools.product(range(len(blocks)), first))
     lines: list[list[Array]] = [[] for _ in blocks]
+    if not (first and then):
+        sizes = (n_texts, len(first), n_heads, len(then), n_heads)
+        values = jnp.zeros((*sizes, *metric_axes), before.dtype)
+        return values if run.is_batch else values[0]
     for block, layer in shown(work, f"paths into {reads}"):
         at = blocks[block]
         some, given = jax.tree.map(lambda leaf, at=at: leaf[at], (texts, outputs))

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from tqdm import tqdm
 
-from circuitax.kernel.checks import check_index, counted_index, shortened
+from circuitax.kernel.checks import counted_index, shortened
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.edits import replaced
 from circuitax.kernel.forward import next_token_losses, stream_from, unembed
@@ -97,9 +97,9 @@ def effects_at(
     return values if run.is_batch else values[0]
 
 
-def shown(work: list[Any], name: str) -> Iterable[Any]:
+def shown(work: Sequence[Any], name: str) -> Iterable[Any]:
     """The work, with a bar on a terminal once it has taken two seconds."""
-    bar: Iterable[Any] = tqdm(work, name, unit=" blocks", delay=2, leave=False, disable=None)
+    bar: Iterable[Any] = tqdm(work, name, unit=" steps", delay=2, leave=False, disable=None)
     return bar
 
 
@@ -222,13 +222,3 @@ def asked_of(run: Run, metric: Metric | None, data: Any, position: Any) -> tuple
 
 def in_front(run: Run, tree: Any) -> Any:
     return tree if run.is_batch else jax.tree.map(lambda leaf: leaf[None], tree)
-
-
-def chosen_of(name: str, chosen: Sequence[int] | None, size: int) -> list[int]:
-    if chosen is None:
-        return list(range(size))
-    if isinstance(chosen, str) or not np.ndim(chosen):
-        raise ValueError(f"{name}={shortened(chosen)} must be a list of {name} from 0")
-    for at in chosen:
-        check_index(name, at, size)
-    return [int(at) for at in chosen]

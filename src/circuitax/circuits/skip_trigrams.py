@@ -14,12 +14,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jax.nn import softmax
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.attention import attention_scores, causal_mask, per_head, project
+from circuitax.kernel.attention import attention_scores, causal_mask, per_head, project, softmax
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import Interventions
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
@@ -53,7 +53,7 @@ def additive_heads_logits(
     heads: AdditiveHeads, tokens: Int[Array, " n_ctx"]
 ) -> Float[Array, "n_ctx d_vocab"]:
     """Logits of one text: the forward pass, with gates in place of the patterns."""
-    gates = jnp.exp(_log_gates(heads, tokens))
+    gates = jnp.exp(at_least_single(_log_gates(heads, tokens))).astype(heads.place.dtype)
     return forward(heads.model, tokens, Interventions(all_patterns=gates[None]))[0]
 
 
@@ -61,7 +61,7 @@ def normalised_heads_logits(
     heads: AdditiveHeads, tokens: Int[Array, " n_ctx"]
 ) -> Float[Array, "n_ctx d_vocab"]:
     """The same heads with their denominators: ``A_ij = softmax_j(s_ij + place[i, j])``."""
-    patterns = softmax(_log_gates(heads, tokens), axis=-1)
+    patterns = softmax(_log_gates(heads, tokens))
     return forward(heads.model, tokens, Interventions(all_patterns=patterns[None]))[0]
 
 
@@ -145,7 +145,7 @@ def additive_loss(
     chosen = range(texts.shape[1] - 1)[at]
     here = slice(chosen.start, chosen.stop, chosen.step)
     logits = jax.vmap(lambda text: additive_logits(model, text, here))(texts)
-    log_p = jax.nn.log_softmax(logits, axis=-1)
+    log_p = jax.nn.log_softmax(at_least_single(logits), axis=-1)
     return -jnp.mean(jnp.take_along_axis(log_p, texts[:, 1:][:, here, None], axis=-1))
 
 
@@ -262,7 +262,7 @@ def price_bugs(
     seen = 1 - held_out
 
     def losses(theta: Array) -> Array:
-        log_p = jax.nn.log_softmax(logits + theta[pair], axis=-1)
+        log_p = jax.nn.log_softmax(at_least_single(logits + theta[pair]), axis=-1)
         return -jnp.take_along_axis(log_p, targets[:, None], axis=-1)[:, 0]
 
     def objective(theta: Array) -> Array:

@@ -7,7 +7,6 @@ from typing import Any
 
 from circuitax.commands.cli import YES_NO, Command, Option, wanted
 from circuitax.config.catalogue import ExperimentEntry, checkout, discover
-from circuitax.config.spec import SCALES
 from circuitax.lab.drawing import page_pictures
 from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import (
@@ -19,7 +18,6 @@ from circuitax.lab.runs import (
     NEUTRAL,
     PROVENANCE,
     PUBLISHED,
-    TIMES,
     TOKENIZER,
     TWIN,
     WholeRun,
@@ -52,7 +50,6 @@ runs are settled again, from their data alone, before anything is copied.
 """,
     options=(
         Option("only", "a,b", "experiments; all of them by default"),
-        Option("scale", "SCALE", "scale of the accepted runs; any by default", allowed=SCALES),
         Option("run", "NAME/RUN", "the run that is accepted, whatever its settings are"),
         Option("dirty", "", "whether runs from changed sources are accepted", "no", YES_NO),
         Option(
@@ -130,7 +127,7 @@ def promote(
 
 def _left_behind(folder: str, names: list[str]) -> set[str]:
     """Names of a folder's files that are not copied."""
-    patterns = (ARRAYS, FIGURES, "log.txt", TIMES, "*.pdf", ".*")
+    patterns = (ARRAYS, FIGURES, "log.txt", "*.pdf", ".*")
     left = shutil.ignore_patterns(*patterns)(folder, names)
     if Path(folder).name == TABLES:
         left |= {n for n in names if (Path(folder) / n).stat().st_size > LONGEST_TABLE}
@@ -148,9 +145,8 @@ def _again(
     kept: dict[str, Path], options: dict[str, str], entries: dict[str, ExperimentEntry]
 ) -> dict[str, WholeRun]:
     """The accepted runs whose claims are to be settled again."""
-    for name in ("run", "scale"):
-        if options[name]:
-            raise ValueError(f"{name}={options[name]} must not stand beside settle=yes")
+    if options["run"]:
+        raise ValueError(f"run={options['run']} must not stand beside settle=yes")
     names = wanted(options["only"], entries) if options["only"] else list(kept)
     for name in names:
         if name not in kept:
@@ -169,18 +165,13 @@ def _chosen(options: dict[str, str], entries: dict[str, ExperimentEntry]) -> dic
         return {name: run}
     chosen = {}
     for name in wanted(options["only"], entries):
-        newest_first = (whole(run) for run in reversed(finished_runs(name)))
-        if fitting := next((run for run in newest_first if _fits(run, options["scale"])), None):
-            chosen[name] = fitting
+        if own := [run for run in finished_runs(name) if set(typed_fields(run)) <= NEUTRAL]:
+            chosen[name] = whole(own[-1])
         elif options["only"]:
             raise ValueError(f"only={name} has no finished run with its own defaults")
     if not chosen:
         raise ValueError("there is no finished run to accept: run experiments.reproduce first")
     return chosen
-
-
-def _fits(run: WholeRun, scale: str) -> bool:
-    return set(typed_fields(run)) <= NEUTRAL and scale in {"", provenance(run)["scale"]}
 
 
 def _refuse_strange(name: str, run: WholeRun, *, dirty: bool, twin: bool) -> None:

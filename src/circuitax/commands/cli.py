@@ -164,6 +164,13 @@ def n_jobs(text: str) -> int:
     return int(text)
 
 
+def printable(text: str) -> str:
+    """The text without control characters and characters that the terminal cannot show."""
+    shown = "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)
+    encoding = sys.stdout.encoding or "utf-8"
+    return shown.encode(encoding, "replace").decode(encoding)
+
+
 def enter(module: str) -> int:
     """Run ``main`` of a module, imported now; Ctrl-C before it listens is one line."""
     gc.disable()  # imports make no garbage, and a search for it takes a seventh of a start

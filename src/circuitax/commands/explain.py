@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
-from circuitax.commands.cli import Command, Option, UsageError
+from circuitax.commands.cli import Command, Option, UsageError, printable
 from circuitax.config.catalogue import checkout
 from circuitax.lab.runs import DamagedRun, WholeRun, newest_run, provenance
 
@@ -133,11 +133,6 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError("the text must not be empty")
     if options["against"] is not None and options["foil"] is not None:
         raise UsageError("against and foil each give the other text: give one of them")
-    for name in ("TEXT", "token", "minus", "against", "foil"):
-        try:
-            (options[name] or "").encode()
-        except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
-            raise UsageError(f"{name}={options[name]!r} must be UTF-8 text") from None
     for name, least in (("paths", 0), ("heads", 1)):
         number = options[name]
         if number is not None and number < least:
@@ -172,14 +167,14 @@ def _explain(options: dict[str, Any]) -> None:
         stage.set_description_str("compiling, and following paths through heads and MLPs")
         foil = _foil(opened, options)
         shown = _explained(opened, options) if foil is None else _contrasted(opened, foil, options)
-    print(_printable(shown.text))
+    print(printable(shown.text))
     for name, text in (("page", shown.page), ("json", shown.graph)):
         if options[name] is not None:
             path = Path(options[name]).expanduser()
             write_text(path, text())
             print(f"{name}: {path}", file=sys.stderr)
     if shown.hint:
-        print(_printable(shown.hint), file=sys.stderr)
+        print(printable(shown.hint), file=sys.stderr)
     print(
         f"{opened.name}: {len(opened.ids)} tokens, {time.monotonic() - began:.1f} s with loading "
         "and compilation",
@@ -352,9 +347,3 @@ def _token(opened: _Opened, name: str, text: str) -> int:
         parts = [opened.tokenizer.decode([i]) for i in ids]
         raise UsageError(f"{name}={text!r} must be one token of the vocabulary, is {parts}")
     return ids[0]
-
-
-def _printable(text: str) -> str:
-    """The text without characters that the terminal cannot show."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)

@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Any
 
-from circuitax.commands.cli import YES_NO, Command, Option, UsageError
+from circuitax.commands.cli import YES_NO, Command, Option, UsageError, printable
 from circuitax.config.catalogue import checkout
 from circuitax.lab.runs import newest_run, provenance
 
@@ -107,11 +107,4 @@ def _write(options: dict[str, Any]) -> None:
     for i, text in enumerate(texts):
         if len(texts) > 1:
             print(f"--- sample {i}")
-        print(_printable(options["PROMPT"] + text))
-
-
-def _printable(text: str) -> str:
-    """The text without control characters and characters that the terminal cannot show."""
-    shown = "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)
-    encoding = sys.stdout.encoding or "utf-8"
-    return shown.encode(encoding, "replace").decode(encoding)
+        print(printable(options["PROMPT"] + text))

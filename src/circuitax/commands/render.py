@@ -18,7 +18,7 @@ COMMAND = Command(
 RUN is a run's folder, NAME/RUN below results/, or an experiment's NAME for all its runs. With a
 style, labels or a folder the figures of the run stay as they are, and others go to
 FOLDER/NAME-RUN/. A style of Matplotlib with axes.prop_cycle has other colours in the place of the
-eight of figures/style.py, in their order.
+eight of figures/palette.py, in their order.
 """,
     ("RUN ...",),
     (

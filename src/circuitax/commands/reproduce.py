@@ -13,18 +13,14 @@ from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
 from circuitax.config.spec import SCALES
 from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import (
-    COMPILING,
-    DRAWING,
     DamagedRun,
     WholeRun,
     accepted_run,
     finished_runs,
-    provenance,
     results_folder,
     run_folder,
     settled_rows,
     shown,
-    times_of,
     whole,
     work_folder,
 )
@@ -40,8 +36,7 @@ without computing, and says which file to open. Then runs every experiment, firs
 published results for their expected time, reuses what is finished and resumes what was stopped, and
 after each writes beside every result what was measured here. Runs of experiments that were
 reproduced before and are not named now stay on the pages; damaged ones are named and left out. At
-the end it says how long each took, with compiling, computing and drawing apart, and how many
-quantities agree with the accepted ones.
+the end it says how many quantities agree with the accepted ones.
 """,
     options=(
         Option("only", "a,b", "experiments, and what they read; all of them by default"),
@@ -101,7 +96,7 @@ def main(options: dict[str, Any]) -> int:
         pages.write({name: folder[name] for name in there})
         print(_announcement(list(left), len(there), entries, scale, jobs), flush=True)
         command = [sys.executable, "-m", "experiments.run"]
-        alone = [name for name in left if entries[name].alone]
+        alone = [name for name in left if entries[name].table.alone]
         logs = work_folder() / "reproduce" if jobs > 1 or launcher else None
 
         def line(name: str) -> list[str]:
@@ -120,10 +115,12 @@ def main(options: dict[str, Any]) -> int:
                 pages.write({item.name: folder[item.name]})
             word = pages.agreement([item.name]) if item.status == 0 else ""
             how = f"[{len(ended)}/{len(left)}] {item.name} {_word(item.status)}"
-            print(f"{how}, {item.seconds:.0f} s{word}", flush=True)
+            expected = entries[item.name].seconds(scale) if scale in ("quick", "evening") else None
+            slow = jobs == 1 and expected is not None and item.seconds > TOLERATED * expected
+            budget = f", over its budget of {expected:.0f} s" if slow else ""
+            print(f"{how}, {item.seconds:.0f} s{budget}{word}", flush=True)
             if item.status and logs:
                 print(f"    {_last_line(log_of(item.name, logs))}", flush=True)
-    _report(ended, entries, scale if jobs == 1 else "", folder)
     done = [*there, *(item.name for item in ended if item.status == 0)]
     print(f"{len(done)} experiments{pages.agreement(done)}")
     print(pages.places, flush=True)
@@ -226,26 +223,6 @@ def _announcement(
     seconds = sum(entries[name].seconds(scale) or 0.0 for name in left) / jobs
     hint = f", about {seconds / 60:.0f} min" if scale in ("quick", "evening") else ""
     return f"{finished}computing {len(left)}{hint}; Ctrl-C stops, and the same command resumes"
-
-
-def _report(
-    ended: Iterable[Any], entries: dict[str, ExperimentEntry], scale: str, folder: dict[str, Path]
-) -> None:
-    """Seconds of each experiment that was computed now, and of its parts."""
-    for item in ended:
-        expected = entries[item.name].seconds(scale) if scale in ("quick", "evening") else None
-        said = []
-        if item.status == 0:
-            known = times_of(folder[item.name])
-            computing = float(provenance(WholeRun(folder[item.name]))["seconds"])
-            computing = max(0.0, computing - known.get(COMPILING, 0.0))
-            parts = {COMPILING: known.get(COMPILING), "computing": computing}
-            parts[DRAWING] = known.get(DRAWING)
-            said = [f"{name} {took:.1f} s" for name, took in parts.items() if took is not None]
-        if expected is not None and item.seconds > TOLERATED * expected:
-            said.append(f"over its budget of {expected:.0f} s")
-        line = f"  {item.name:24}  {_word(item.status):8}  {item.seconds:7.1f} s"
-        print(f"{line}  {', '.join(said)}".rstrip())
 
 
 def _word(status: int) -> str:

@@ -82,7 +82,7 @@ def help_text(entries: dict[str, ExperimentEntry]) -> str:
         for name, entry in group:
             known = entry.seconds("quick")
             seconds = "" if known is None else f"{known:.0f} s"
-            rows.append(f"  {name:{width}} {seconds:>6}  {entry.message}")
+            rows.append(f"  {name:{width}} {seconds:>6}  {entry.table.message}")
     example = next(iter(entries), "NAME")
     return HELP.format(experiments="\n".join(rows).strip("\n") or "  (none)", example=example)
 
@@ -93,7 +93,7 @@ def help_of(entry: ExperimentEntry) -> str:
 
     seconds = {scale: entry.seconds(scale) for scale in ("quick", "evening", "paper")}
     times = ", ".join(f"{scale} {n:.0f} s" for scale, n in seconds.items() if n is not None)
-    lines = [f"{entry.title} ({entry.name}): {entry.message}", f"on 2 cores: {times}", ""]
+    lines = [f"{entry.title} ({entry.name}): {entry.table.message}", f"on 2 cores: {times}", ""]
     lines += ["fields, as field=value; defaults are those of the code, and its YAML has its own:"]
     for path, text in explained(entry.load().Spec):
         lines.append(textwrap.fill(f"{path}: {text}", WIDTH, subsequent_indent="      "))
@@ -116,7 +116,6 @@ def _run(typed: list[str], entries: dict[str, ExperimentEntry]) -> int:
         line.overrides,
         entries,
         multirun=line.multirun,
-        config_dir=line.config_dir,
         watched=watched,
     )
     if line.questions:

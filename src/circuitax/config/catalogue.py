@@ -47,24 +47,9 @@ class ExperimentEntry:
         return self.table.title
 
     @property
-    def message(self) -> str:
-        """One sentence: what it shows."""
-        return self.table.message
-
-    @property
     def requires(self) -> tuple[str, ...]:
         """Experiments whose results it reads."""
         return self.table.requires
-
-    @property
-    def needs_packages(self) -> tuple[str, ...]:
-        """Distributions without one of which it has nothing to read."""
-        return self.table.needs_packages
-
-    @property
-    def alone(self) -> bool:
-        """Whether it measures time, so that nothing else may run beside it."""
-        return self.table.alone
 
     def seconds(self, scale: str) -> float | None:
         """Expected seconds at a scale on two cores; None if no time is stated.
@@ -77,7 +62,7 @@ class ExperimentEntry:
             stated = self.table.seconds.get("quick")
         if stated is None:
             return None
-        there = all(map(_installed, self.needs_packages))
+        there = all(map(_installed, self.table.needs_packages))
         return float(stated) if there else min(float(stated), IDLE_SECONDS)
 
     @property

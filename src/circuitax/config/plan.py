@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,7 +40,6 @@ from circuitax.lab.runs import newest_folder, provenance
 from circuitax.names import nearest
 
 MOST_JOBS = 10_000  # of a sweep: each is composed before the first one starts
-_CONFIG_DIR = ("--config-dir", "-cd")
 _AGAIN = "--again"
 _MULTIRUN = ("--multirun", "-m")
 # Hydra answers these itself; the first four take a value.
@@ -49,12 +47,11 @@ QUESTIONS = ("--cfg", "-c", "--info", "-i", "--resolve", "--hydra-help", "--vers
 
 
 class CommandLine(NamedTuple):
-    """What was typed: overrides, questions to Hydra, whether a sweep, and a folder."""
+    """What was typed: overrides, questions to Hydra, and whether a sweep."""
 
     overrides: tuple[str, ...]
     questions: tuple[str, ...]
     multirun: bool
-    config_dir: str | None
 
 
 @dataclass(frozen=True)
@@ -96,16 +93,10 @@ class GivenRun:
 
 def split(arguments: Sequence[str]) -> CommandLine:
     """Separate flags from overrides."""
-    overrides, questions = [], []
-    config_dir, multirun = None, False
+    overrides, questions, multirun = [], [], False
     items = iter(arguments)
     for item in items:
-        name, equals, value = item.partition("=")
-        if name in _CONFIG_DIR:
-            config_dir = value if equals else next(items, None)
-            if not config_dir:
-                raise ConfigError(f"{name} needs a folder: {name} FOLDER")
-        elif item in QUESTIONS[:4]:
+        if item in QUESTIONS[:4]:
             questions.extend([item, *itertools.islice(items, 1)])
         elif item in QUESTIONS:
             questions.append(item)
@@ -114,12 +105,13 @@ def split(arguments: Sequence[str]) -> CommandLine:
         elif item == _AGAIN:
             overrides.append("again=true")
         elif item.startswith("-"):
-            near = nearest(name, [*QUESTIONS, *_MULTIRUN, *_CONFIG_DIR, _AGAIN])
+            name, _, value = item.partition("=")
+            near = nearest(name, [*QUESTIONS, *_MULTIRUN, _AGAIN])
             field = f"{name.lstrip('-')}={value or '...'}"
             raise ConfigError(f"{name} is no option{near}; a field has no dashes, as {field}")
         else:
             overrides.append(item)
-    return CommandLine(tuple(overrides), tuple(questions), multirun, config_dir)
+    return CommandLine(tuple(overrides), tuple(questions), multirun)
 
 
 def plan(
@@ -127,7 +119,6 @@ def plan(
     entries: dict[str, ExperimentEntry],
     *,
     multirun: bool = False,
-    config_dir: str | None = None,
     watched: Callable[[list[list[str]]], Iterable[list[str]]] = iter,
 ) -> tuple[list[str], list[PlannedRun]]:
     """The overrides to hand to Hydra, and every run that they unfold to, all of them checked.
@@ -151,7 +142,7 @@ def plan(
     n_jobs = math.prod(len(texts) for texts in choices)
     if n_jobs > MOST_JOBS:
         raise ConfigError(f"the sweep has {n_jobs:,} jobs, it must have at most {MOST_JOBS:,}")
-    folders = [] if "hydra.searchpath" in keys else _searchpath(entries, config_dir)
+    folders = [] if "hydra.searchpath" in keys else _searchpath(entries)
     jobs = [[*job, *folders] for job in map(list, itertools.product(*choices))]
     with own_hydra():
         runs = [_composed(job, entries) for job in watched(jobs)]
@@ -200,7 +191,7 @@ def own_hydra() -> Iterator[None]:
 def launcher_settings(name: str, experiment: str, entries: dict[str, ExperimentEntry]) -> Any:
     """What ``conf/hydra/launcher/NAME.yaml`` says, for jobs of an experiment; folders are open."""
     _register(experiment, entries)
-    job = [f"experiment={experiment}", f"hydra/launcher={name}", *_searchpath(entries, None)]
+    job = [f"experiment={experiment}", f"hydra/launcher={name}", *_searchpath(entries)]
     with own_hydra():
         config = hydra.compose("config", overrides=job, return_hydra_config=True)
     return OmegaConf.to_container(config.hydra.launcher, resolve=False)
@@ -302,7 +293,7 @@ def _upstream(
         *(quoted(key, x) if isinstance(x, str) else f"{key}={x}" for key, x in asked.items()),
     ]
     with own_hydra():
-        return _composed([*job, *_searchpath(entries, None)], entries)
+        return _composed([*job, *_searchpath(entries)], entries)
 
 
 def _given(entry: ExperimentEntry, text: str) -> GivenRun:
@@ -319,12 +310,10 @@ def _given(entry: ExperimentEntry, text: str) -> GivenRun:
     return GivenRun(entry, folder, facts["run"])
 
 
-def _searchpath(entries: dict[str, ExperimentEntry], given: str | None) -> list[str]:
-    folders = [str(folder) for folder in extra_conf(entries)]
-    if given is not None:
-        folders.append(os.path.abspath(given))
-    if missing := [folder for folder in folders if not Path(folder).is_dir()]:
-        raise ConfigError(f"config folder {Path(missing[0]).name!r} does not exist")
+def _searchpath(entries: dict[str, ExperimentEntry]) -> list[str]:
+    folders = extra_conf(entries)
+    if missing := [folder for folder in folders if not folder.is_dir()]:
+        raise ConfigError(f"config folder {missing[0].name!r} does not exist")
     places = (QuotedString(f"file://{folder}", Quote.single).with_quotes() for folder in folders)
     return [f"hydra.searchpath=[{','.join(places)}]"] if folders else []
 

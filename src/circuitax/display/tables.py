@@ -23,10 +23,13 @@ def documented(cls: Tuple) -> Tuple:
 
 
 def described(cls: type) -> dict[str, str]:
-    """Descriptions of a class's fields, from the ``Attributes:`` of its docstring."""
-    _, _, attributes = (inspect.getdoc(cls) or "").partition("\nAttributes:\n")
-    section = attributes.partition("\n\n")[0]
-    return {name: re.sub(r"\s+", " ", text) for name, text in _ENTRY.findall(section)}
+    """Descriptions of a class's fields, from the ``Attributes:`` of it and of its bases."""
+    found = {}
+    for base in reversed(cls.__mro__):
+        _, _, attributes = inspect.cleandoc(base.__doc__ or "").partition("\nAttributes:\n")
+        section = attributes.partition("\n\n")[0]
+        found |= {name: re.sub(r"\s+", " ", text) for name, text in _ENTRY.findall(section)}
+    return found
 
 
 ROWS = 12  # of a printed table, at most

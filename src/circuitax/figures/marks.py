@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from circuitax.figures.style import BLACK, GREY, new_figure
+from circuitax.figures.palette import BLACK, GREY
+from circuitax.figures.style import new_figure
 from circuitax.records.estimate import Estimate, mean_estimate
 
 LINE_STYLES = {"solid": "-", "dashed": "--", "dotted": ":"}

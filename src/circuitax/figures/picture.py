@@ -192,4 +192,4 @@ def draw_all(
 def described(figure: FigureText, readings: ModuleType) -> str:
     """The picture for those who do not see it: the first paragraph of the docstring that draws."""
     text = inspect.getdoc(getattr(readings, figure.draw or figure.name)) or ""
-    return " ".join(text.split("\n\n")[0].split())
+    return " ".join(text.split("\n\n")[0].replace("``", "").split())

@@ -1,7 +1,4 @@
-"""The common style of all figures: sizes, fonts, and panel letters.
-
-The colours are eight, distinct for colour-blind readers, and two maps.
-"""
+"""The common style of all figures: sizes, fonts, and panel letters."""
 
 import functools
 import string
@@ -18,45 +15,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import TextPath
 
+from circuitax.figures import palette
 from circuitax.names import nearest
-
-BLUE = "#0072B2"
-ORANGE = "#D55E00"
-GREEN = "#009E73"
-PINK = "#CC79A7"
-YELLOW = "#E69F00"
-SKY = "#56B4E9"
-BLACK = "#000000"
-GREY = "#8A8A8A"
-
-EVERY = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK, GREY)
-
-# The order in which the lines of a panel use them.
-COLOURS = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY)
-
-# What returns in many figures has one colour in all of them. There are more things than colours:
-# tables whose things stand side by side have none in common. A control, chance or what random
-# directions give is grey, and what a paper has printed is black.
-LAYER_COLOURS = (BLUE, ORANGE, GREEN, PINK)  # heads of each layer: previous-token 0, induction 1
-ORDER_COLOURS = (GREY, SKY, YELLOW, GREEN)
-KIND_COLOURS = (GREEN, PINK, BLACK)  # Q, K, V
-DEPTH_COLOURS = (BLUE, GREY, ORANGE, SKY, GREEN, YELLOW, PINK)  # models of 0, 1, 2, ... layers
-TEXT_COLOURS = {"python": SKY, "english": PINK, "random": GREY}
-PHASE_COLOURS = {"ignored": "#FFFFFF", "dedicated": BLUE, "superposed": ORANGE}
-POLYTOPE_COLOURS = {
-    "dedicated": BLACK,
-    "digon": BLUE,
-    "triangle": YELLOW,
-    "tetrahedron": PINK,
-    "pentagon": GREEN,
-    "square antiprism": ORANGE,
-    "hexagon": SKY,
-}
-OPTIMUM = GREEN  # the exact one, beside trained networks
-
-DIVERGING = "RdBu_r"  # the caller centres it at zero
-SEQUENTIAL = "viridis"
-
 
 COLUMN = 3.25  # inches: one column of a two-column page
 PAGE = 6.75  # inches: the full text width
@@ -90,7 +50,7 @@ def restyled(style: Path | None) -> Iterator[Callable[[Iterable[Figure]], None]]
     own = matplotlib.rc_params_from_file(style, use_default_template=False)
     cycle = own["axes.prop_cycle"].by_key().get("color", []) if "axes.prop_cycle" in own else []
     with matplotlib.rc_context(own):
-        yield functools.partial(_recolour, colours=dict(zip(EVERY, cycle, strict=False)))
+        yield functools.partial(_recolour, colours=dict(zip(palette.EVERY, cycle, strict=False)))
 
 
 def _recolour(figures: Iterable[Figure], colours: Mapping[str, str]) -> None:

@@ -89,13 +89,15 @@ def check_index(name: str, index: SupportsIndex, size: int) -> None:
         raise ValueError(f"{name}={index} must be from 0 to {size - 1}")
 
 
-def checked_positions(positions: Any, n_ctx: int) -> list[int]:
-    """Static positions of a text, from 0, each in range."""
-    if isinstance(positions, str) or not np.ndim(positions):
-        raise ValueError(f"positions={positions!r} must be a list of positions from 0")
-    for at in positions:
-        check_index("positions", at, n_ctx)
-    return list(positions)
+def chosen_of(name: str, chosen: Any, size: int) -> list[int]:
+    """Static indices from 0, each in range, such as positions of a text or layers; None for all."""
+    if chosen is None:
+        return list(range(size))
+    if isinstance(chosen, str) or not np.ndim(chosen):
+        raise ValueError(f"{name}={shortened(chosen)} must be a list of {name} from 0")
+    for at in chosen:
+        check_index(name, at, size)
+    return [int(at) for at in chosen]
 
 
 def whole(name: str, value: SupportsIndex, least: int | None = None) -> int:

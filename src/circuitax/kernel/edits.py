@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from circuitax.kernel.checks import check_index, check_range, checked_positions, shortened
+from circuitax.kernel.checks import check_index, check_range, chosen_of, shortened
 from circuitax.kernel.interventions import Interventions, check_edit
 from circuitax.kernel.run import Run, check_run
 
@@ -94,6 +94,9 @@ def ablate_head(
     edit: Interventions | None = None,
 ) -> Interventions:
     """The edit under which one head writes nothing; later heads react.
+
+    A norm behind attention (gemma2, gemma3, olmo2) keeps its divisor, so that heads stay a sum. It
+    reacts, as where a hook sets ``z``, to ``patch_activation(run, "z", head, zeros)``.
 
     Args:
         run: Whose sizes the edit has.
@@ -246,9 +249,7 @@ def _replaced(
 
 def _positions(run: Run, positions: Sequence[int] | None) -> Bool[Array, " n_ctx"]:
     n_ctx = run.tokens.shape[-1]
-    if positions is None:
-        return jnp.ones(n_ctx, bool)
-    at = jnp.asarray(checked_positions(positions, n_ctx), int)
+    at = jnp.asarray(chosen_of("positions", positions, n_ctx), int)
     return jnp.zeros(n_ctx, bool).at[at].set(True)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from circuitax.display.viewers import attention_viewer, viewer_frame
-from circuitax.kernel.checks import checked_positions
+from circuitax.kernel.checks import chosen_of
 from circuitax.kernel.compiled import compiled
 from circuitax.kernel.forward import Tokens, forward, next_token_losses, token_ids, unembed
 from circuitax.kernel.interventions import Interventions, NormScales, Trace, check_edit, unpadded
@@ -155,8 +155,7 @@ class Run:
 
         Source: nostalgebraist (2020), "interpreting GPT: the logit lens".
         """
-        n_ctx = self.tokens.shape[-1]
-        at = range(n_ctx) if positions is None else checked_positions(positions, n_ctx)
+        at = chosen_of("positions", positions, self.tokens.shape[-1])
         return _lens(self.model, self.streams[..., jnp.asarray(at, int), :])
 
     @property

@@ -6,6 +6,9 @@ its inputs and symmetric in the texts: by the mean of the other factor for a pro
 difference for a function of one number, logarithmic means for a softmax. A derivative of the pass,
 forwards or backwards, is then the map from differences of embeddings to differences of logits.
 
+All that multiplies a difference is a mean of both texts. The linear map is then one for both, and
+goes through once.
+
 In its rule, each step gives its value by the plain function: a derivative of what the rules gave,
 such as that of a flow by the weights, is then the usual one.
 
@@ -42,7 +45,44 @@ def secant(step: F) -> F:
 
 def weight_secant(step: F) -> Callable[..., Any]:
     """The same between two models, where a linear map is a product of its input and weights."""
-    return _bilinear(step) if step in _LINEAR else secant(step)
+    return (lambda *factors: _even(step(*factors))) if step in _LINEAR else secant(step)
+
+
+def stepwise(step: F) -> F:
+    """The secant, with the softmax taken through its exponentials and their sum.
+
+    ``ΔP_j = L_j (Δs_j - Σ_k E_k Δs_k / Z̄)``, E and Z̄ logarithmic means of both exponentials and of
+    both sums. Source: tangermeme 1.6.
+    """
+    if step is not attention.attend:
+        return secant(step)
+
+    @jax.custom_jvp
+    def softmax(scores: Array, mask: Array) -> Array:
+        return attention.masked_softmax(scores, mask)
+
+    @softmax.defjvp
+    def difference(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple:
+        scores, mask = primals
+        allowed = jnp.broadcast_to(mask, scores.shape)
+        z = jnp.where(allowed, scores, -jnp.inf)
+        total = jax.nn.logsumexp(z, axis=-1, keepdims=True)
+        common = jnp.maximum(total, in_other(total))
+
+        def mean(logs: Array) -> Array:
+            logs = jnp.where(allowed, logs, 0)
+            return jnp.where(allowed, logarithmic_mean(logs, in_other(logs)), 0)
+
+        falls = jnp.sum(mean(z - common) * tangents[0], axis=-1, keepdims=True)
+        falls = falls / logarithmic_mean(total - common, in_other(total - common))
+        return attention.masked_softmax(scores, mask), mean(z - total) * (tangents[0] - falls)
+
+    def attend(scores: Array, mask: Bool[Array, "dest src"], v: Array) -> tuple[Array, Array]:
+        pattern = softmax(scores, mask)
+        return _bilinear(attention.mix_values)(pattern, v), pattern
+
+    replaced: Any = attend
+    return replaced
 
 
 def in_other(x: Array) -> Array:
@@ -51,12 +91,13 @@ def in_other(x: Array) -> Array:
 
 
 def _mean(x: Array) -> Array:
+    """The mean of both texts, which they share: what is symmetric in them stays as it is."""
     return jax.lax.pmean(x, PAIR)
 
 
 @jax.custom_jvp
 def _even(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """A product, whose difference is ``ā Δb + b̄ Δa``: the mean of its derivatives in each text."""
+    """A product, whose difference is the mean of its derivatives in each text."""
     return y
 
 
@@ -66,7 +107,24 @@ def _even_difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Arr
 
 
 def _bilinear(product: F) -> Callable[..., Array]:
-    return lambda *factors: _even(product(*factors))
+    """``Δ(ab) = ā Δb + b̄ Δa``."""
+
+    def multiply(a: Array, b: Array, *options: float) -> Array:
+        @jax.custom_jvp
+        def of(a: Array, b: Array) -> Array:
+            y: Array = product(a, b, *options)
+            return y
+
+        @of.defjvp
+        def difference(primals: Any, tangents: Any) -> tuple[Array, Array]:
+            (a, b), (da, db) = primals, tangents
+            dy = product(_mean(a), db, *options) + product(da, _mean(b), *options)
+            return product(a, b, *options), dy
+
+        y: Array = of(a, b)
+        return y
+
+    return multiply
 
 
 @jax.custom_jvp
@@ -78,7 +136,7 @@ def _quotient(x: Float[Array, "*shape"], y: Float[Array, "*#shape"]) -> Float[Ar
 @_quotient.defjvp
 def _quotient_difference(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, y), (dx, dy) = primals, tangents
-    return x / y, _mean(1 / y) * dx - _mean(x) * (dy / (y * in_other(y)))
+    return x / y, _mean(1 / y) * dx - _mean(x) * _mean(1 / (y * in_other(y))) * dy
 
 
 def _norm_scale(
@@ -111,7 +169,7 @@ def _cap(scores: Float[Array, "*shape"], bound: float | None) -> Float[Array, "*
     @capped.defjvp
     def difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
         (s,), (ds,) = primals, tangents
-        slope = 4 * _sigmoid_slope(2 * s / bound, 2 * in_other(s) / bound)
+        slope = _mean(4 * _sigmoid_slope(2 * s / bound, 2 * in_other(s) / bound))
         return attention.cap(s, bound), slope * ds
 
     y: Array = capped(scores)
@@ -128,7 +186,7 @@ def _activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[
     @activated.defjvp
     def difference(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
         (z,), (dz,) = primals, tangents
-        return activate(z, activation), divided_difference(z, in_other(z), activation) * dz
+        return activate(z, activation), _mean(divided_difference(z, in_other(z), activation)) * dz
 
     y: Array = activated(z)
     return y
@@ -141,7 +199,7 @@ def _attend(
 ) -> tuple[Float[Array, "n_heads dest d_value"], Float[Array, "n_heads dest src"]]:
     """``ΔP_j = L_j (Δs_j - Σ_k L_k Δs_k / Σ_k L_k)``, and the mixed values as a product."""
     pattern = _softmax(scores, mask)
-    return _even(attention.mix_values(pattern, v)), pattern
+    return _bilinear(attention.mix_values)(pattern, v), pattern
 
 
 @jax.custom_jvp
@@ -157,7 +215,7 @@ def _softmax_difference(primals: Any, tangents: Any) -> tuple[Array, Array]:
     allowed = jnp.broadcast_to(mask, scores.shape)
     logs = jax.nn.log_softmax(jnp.where(allowed, scores, -jnp.inf), axis=-1)
     logs = jnp.where(allowed, logs, 0)
-    L = jnp.where(allowed, logarithmic_mean(logs, in_other(logs)), 0)
+    L = _mean(jnp.where(allowed, logarithmic_mean(logs, in_other(logs)), 0))
     weighted = L * ds
     total = jnp.sum(L, axis=-1, keepdims=True)
     common = jnp.sum(weighted, axis=-1, keepdims=True) / jnp.where(total > 0, total, 1)

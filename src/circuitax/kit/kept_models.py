@@ -10,7 +10,6 @@ A saved language model has weights, spec and tokenizer, enough to continue a tex
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,15 +21,14 @@ from tokenizers import Tokenizer
 from circuitax.data.corpus import TextError
 from circuitax.data.tokenizer import boundary_id, encode_prompt, tokenizer_from_file
 from circuitax.kernel.checks import check_range
-from circuitax.kernel.generate import Sampling
+from circuitax.kernel.generate import Sampling, generate
 from circuitax.kernel.keys import member_keys
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec, from_plain, to_plain
 from circuitax.lab.arrays import Damaged, load_tree
 from circuitax.lab.lab import Lab
 from circuitax.lab.runs import ARRAYS, PUBLISHED, TOKENIZER, WholeRun, shown
-from circuitax.models.parameters import params_from_model
-from circuitax.models.transformer import Transformer, init
+from circuitax.models.transformer import init
 from circuitax.names import nearest
 from circuitax.records.record import Record
 
@@ -235,10 +233,6 @@ def read_prompt(language: LanguageModel, prompt: str) -> list[int]:
 
     Before that stands the start token, where the model was trained with one.
     """
-    try:
-        prompt.encode()
-    except UnicodeEncodeError:  # bytes of another encoding, as the command line hands them on
-        raise ValueError(f"PROMPT={prompt!r} must be UTF-8 text") from None
     # As training reads texts: without what a tokenizer's file puts around them.
     ids = encode_prompt(language.tokenizer, prompt, special=False).ids
     spec, boundary = language.model.spec, boundary_id(language.tokenizer)
@@ -280,29 +274,12 @@ def continuations(
             f"n_ctx={language.model.n_ctx}, and the prompt has {len(prompt)} with the boundary"
         )
     check_range("samples", samples, "[1, inf)")
-    module, variables = (
-        Transformer(language.model.spec),
-        {"params": params_from_model(language.model)},
-    )
-    keys = member_keys(key, samples)
-    ids = _texts(module, variables, jnp.asarray(prompt), keys, n_tokens, sampling)
+
+    def text(key: Key[Array, ""]) -> Int[Array, " n_text"]:
+        return generate(language.model, prompt, n_tokens, key=key, sampling=sampling)
+
+    ids = jax.jit(jax.vmap(text))(member_keys(key, samples))
     return [_decoded(language.tokenizer, row[len(prompt) :].tolist()) for row in np.asarray(ids)]
-
-
-@partial(jax.jit, static_argnames=("module", "n_new", "sampling"))
-def _texts(
-    module: Transformer,
-    variables: dict[str, dict[str, Array]],
-    prompt: Int[Array, " n_prompt"],
-    keys: Key[Array, " sample"],
-    n_new: int,
-    sampling: Sampling,
-) -> Int[Array, "sample n_text"]:
-    def one(key: Key[Array, ""]) -> Array:
-        text = module.apply(variables, prompt, n_new, key=key, sampling=sampling, method="generate")
-        return jnp.asarray(text)
-
-    return jax.vmap(one)(keys)
 
 
 def _decoded(tokenizer: Tokenizer, ids: list[int]) -> str:

@@ -1,13 +1,12 @@
 """A run's figures from its record on disk, without JAX."""
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circuitax.config.catalogue import READINGS, TABLE, ExperimentEntry
-from circuitax.lab.runs import ACCEPTED, DRAWING, FIGURES, WholeRun, keep_time
+from circuitax.lab.runs import ACCEPTED, FIGURES, WholeRun
 from circuitax.lab.source import source_hash
 from circuitax.records.record import Record
 from circuitax.records.store import checksums, whole_folder, write_json
@@ -24,8 +23,8 @@ _SOURCE = ".source"
 def draw_figures(run: WholeRun, entry: ExperimentEntry, *, of_sweep: bool = False) -> list[Path]:
     """Redraw every figure of a run, as PNG, PDF and SVG; the old ones stay if drawing fails.
 
-    Beside them the run keeps how long this took. Each has its message as title. The pictures of an
-    accepted run are those of `page_pictures`; what is for print are its PDFs and SVGs.
+    Each has its message as title. The pictures of an accepted run are those of `page_pictures`;
+    what is for print are its PDFs and SVGs.
 
     Args:
         run: Folder of the run.
@@ -37,22 +36,12 @@ def draw_figures(run: WholeRun, entry: ExperimentEntry, *, of_sweep: bool = Fals
     """
     if not entry.table.figures:
         return []
-    began = time.monotonic()
     drawn = _drawn(run, entry, of_sweep)
     if of_sweep and not drawn:
         return []
-    from circuitax.figures.picture import packed_picture, save_picture, save_vectors
-
     with whole_folder(run / FIGURES) as folder:
-        for name, (figure, whole) in drawn.items():
-            path = folder / f"{name}.png"
-            if run.name == ACCEPTED:
-                path.write_bytes(packed_picture(figure, dpi=_PAGE, bbox_inches=whole))
-            else:
-                save_picture(figure, path, dpi=_PRINT, bbox_inches=whole)
-            save_vectors(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
+        _write(drawn, folder, for_page=run.name == ACCEPTED)
         write_json(folder / _SOURCE, {"source": _hash(entry), "sha256": _files(folder)})
-    keep_time(run, DRAWING, time.monotonic() - began)
     return [run / FIGURES / f"{name}.png" for name in drawn]
 
 
@@ -64,13 +53,9 @@ def draw_restyled(
     labels: Mapping[str, str],
 ) -> list[Path]:
     """Figures of a run in another style and with other texts, as PNG, PDF and SVG elsewhere."""
-    from circuitax.figures.picture import save_picture, save_vectors
-
     drawn = _drawn(run, entry, of_sweep=False, style=style, labels=labels)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (figure, whole) in drawn.items():
-        save_picture(figure, folder / f"{name}.png", dpi=_PRINT, bbox_inches=whole)
-        save_vectors(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
+    _write(drawn, folder)
     return [folder / f"{name}.png" for name in drawn]
 
 
@@ -85,13 +70,27 @@ def page_pictures(run: WholeRun, entry: ExperimentEntry) -> dict[str, bytes]:
     """
     if not entry.table.figures:
         return {}
-    drawn = _drawn(run, entry, of_sweep=False)
+    return _packed(_drawn(run, entry, of_sweep=False))
+
+
+def _packed(drawn: Mapping[str, "Titled"]) -> dict[str, bytes]:
     from circuitax.figures.picture import packed_picture
 
     return {
         name: packed_picture(figure, dpi=_PAGE, bbox_inches=whole)
         for name, (figure, whole) in drawn.items()
     }
+
+
+def _write(drawn: Mapping[str, "Titled"], folder: Path, *, for_page: bool = False) -> None:
+    from circuitax.figures.picture import save_picture, save_vectors
+
+    for name, (figure, whole) in drawn.items():
+        if not for_page:
+            save_picture(figure, folder / f"{name}.png", dpi=_PRINT, bbox_inches=whole)
+        save_vectors(figure, folder / f"{name}.pdf", dpi=_PIXELS, bbox_inches=whole)
+    for name, picture in _packed(drawn).items() if for_page else ():
+        (folder / f"{name}.png").write_bytes(picture)
 
 
 def _drawn(

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import platform
 import re
 import shutil
 import time
@@ -17,14 +18,13 @@ import xarray as xr
 from circuitax.config.catalogue import ExperimentEntry, checkout
 from circuitax.config.plan import GivenRun, PlannedRun
 from circuitax.config.spec import canonical
-from circuitax.cores import compile_seconds, n_cores
+from circuitax.cores import n_cores
 from circuitax.kernel.keys import derive
 from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import Lab
 from circuitax.lab.loop import StopFlag
 from circuitax.lab.runs import (
     ARRAYS,
-    COMPILING,
     DERIVED,
     FIGURES_FAILED,
     NEUTRAL,
@@ -34,21 +34,21 @@ from circuitax.lab.runs import (
     Busy,
     DamagedRun,
     WholeRun,
-    differing,
-    finished_runs,
-    flat,
     held,
     in_one_line,
-    keep_time,
     provenance,
     run_folder,
-    spec_fields,
-    typed,
     whole,
     work_folder,
 )
 from circuitax.lab.settle import settle_run
-from circuitax.lab.source import changed_modules, describe, imported_modules, source_of
+from circuitax.lab.source import (
+    changed_modules,
+    checkout_state,
+    imported_modules,
+    package_versions,
+    source_of,
+)
 from circuitax.records.record import DATA, Record
 from circuitax.records.store import contents, publish, write_json, write_manifest, write_text
 
@@ -206,7 +206,7 @@ def _computed(
     resumes = _resumable(work, read)
     if not resumes:
         shutil.rmtree(work, ignore_errors=True)
-    say(_announcement(planned, resumes) + ("" if resumes else _unlike(planned)))
+    say(_announcement(planned, resumes))
     seconds, began = _seconds(work), time.monotonic()
 
     def note() -> None:
@@ -215,7 +215,7 @@ def _computed(
         write_text(work / "seconds", f"{seconds + time.monotonic() - began:.3f}")
 
     note()
-    with _log_to(work / "log.txt"), compile_seconds() as compiled:
+    with _log_to(work / "log.txt"):
         try:
             record = run(planned, Lab(work, stop=stop, inputs=inputs))
         finally:
@@ -223,7 +223,6 @@ def _computed(
     made = work / "whole"
     seconds += time.monotonic() - began
     save(made, planned, record, inputs, command, seconds)
-    keep_time(made, COMPILING, compiled())
     figure_error = _derive(WholeRun(made), planned.entry) if derived else ""
     publish(made, target)
     shutil.rmtree(work, ignore_errors=True)
@@ -263,7 +262,7 @@ def save(
     command: str,
     seconds: float,
 ) -> None:
-    """Write a run with its provenance, and the checksums of all its files last."""
+    """Write a run with its provenance, without paths or a host name, and its checksums last."""
     work = folder.parent
     shutil.rmtree(folder, ignore_errors=True)
     Record(labelled(record.data, planned.entry.table.variables), record.notes).save(folder)
@@ -275,22 +274,27 @@ def save(
     if (work / ARRAYS).exists():
         shutil.copytree(work / ARRAYS, folder / ARRAYS)
     made_from = json.loads((work / MADE_FROM).read_text(encoding="utf-8"))
-    facts = describe(
-        checkout(),
-        command=command,
-        experiment=planned.entry.name,
-        run=planned.id,
-        scale=planned.settings.scale.name,
-        seed=planned.settings.seed,
-        dtype=planned.settings.dtype.name,
-        device=device_name(),
-        seconds=seconds,
-        source=source_of(made_from["modules"]),
-        inputs={item.entry.name: item.id for item in planned.inputs},
-        input_data=made_from["input_data"],
-        outside=dict(planned.outside),
-    )
-    write_json(folder / PROVENANCE, {**facts, "modules": made_from["modules"]})
+    commit, dirty = checkout_state(checkout())
+    facts = {
+        "experiment": planned.entry.name,
+        "run": planned.id,
+        "scale": planned.settings.scale.name,
+        "seed": planned.settings.seed,
+        "dtype": planned.settings.dtype.name,
+        "command": command,
+        "commit": commit,
+        "dirty": dirty,
+        "source": source_of(made_from["modules"]),
+        "inputs": {item.entry.name: item.id for item in planned.inputs},
+        "input_data": made_from["input_data"],
+        "outside": dict(planned.outside),
+        "device": device_name(),
+        "seconds": round(seconds, 2),
+        "python": platform.python_version(),
+        "versions": package_versions(),
+        "modules": made_from["modules"],
+    }
+    write_json(folder / PROVENANCE, facts)
     write_manifest(folder, left_out=DERIVED)
 
 
@@ -331,16 +335,6 @@ def _announcement(planned: PlannedRun, resumes: bool) -> str:
         return text
     minutes = f"{expected / 60:.0f} min" if expected >= 120 else f"{expected:.0f} s"
     return f"{text}: about {minutes} expected on 2 cores"
-
-
-def _unlike(planned: PlannedRun) -> str:
-    """How it differs from the newest run for which the same was typed, where one is there."""
-    for folder in reversed(finished_runs(planned.entry.name)):
-        with suppress(OSError, ValueError):  # of a damaged run nothing is said here
-            if folder.name != planned.id and typed(folder) == list(planned.overrides):
-                fields = differing(flat(canonical(planned.spec)), spec_fields(folder))
-                return f"; differs from {folder.name} in {', '.join(fields) or 'what it reads'}"
-    return ""
 
 
 def _seconds(work: Path) -> float:

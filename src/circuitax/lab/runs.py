@@ -24,11 +24,9 @@ CLAIMS = "claims.json"
 SETTLED = "settled.json"
 FIGURES = "figures"
 FIGURES_FAILED = "figures_failed.txt"
-TIMES = "times.json"
-COMPILING, DRAWING = "compiling", "drawing"  # what the times are of
 TWIN = "twin.json"  # of an accepted run: digests of a small run by the same code
 # What is made again from the data of a run; its manifest leaves it out.
-DERIVED = (CLAIMS, SETTLED, FIGURES, FIGURES_FAILED, TIMES)
+DERIVED = (CLAIMS, SETTLED, FIGURES, FIGURES_FAILED)
 ACCEPTED = "accepted"
 # What may be typed for a run that still has the experiment's own defaults.
 NEUTRAL = {"experiment", "scale", "seed", "dtype"}
@@ -206,19 +204,6 @@ def _settled(run: Path, name: str) -> Any:
 def figures(run: Path) -> Iterator[Path]:
     """The PNG figures of a run, by name."""
     yield from sorted((run / FIGURES).glob("*.png"))
-
-
-def times_of(run: Path) -> dict[str, float]:
-    """Seconds of compiling and drawing; empty if unknown."""
-    try:
-        return dict(json.loads((run / TIMES).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
-
-
-def keep_time(run: Path, name: str, seconds: float) -> None:
-    """Write the seconds of one part beside those of the others."""
-    write_json(run / TIMES, times_of(run) | {name: round(seconds, 2)})
 
 
 def note_sweep(experiment: str, name: str, jobs: list[dict[str, Any]]) -> None:

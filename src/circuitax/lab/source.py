@@ -6,14 +6,12 @@ No host name and no path is kept.
 import ast
 import hashlib
 import importlib.util
-import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path, PurePath
-from typing import Any
 
 import circuitax
 from circuitax.config.catalogue import ExperimentEntry
@@ -124,60 +122,6 @@ PACKAGES = (
     "h5netcdf",
     "hydra-core",
 )
-
-
-def describe(
-    root: Path,
-    *,
-    command: str,
-    experiment: str,
-    run: str,
-    scale: str,
-    seed: int,
-    dtype: str,
-    device: str,
-    seconds: float,
-    source: str,
-    inputs: dict[str, str],
-    input_data: dict[str, str],
-    outside: dict[str, str],
-) -> dict[str, Any]:
-    """The contents of ``provenance.json``, without paths or a host name.
-
-    Args:
-        root: The checkout whose commit is recorded.
-        command: What was typed (``typed_command``).
-        experiment: Name of the experiment.
-        run: Identity of the run.
-        scale: ``tiny``, ``quick``, ``evening`` or ``paper``.
-        seed: Root of all randomness.
-        dtype: Type of the numbers computed with.
-        device: Kind and number of devices; the caller knows them, since this module has no JAX.
-        seconds: Time the run took, over all its sessions.
-        source: Hash of the source that the run depends on.
-        inputs: Identity of each upstream run, by experiment.
-        input_data: Checksum of the data and arrays of each upstream run, by experiment.
-        outside: Checksums of the texts, tokenizers and weights that were read, by field.
-    """
-    commit, dirty = checkout_state(root)
-    return {
-        "experiment": experiment,
-        "run": run,
-        "scale": scale,
-        "seed": seed,
-        "dtype": dtype,
-        "command": command,
-        "commit": commit,
-        "dirty": dirty,
-        "source": source,
-        "inputs": inputs,
-        "input_data": input_data,
-        "outside": outside,
-        "device": device,
-        "seconds": round(seconds, 2),
-        "python": platform.python_version(),
-        "versions": package_versions(),
-    }
 
 
 def checkout_state(root: Path) -> tuple[str | None, bool | None]:

@@ -27,7 +27,7 @@ from circuitax.models.sources import (
 )
 
 # Whether entries i and i + half of a head turn together, instead of neighbours.
-_HALVES = {"llama": False, "qwen2": True, "qwen3": True}
+_HALVES = {"gemma3": True, "llama": False, "qwen2": True, "qwen3": True}
 _NAMES = {
     "token_embd.weight": "embed_tokens.weight",
     "output_norm.weight": "norm.weight",
@@ -45,6 +45,12 @@ _LAYER_NAMES = {
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
+}
+# The Hub's names of norms behind each part, and ours of the file's.
+_POST_NORMS = {
+    "pre_feedforward_layernorm": "post_attention_layernorm",
+    "post_attention_layernorm": "post_attention_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
 }
 _ROPE = "rope_freqs.weight"
 # Beginnings of keys that describe the file or its texts; those of texts are the tokenizer's.
@@ -109,7 +115,7 @@ def _content(reader: Any, key: str) -> Any:
 
 
 def model_from_gguf(file: Path, dtype: DTypeLike | None) -> Model:
-    """A model from a GGUF file of architecture llama, qwen2 or qwen3."""
+    """A model from a GGUF file of architecture gemma3, llama, qwen2 or qwen3."""
     reader = open_gguf(file)
     family = field(reader, "general.architecture", str)
     if family not in _HALVES:
@@ -121,7 +127,14 @@ def model_from_gguf(file: Path, dtype: DTypeLike | None) -> Model:
     # Arrays of every token and merge, which for a small model take a quarter of its weights.
     reader.fields.clear()
     tied = "lm_head.weight" not in tensors.names
-    layout = llama_layout(spec, "", halves=_HALVES[family])
+    layout = llama_layout(
+        spec,
+        "",
+        halves=_HALVES[family],
+        # Gains of gemma3 are whole in these files, which have 1 + weight.
+        scales={"W_E": spec.d_model**0.5} if family == "gemma3" else {},
+        renamed=_POST_NORMS if spec.post_norm else {},
+    )
     return model_from_layout(tensors, layout._replace(ignored=(_ROPE,)), spec, dtype, tied=tied)
 
 
@@ -202,6 +215,19 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
     d_head = size("attention.key_length", d_model // n_heads)
     turned = size("rope.dimension_count", d_head, least=2, most=d_head)
     base = real("rope.freq_base", 1e4)
+    # As llama.cpp has it: no window in every sixth layer, and a scale of its own for the largest.
+    options: dict[str, Any] = {"activation": Activation.silu}
+    if family == "gemma3":
+        options = {"activation": Activation.gelu_tanh, "post_norm": True}
+        n_layers = size("block_count", least=0, most=DEEPEST)
+        if n_layers == 62:
+            options["score_scale"] = (d_model // n_heads) ** -0.5
+        window = size("attention.sliding_window", 0, least=0)
+        every = size("attention.sliding_window_pattern", 6)
+        local = tuple(layer for layer in range(n_layers) if (layer + 1) % every)
+        near = real("rope.freq_base_swa", 1e4)
+        if window and local:
+            options |= {"window": window, "local_layers": local, "local_rotary_base": near}
     frequencies = None
     if (scaling == "linear" and factor != 1.0) or _ROPE in tensors.names:
         divisor = np.full(turned // 2, factor if scaling == "linear" else 1.0)
@@ -219,7 +245,6 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
         d_head=d_head,
         d_mlp=size("feed_forward_length"),
         gated=True,
-        activation=Activation.silu,
         positions=Positions.rotary,
         norm=Norm.rmsnorm,
         norm_eps=_rounded(real("attention.layer_norm_rms_epsilon")),
@@ -227,6 +252,7 @@ def _spec(reader: Any, family: str, tensors: Tensors) -> TransformerSpec:
         rotary_dim=None if turned == d_head else turned,
         rotary_frequencies=frequencies,
         qk_norm="layers.0.self_attn.q_norm.weight" in tensors.names,
+        **options,
     )
     for key, value in settings.unread():
         name = key.removeprefix(f"{family}.")

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Shaped
 
 from circuitax.cores import machine_bytes
+from circuitax.kernel.linalg import at_least_single
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
@@ -53,12 +54,14 @@ class Layout(NamedTuple):
         ignored: Ends of names of buffers.
         zeros: Whether optional weights that are absent are 0, and not None.
         scales: Factors on weights of ours; a tied unembedding does not have the embedding's.
+        rounded: Whether factors have the weights' type before they multiply, as Gemma's do.
     """
 
     parts: dict[str, Part]
     ignored: tuple[str, ...] = ()
     zeros: bool = False
     scales: Mapping[str, float] = {}
+    rounded: bool = False
 
 
 class Hub(NamedTuple):
@@ -167,7 +170,7 @@ def llama_layout(
         parts[ours] = part._replace(key=".".join(filter(None, pieces)))
     usual = {"W_E": d**0.5} if unit_gain else {}
     buffers = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
-    return Layout(parts, buffers, scales=scales or usual)
+    return Layout(parts, buffers, scales=scales or usual, rounded=unit_gain)
 
 
 def phi3_layout(spec: TransformerSpec, prefix: str) -> Layout:
@@ -363,7 +366,8 @@ def model_from_layout(
             named["W_U"] = jax.block_until_ready(named["W_E"].T)
     for ours, scale in layout.scales.items():
         if ours in named and scale != 1.0:
-            named[ours] = named[ours] * jnp.asarray(scale, dtype)
+            factor = float(np.asarray(scale, dtype)) if layout.rounded else scale
+            named[ours] = (at_least_single(named[ours]) * factor).astype(dtype)
     for name in sorted(tensors.names):
         if name not in known and not name.endswith(layout.ignored):
             raise ValueError(f"weight {name!r} has no place in a model with this config")

@@ -10,7 +10,6 @@ from jaxtyping import Array, DTypeLike, Float, Int, Key
 
 from circuitax.kernel.checks import check_float_type
 from circuitax.kernel.forward import batch_logits, forward
-from circuitax.kernel.generate import Sampling, generate
 from circuitax.kernel.keys import check_key
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
@@ -18,7 +17,7 @@ from circuitax.models.parameters import draw_parameters, model_from_params, tran
 
 
 class Transformer(nn.Module):
-    """A decoder-only transformer of a spec, for training and for generation.
+    """A decoder-only transformer of a spec, for training.
 
     Source: S0 section 2.2 and Definition 12; S2, "The Full Transformer".
     """
@@ -55,19 +54,6 @@ class Transformer(nn.Module):
         """The logits of one text, or of a batch of texts."""
         model = self.model()
         return batch_logits(model, tokens) if tokens.ndim == 2 else forward(model, tokens)[0]
-
-    def generate(
-        self,
-        prompt: Int[Array, " n_prompt"],
-        n_new: int,
-        *,
-        key: Key[Array, ""],
-        sampling: Sampling | None = None,
-    ) -> Int[Array, " n_text"]:
-        """`kernel.generate.generate`: ``module.apply(variables, prompt, 20, key=key,
-        method="generate")``.
-        """
-        return generate(self.model(), prompt, n_new, key=key, sampling=sampling)
 
 
 def init(key: Key[Array, ""], spec: TransformerSpec, param_dtype: DTypeLike = float) -> Model:

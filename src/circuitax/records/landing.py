@@ -138,10 +138,10 @@ SCENES = (
     ),
     Scene(
         "contrast",
-        "Why ' Paris' and not ' Rome': a fact crosses the text",
-        "SmolLM2 reads two texts that differ in the country. The difference of what it says is "
-        "shared out over the words, exactly, at every layer: first all of it stands at the "
-        "country, then at the last word. The slider is the layer.",
+        "Why Paris and not Rome: a fact crosses the text",
+        "SmolLM2, a language model, reads two texts that differ in the country. The difference of "
+        "what it says is shared out over the words, exactly, at every layer: first all of it "
+        "stands at the country, then at the last word. The slider is the layer.",
         "fact-crosses",
         ("contrast",),
         "explained_sentence",

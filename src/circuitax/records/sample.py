@@ -1,12 +1,12 @@
 """What a reading takes from a record: a number of independent units, its interval on demand.
 
-Units are selected by a mask, and what is chosen is chosen on other units than it is judged on.
+What is chosen is chosen on other units than it is judged on.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import SupportsFloat, SupportsInt, TypeVar
+from typing import SupportsFloat, SupportsInt
 
 import numpy as np
 import xarray as xr
@@ -111,35 +111,6 @@ def best_of(
         raise Absent("no unit has a finite loss")
     best = np.take_along_axis(numbers, loss.argmin(axis=0)[None], axis=0)[0]
     return Sample(float(over(best)), partial(best_estimate, losses, values, over))
-
-
-Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
-
-
-def members_where(
-    data: Labelled, mask: str | xr.DataArray = "alive", *, otherwise: str | None = None
-) -> Labelled:
-    """The part of the data whose members satisfy a mask, in order.
-
-    ``members_where(data.sel(arm="2 layers"))`` are the members of one arm that stayed finite. The
-    mask decides the axis: ``member``, or another one such as ``run`` or ``full_member``.
-
-    Args:
-        data: Labelled arrays.
-        mask: Name of a variable of truth values over one axis, or the variable itself.
-        otherwise: A second mask, taken where no member satisfies the first.
-
-    Raises:
-        ValueError: If the mask has not exactly one axis: select an arm or a depth first.
-    """
-    chosen = data[mask] if isinstance(mask, str) else mask
-    if otherwise is not None and not bool(chosen.any()):
-        chosen = data[otherwise]
-    if len(chosen.dims) != 1:
-        name = mask if isinstance(mask, str) else mask.name
-        raise ValueError(f"mask {name!r} has axes {chosen.dims}, it must have one, the members'")
-    (axis,) = chosen.dims
-    return data.isel({axis: np.flatnonzero(chosen.values)})
 
 
 def crossfit_choice(

@@ -82,7 +82,7 @@ def publish(folder: Path, target: Path) -> None:
     """Move ``folder`` to ``target`` and replace the old one; the result survives a power failure.
 
     Everything is on the disk before ``target`` changes. A process that is killed between the two
-    renames leaves the old folder under a hidden name, which the next one removes. A folder on
+    renames leaves a folder under a hidden name, which the next one removes. A folder on
     another disk is copied and compared before.
 
     Raises:
@@ -104,8 +104,9 @@ def publish(folder: Path, target: Path) -> None:
             old.rename(target)
         raise
     _flush(target.parent)
-    for left in target.parent.glob(f".{glob.escape(target.name)}.*.old"):
-        shutil.rmtree(left, ignore_errors=True)
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*"):
+        if left.suffix in (".old", ".tmp"):
+            shutil.rmtree(left, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)  # the original of a copy
 
 

@@ -1,13 +1,15 @@
 """The path ledger against brute force, and the bounds of its search."""
 
+import io
 import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tqdm import tqdm
 
-from circuitax.circuits.ledger import ledger, path_bounds, path_mass
+from circuitax.circuits.ledger import best_first, ledger, path_bounds, path_mass
 from circuitax.circuits.ledger.host_model import host_model
 from circuitax.circuits.paths import expansion, frozen
 from circuitax.kernel.forward import forward
@@ -170,7 +172,13 @@ def test_a_budget_leaves_a_stated_gap(make_run, x64):
     assert abs(found.values[-1]) < left_out.max() <= found.omitted_bound
 
 
-def test_rounds_tell_how_the_bound_fell_and_bounds_serve_several_directions(make_run, x64):
+def test_rounds_tell_how_the_bound_fell_and_bounds_serve_several_directions(
+    make_run, x64, monkeypatch
+):
+    bars, terminal = [], {"disable": False, "file": io.StringIO()}
+    monkeypatch.setattr(
+        best_first, "tqdm", lambda **how: bars.append(tqdm(**how | terminal)) or bars[-1]
+    )
     run = make_run(5, n_heads=3)
     model = _model(run)
     bounds = path_bounds.head_path_bounds(host_model(model), 4)
@@ -182,6 +190,7 @@ def test_rounds_tell_how_the_bound_fell_and_bounds_serve_several_directions(make
         evaluated, bound, kth = np.array(found.rounds).T
         assert len(evaluated) > 2 and (np.diff(evaluated) > 0).all() and (np.diff(kth) >= 0).all()
         assert bound[-1] == found.omitted_bound and evaluated[-1] == found.n_evaluated
+        assert bars[-1].delay == 2 and bars[-1].n == found.n_evaluated
         # At any time no path outside the k largest so far is beyond the bound of that time.
         sizes = np.sort(np.abs(_head_path_values(model, 4, direction)))[::-1]
         assert (bound >= sizes[3] * (1 - 1e-12)).all() and bound[0] > kth[0]

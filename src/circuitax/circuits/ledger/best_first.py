@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
 from circuitax.circuits.ledger.dressed_steps import DressedSteps
 from circuitax.circuits.ledger.host_model import require_finite
@@ -39,12 +40,14 @@ def best_first(
     best.add(front, ids)
     n_nodes, dropped = 1, 0.0
     rounds: list[tuple[int, float, float]] = []
+    bar = tqdm(desc="paths", total=budget, delay=2, leave=False, disable=None)
     while True:
         keep = front.bound > best.least
         dropped = max(dropped, front.bound[~keep].max(initial=0.0))
         front, ids = take(front, keep), ids[keep]
         omitted = float(max(best.runner_up, dropped, front.bound.max(initial=0.0)))
         rounds.append((best.n_evaluated, omitted, best.kth))
+        bar.update(best.n_evaluated - bar.n)
         if not ids.size or best.n_evaluated >= budget:
             break
         # Strict best-first would expand one at a time; a batch that grows with the front keeps
@@ -62,6 +65,7 @@ def best_first(
         # The root's direction is wider than all others; it is expanded first, and alone.
         front = join([take(front, rest), new]) if rest.size else new
         ids = np.concatenate([ids[rest], new_ids])
+    bar.close()
     parent_of, hop_of = np.concatenate(parents), np.concatenate(hops)
     paths, positions = [], []
     for node in best.nodes:

@@ -35,6 +35,7 @@ from circuitax.circuits.ledger.host_model import (
     require_finite,
 )
 from circuitax.circuits.paths.frozen import FrozenMLPs, FrozenModel
+from circuitax.circuits.sites import shown
 from circuitax.cores import n_cores
 from circuitax.kernel.checks import counted_index
 
@@ -292,7 +293,7 @@ def _moments(model: DressedModel, position: int, threads: ThreadPoolExecutor) ->
     in_X = np.zeros((n_layers, n_ctx, d_model))
     N = np.zeros((n_ctx, d_model, d_model))
     at_mlp = np.zeros((n_layers, d_model, d_model))
-    for layer in range(n_layers):
+    for layer in shown(range(n_layers), "bounds of paths"):
         # After the last layer only one position is asked for.
         here = slice(None) if layer < n_layers - 1 else slice(position, position + 1)
         positions, heads = range(n_ctx)[here], np.flatnonzero(model.layer == layer)

@@ -35,6 +35,7 @@ from circuitax.circuits.ledger.host_model import (
     require_finite,
     spectral_norm,
 )
+from circuitax.circuits.sites import shown
 from circuitax.cores import n_cores
 
 
@@ -250,7 +251,7 @@ def _bounds(model: HostModel, position: int) -> PathBounds:
 
     last = int(model.layer.max(initial=-1))
     with ThreadPoolExecutor(n_cores()) as threads:
-        for layer in range(last + 1):
+        for layer in shown(range(last + 1), "bounds of paths"):
             heads = [int(head) for head in np.flatnonzero(model.layer == layer)]
             before = heads[0]
             # Heads that share their values share this bound.
