@@ -45,7 +45,6 @@ class Spec:
         seeds: Independent initialisations and data streams, the same in all arms.
         batch_size: Fresh samples in each step.
         optim: Its ``weight_decay`` must be 0: the arms have their own.
-        chunk: Steps between two checkpoints.
         exam_size: Fresh samples on which a seed's losses are measured.
     """
 
@@ -57,7 +56,6 @@ class Spec:
     seeds: Positive = 8
     batch_size: Positive = 96
     optim: OptimSpec = field(default_factory=lambda: OptimSpec(weight_decay=0.0))
-    chunk: Annotated[int, "divides optim.steps"] = 50
     exam_size: Positive = 8192
 
     def __post_init__(self) -> None:
@@ -112,7 +110,6 @@ def _of_width(
         spec.optim,
         ScalingHyper(p, decay),
         seeds=spec.seeds,
-        chunk=spec.chunk,
         mapping=Mapping.auto,
     )
     exam_key = derive(key, "exam")

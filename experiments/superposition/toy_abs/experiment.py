@@ -65,7 +65,6 @@ class Spec:
         batch_size: Fresh samples a step.
         samples: Inputs that trained networks are measured on, common to all.
         optim: The paper does not state it.
-        chunk: Steps between two returns to Python.
     """
 
     sanity: Arm = field(default_factory=Arm)
@@ -75,7 +74,6 @@ class Spec:
     batch_size: Positive = 256
     samples: Positive = 16_384
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
 @dataclass(frozen=True)
@@ -171,9 +169,7 @@ def _trained(
         jnp.broadcast_to(arm.importance_base ** jnp.arange(float(arm.n_features)), shape),
     )
     problem = AbsoluteToy(arm.n_features, arm.n_hidden, spec.batch_size, spec.init_scale)
-    trained = crossed_training(
-        lab, name, key, problem, spec.optim, cells, seeds=arm.seeds, chunk=spec.chunk
-    )
+    trained = crossed_training(lab, name, key, problem, spec.optim, cells, seeds=arm.seeds)
 
     def by_cell(leaf: Any) -> np.ndarray:
         values = np.asarray(leaf)

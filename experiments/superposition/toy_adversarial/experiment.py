@@ -53,7 +53,6 @@ class Spec:
         seeds: Independent initialisations and data streams.
         batch_size: Fresh samples a step.
         optim: The paper does not state it.
-        chunk: Steps between two returns to Python.
     """
 
     n_features: Annotated[int, "[2, inf)"] = 64
@@ -68,7 +67,6 @@ class Spec:
     seeds: Positive = 8
     batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
 class AttackedHyper(NamedTuple):
@@ -164,9 +162,7 @@ def _trained(
     ones = jnp.ones((len(density), spec.n_features))
     cells = ToyHyper(jnp.asarray(density)[:, None] * ones, ones)
     problem = ToyProblem(ToySpec(spec.n_features, spec.n_hidden), spec.batch_size, Convention.sum)
-    found = crossed_training(
-        lab, "sweep", key, problem, spec.optim, cells, seeds=spec.seeds, chunk=spec.chunk
-    )
+    found = crossed_training(lab, "sweep", key, problem, spec.optim, cells, seeds=spec.seeds)
     return _by_cell(found.models, found.alive, spec.seeds), found.divergence
 
 
@@ -177,9 +173,7 @@ def _defended(key: jax.Array, spec: Spec, lab: Lab) -> tuple[TiedWeights, dict[s
     strength = jnp.asarray(spec.defence) * _mean_norm(x)
     cells = AttackedHyper(spec.defence_density * ones, ones, strength)
     problem = AdversarialToy(ToySpec(spec.n_features, spec.n_hidden), spec.batch_size)
-    found = crossed_training(
-        lab, "defence", key, problem, spec.optim, cells, seeds=spec.seeds, chunk=spec.chunk
-    )
+    found = crossed_training(lab, "defence", key, problem, spec.optim, cells, seeds=spec.seeds)
     return _by_cell(found.models, found.alive, spec.seeds), found.divergence
 
 

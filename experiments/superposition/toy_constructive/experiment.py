@@ -43,7 +43,6 @@ class Spec:
         seeds: Independent initialisations and data streams, the same in all arms.
         batch_size: Fresh samples in each step.
         optim: Its ``weight_decay`` must be 0: the arms have their own.
-        chunk: Steps between two checkpoints.
         exam_size: Fresh samples on which losses are measured.
         permutations: Random exchanges of directions between features.
     """
@@ -57,7 +56,6 @@ class Spec:
     seeds: Positive = 16
     batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=lambda: OptimSpec(weight_decay=0.0))
-    chunk: Annotated[int, "divides optim.steps"] = 100
     exam_size: Positive = 8192
     permutations: Positive = 8
 
@@ -139,14 +137,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     )
     problem = DependentToy(ToySpec(n, spec.n_hidden), spec.batch_size)
     trained = crossed_training(
-        lab,
-        "train",
-        derive(key, "train"),
-        problem,
-        spec.optim,
-        cells,
-        seeds=spec.seeds,
-        chunk=spec.chunk,
+        lab, "train", derive(key, "train"), problem, spec.optim, cells, seeds=spec.seeds
     )
     weights = jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), trained.models)
     losses = lab.stage("losses", _losses, spec, derive(key, "exam"), weights, cells)

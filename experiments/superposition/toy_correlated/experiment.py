@@ -50,7 +50,6 @@ class Spec:
         seeds: Independent initialisations and data streams, the same at all densities.
         batch_size: Fresh samples a step.
         optim: The paper does not state it.
-        chunk: Steps between two checkpoints.
         log2_points: Logarithm of the number of quadrature points.
     """
 
@@ -61,7 +60,6 @@ class Spec:
     seeds: Positive = 8
     batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
     log2_points: Annotated[int, "[1, 16]"] = 9
 
 
@@ -120,14 +118,7 @@ def _train(
     p = jnp.asarray(np.repeat(density[:, None], n_sets, axis=1))
     cells = ToyHyper(p, jnp.ones((len(density), size[0])))
     return crossed_training(
-        lab,
-        f"train-{name}",
-        derive(key, name),
-        problem,
-        spec.optim,
-        cells,
-        seeds=spec.seeds,
-        chunk=spec.chunk,
+        lab, f"train-{name}", derive(key, name), problem, spec.optim, cells, seeds=spec.seeds
     )
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.measured_training import measured_training
+from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.kit.members import crossed_training, in_every_seed, stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import DecomposedMaps
@@ -55,7 +55,6 @@ class Target:
         batch_size: Fresh samples of a step of the decomposition; 4096 in the paper.
         d_gate: Hidden units of an importance function; 16 in the paper.
         optim: Of decompositions; Adam at 1e-3 with a cosine and 40,000 steps in the paper.
-        chunk: Steps between two returns to Python.
     """
 
     n_features: Positive = 5
@@ -68,7 +67,6 @@ class Target:
     batch_size: Positive = 4096
     d_gate: Positive = 16
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,6 @@ class Spec:
         samples: Samples that a decomposition is measured on, common to all.
         target_batch: Fresh samples of a step of a target.
         target_optim: Of targets; AdamW at 5e-3 in the papers.
-        target_chunk: Steps of a target between two returns to Python.
     """
 
     small: Target = field(default_factory=Target)
@@ -93,7 +90,6 @@ class Spec:
     samples: Positive = 4096
     target_batch: Positive = 1024
     target_optim: OptimSpec = field(default_factory=OptimSpec)
-    target_chunk: Annotated[int, "divides target_optim.steps"] = 100
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
@@ -140,14 +136,7 @@ def _targets(
     problem = ToyProblem(ToySpec(n, m), spec.target_batch, Convention.mean)
     total = target.seeds * target.candidates
     trained = crossed_training(
-        lab,
-        f"targets-{size}",
-        key,
-        problem,
-        spec.target_optim,
-        cell,
-        seeds=total,
-        chunk=spec.target_chunk,
+        lab, f"targets-{size}", key, problem, spec.target_optim, cell, seeds=total
     )
     every = in_every_seed(cell, total)
     loss = lab.stage(f"target-loss-{size}", exact_losses, trained.models, *every)
@@ -181,13 +170,13 @@ def _decomposed(
         DecomposedMaps(widths, target.n_components, target.d_gate), target.power, target.batch_size
     )
     members = ensemble.new_members(key, target.optim.learning_rate, hyper)
-    plan = ensemble.Plan(problem, target.optim, target.chunk, mesh=lab.mesh)
+    steps, every = target.optim.steps, chunk_size(target.optim.steps, most=100)
+    plan = ensemble.Plan(problem, target.optim, every, mesh=lab.mesh)
     state = ensemble.init(plan, members)
     loop, evaluation = name.replace(" ", "-"), derive(key, "evaluation")
     score = partial(scores, problem, evaluation, spec.samples)
     began = lab.stage(f"start-{loop}", score, state.params, hyper)
     advance = ensemble.advance(plan, members)
-    steps, every = target.optim.steps, target.chunk
     trained = measured_training(lab, loop, state, advance, steps=steps, every=every)
     found = lab.stage(f"score-{loop}", score, trained.models, hyper)
     lost = ~trained.alive

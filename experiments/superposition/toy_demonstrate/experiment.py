@@ -45,7 +45,6 @@ class Spec:
             sample of a thousand.
         large_batch_size: Fresh samples a step of the two larger models.
         optim: Of the official notebook except rate and schedule.
-        chunk: Steps between two checkpoints.
         restarts: Random starts of the exact optimum, beside the best trained networks.
         climbs: Times that the optimum of every density is climbed from by swaps and drops of
             features, after it was started from those of all densities.
@@ -61,7 +60,6 @@ class Spec:
     batch_size: Positive = 512
     large_batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
     restarts: NotNegative = 0
     climbs: NotNegative = 0
 
@@ -142,14 +140,7 @@ def _train(
     batch = spec.batch_size if size == spec.small else spec.large_batch_size
     problem = ToyProblem(ToySpec(*size, output=output), batch, Convention.sum)
     return crossed_training(
-        lab,
-        f"train-{name}",
-        derive(key, name),
-        problem,
-        spec.optim,
-        cells,
-        seeds=spec.seeds,
-        chunk=spec.chunk,
+        lab, f"train-{name}", derive(key, name), problem, spec.optim, cells, seeds=spec.seeds
     )
 
 

@@ -37,7 +37,6 @@ class Spec:
         seeds: Independent initialisations and data streams; the same at all densities.
         batch_size: Fresh samples a step.
         optim: Of the official notebook except rate and schedule.
-        chunk: Steps between two checkpoints.
     """
 
     n_features: Annotated[int, "(n_hidden, inf)"] = 80
@@ -47,7 +46,6 @@ class Spec:
     seeds: Positive = 8
     batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
@@ -57,14 +55,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     p = jnp.asarray(np.repeat(density[:, None], n, axis=1))
     problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
     trained = crossed_training(
-        lab,
-        "train",
-        key,
-        problem,
-        spec.optim,
-        ToyHyper(p, jnp.ones_like(p)),
-        seeds=spec.seeds,
-        chunk=spec.chunk,
+        lab, "train", key, problem, spec.optim, ToyHyper(p, jnp.ones_like(p)), seeds=spec.seeds
     )
     W = trained.models.W
     dims, shape = ("seed", "inverse_density"), (spec.seeds, len(density))

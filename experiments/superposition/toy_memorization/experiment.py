@@ -20,7 +20,7 @@ from circuitax.kernel.keys import derive, member_keys
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.toy import unit_columns
 from circuitax.kernel.weights import TiedWeights
-from circuitax.kit.measured_training import measured_training
+from circuitax.kit.measured_training import chunk_size, measured_training
 from circuitax.kit.members import padded
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
@@ -48,7 +48,6 @@ class Spec:
         datasets: Independent training sets; a smaller one is the beginning of a larger.
         restarts: Initialisations of each set, of which the lowest training loss counts.
         optim: Its ``weight_decay`` must be 0: members have their own.
-        chunk: Steps between two checkpoints.
         exam_size: Fresh samples for the test loss of a set.
     """
 
@@ -59,7 +58,6 @@ class Spec:
     datasets: Positive = 8
     restarts: Positive = 4
     optim: OptimSpec = field(default_factory=lambda: OptimSpec(weight_decay=0.0))
-    chunk: Annotated[int, "divides optim.steps"] = 100
     exam_size: Positive = 4096
 
     def __post_init__(self) -> None:
@@ -169,10 +167,11 @@ def _group(
     # Nothing is drawn in training: the data key is not used.
     members = Member(init_keys, init_keys, jnp.full(total, spec.optim.learning_rate), sets)
     problem = MemorizingToy(ToySpec(spec.n_features, N_HIDDEN))
-    plan = Plan(problem, spec.optim, spec.chunk, mesh=None)
+    steps, every = spec.optim.steps, chunk_size(spec.optim.steps, most=100)
+    plan = Plan(problem, spec.optim, every, mesh=None)
     state, advance = ensemble.init(plan, members), ensemble.advance(plan, members)
-    name, steps = f"train-{group[0]}-{group[-1]}", spec.optim.steps
-    trained = measured_training(lab, name, state, advance, steps=steps, every=spec.chunk)
+    name = f"train-{group[0]}-{group[-1]}"
+    trained = measured_training(lab, name, state, advance, steps=steps, every=every)
     measured = _measure(
         problem, total // spec.restarts, trained.models, trained.state.alive, sets, exam
     )

@@ -41,7 +41,6 @@ class Spec:
         seeds: Independent initialisations and data streams, the same at every ratio.
         batch_size: Fresh samples a step.
         optim: The paper does not state it.
-        chunk: Steps between two checkpoints.
     """
 
     density: Annotated[float, "(0, 1]"] = 0.05
@@ -52,7 +51,6 @@ class Spec:
     seeds: Positive = 16
     batch_size: Positive = 512
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
 
     def __post_init__(self) -> None:
         if self.density * max(self.ratio) > 1:
@@ -66,9 +64,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     p[:, -1] *= ratio
     cells = ToyHyper(jnp.asarray(p), jnp.ones(p.shape))
     problem = ToyProblem(ToySpec(N_FEATURES, N_HIDDEN), spec.batch_size, Convention.sum)
-    trained = crossed_training(
-        lab, "train", key, problem, spec.optim, cells, seeds=spec.seeds, chunk=spec.chunk
-    )
+    trained = crossed_training(lab, "train", key, problem, spec.optim, cells, seeds=spec.seeds)
     everywhere = in_every_seed(cells, spec.seeds)
     dims, shape = ("seed", "ratio"), (spec.seeds, len(ratio))
     loss = lab.stage("exact", exact_losses, trained.models, *everywhere).reshape(shape)

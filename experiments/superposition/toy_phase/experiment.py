@@ -47,7 +47,6 @@ class Spec:
         seeds: Trained networks in each cell, of which the best counts (the paper has ten).
         batch_size: Fresh samples a step.
         optim: The paper does not state it.
-        chunk: Steps between two returns to Python.
     """
 
     theory_grid: Annotated[int, "[2, inf)"] = 128
@@ -57,7 +56,6 @@ class Spec:
     seeds: Positive = 10
     batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
@@ -138,14 +136,7 @@ def _trained(
     cells = ToyHyper(jnp.asarray(density, float), jnp.asarray(importance, float))
     problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
     trained = crossed_training(
-        lab,
-        f"train-{file_name_of(name)}",
-        key,
-        problem,
-        spec.optim,
-        cells,
-        seeds=spec.seeds,
-        chunk=spec.chunk,
+        lab, f"train-{file_name_of(name)}", key, problem, spec.optim, cells, seeds=spec.seeds
     )
     loss = exact_losses(trained.models, *in_every_seed(cells, spec.seeds))
     with jax.enable_x64(True):

@@ -39,7 +39,6 @@ class Spec:
         exam_batches: Batches that the loss of a trained network is measured on, the same for all.
         represented: A feature with a norm above it counts as represented.
         optim: The paper does not state it.
-        chunk: Steps between two returns to Python.
     """
 
     n_features: Annotated[int, "[2, inf)"] = 10
@@ -51,7 +50,6 @@ class Spec:
     exam_batches: Positive = 512
     represented: Annotated[float, "(0, 10)"] = 0.5
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
@@ -65,9 +63,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     )
     model = ToySpec(n, m, ToyKind.privileged)
     problem = ToyProblem(model, spec.batch_size, Convention.sum)
-    trained = crossed_training(
-        lab, "train", key, problem, spec.optim, cells, seeds=spec.restarts, chunk=spec.chunk
-    )
+    trained = crossed_training(lab, "train", key, problem, spec.optim, cells, seeds=spec.restarts)
     exam = lab.stage(
         "exam",
         fresh_losses,

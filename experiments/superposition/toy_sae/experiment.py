@@ -57,9 +57,7 @@ class Spec:
         batch_size: Fresh samples a step.
         samples: Hidden vectors that autoencoders are measured on, common to all.
         optim: Of autoencoders.
-        chunk: Steps between two returns to Python.
         target_optim: Of the large target.
-        target_chunk: Steps between two returns to Python, of the large target.
         target_seeds: Of the large target, of which the one with the lowest exact loss is taken.
         restarts: Random starts of the small target's exact optimum.
     """
@@ -74,9 +72,7 @@ class Spec:
     batch_size: Positive = 256
     samples: Positive = 8192
     optim: OptimSpec = field(default_factory=OptimSpec)
-    chunk: Annotated[int, "divides optim.steps"] = 100
     target_optim: OptimSpec = field(default_factory=OptimSpec)
-    target_chunk: Annotated[int, "divides target_optim.steps"] = 100
     target_seeds: Positive = 8
     restarts: Positive = 24
 
@@ -143,9 +139,7 @@ def _large(key: jax.Array, spec: Spec, lab: Lab) -> tuple[TiedWeights, float]:
     cell = ToyHyper(*map(jax.device_put, (np.full((1, n), spec.density), np.ones((1, n)))))
     problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
     seeds = spec.target_seeds
-    trained = crossed_training(
-        lab, "large", key, problem, spec.target_optim, cell, seeds=seeds, chunk=spec.target_chunk
-    )
+    trained = crossed_training(lab, "large", key, problem, spec.target_optim, cell, seeds=seeds)
     loss = lab.stage("large-loss", exact_losses, trained.models, *in_every_seed(cell, seeds))
     best = int(np.argmin(np.where(trained.alive, loss, np.inf)))
     return TiedWeights(*(np.asarray(leaf)[best] for leaf in trained.models)), float(loss[best])
@@ -189,7 +183,6 @@ def _scored(
         spec.optim,
         cells,
         seeds=spec.seeds,
-        chunk=spec.chunk,
     )
     measure = partial(_measured, spec, methods, derive(key, "evaluation"))
     hyper = in_every_seed(cells, spec.seeds)

@@ -178,6 +178,7 @@ def seed_column(
     seed_dots(ax, x, samples, colour, **dots)
     found = mean_estimate(samples)
     top = float(samples.max())
+    ax.margins(y=0.12)  # room for the number
     if np.isfinite(found.low):
         interval_bars(ax, [float(x)], [found], capsize=3)
         top = max(top, found.high)

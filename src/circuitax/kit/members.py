@@ -13,7 +13,7 @@ from jaxtyping import Array, Key, PyTree
 from numpy.typing import ArrayLike, DTypeLike
 
 from circuitax.kernel.keys import derive, in_a_row, member_keys
-from circuitax.kit.measured_training import Trained, measured_training
+from circuitax.kit.measured_training import Trained, chunk_size, measured_training
 from circuitax.lab.lab import Lab
 from circuitax.training import ensemble
 from circuitax.training.optim import OptimSpec
@@ -168,15 +168,16 @@ def crossed_training(
     cells: PyTree,
     *,
     seeds: int,
-    chunk: int,
+    chunk: int | None = None,
     mapping: ensemble.Mapping = ensemble.Mapping.vmap,
     measure: Callable[[PyTree], dict[str, Array]] | None = None,
 ) -> Trained:
     """Train every seed in every cell at once, with common random numbers across a seed's cells.
 
     Members are ordered as `crossed_members` says: reshape them to ``(seeds, n_cells)``. All are
-    measured between chunks, and at the start.
+    measured between chunks, of at most 100 steps unless it is said, and at the start.
     """
+    chunk = chunk_size(optim.steps, most=100) if chunk is None else chunk
     hyper = in_every_seed(cells, seeds)
     members = crossed_members(key, optim.learning_rate, hyper, seeds)
     plan = ensemble.Plan(problem, optim, chunk, mapping, common=n_members(cells), mesh=lab.mesh)

@@ -117,8 +117,8 @@ def read_hub(config: Config) -> Hub:
         full = key == "layer_types" and value == ["full_attention"] * spec.n_layers
         if key in HARMLESS or value in (None, off) or (full and spec.window is None):
             continue
-        opens = f"model_type {other!r} opens it" if other else "remove it if it changes no number"
-        raise ValueError(f"config key {key!r} is {cut(value)}, which no {family} has here: {opens}")
+        hint = f"model_type {other!r} opens it" if other else "remove it if it changes no number"
+        raise ValueError(f"config key {key!r} is {cut(value)}, which no {family} has here: {hint}")
     return hub
 
 
