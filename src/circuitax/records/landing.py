@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 
 from circuitax.records.ledger import headline, ours_text, render
 from circuitax.records.rows import SettledRow
@@ -72,7 +71,6 @@ def phase(proof: xr.Dataset, intro: xr.Dataset) -> Facts:
 def induction(training: xr.Dataset) -> Facts:
     """Loss at each place and best scores over training, means of all; and what two heads see."""
     arms = training.sel(arm=["1 layer", "2 layers"])
-    seen = np.tril_indices(training.sizes["src"])
     found = arms.where(arms.alive).mean("member")
     return {
         "step": training.step.values.tolist(),
@@ -82,8 +80,7 @@ def induction(training: xr.Dataset) -> Facts:
             "prefix matching": _hundredths(found.best_prefix),
             "previous token": _hundredths(found.best_previous),
         },
-        "pattern": _hundredths(training.pattern.values[:, :, *seen]),  # row after row
-        "heads": training.shown_head.values.tolist(),
+        "pattern": _hundredths(training.pattern.values[..., *np.tril_indices(training.src.size)]),
         "text": training.shown_text.values.tolist(),
         "repeats": int(training.every_text_repeats),
         "n": int(arms.alive.sum("member").min()),
@@ -223,7 +220,7 @@ def octahedron_picture(facts: Facts) -> str:
     )
 
 
-def _hundredths(values: ArrayLike) -> list[Any]:
+def _hundredths(values: Any) -> list[Any]:
     """As nested lists of whole numbers, hundredths of the values: a third of the letters."""
     found: list[Any] = np.rint(100 * np.asarray(values)).astype(int).tolist()
     return found
