@@ -148,9 +148,9 @@ def text(data: xr.Dataset) -> Figure:
     """Prefix matching, K-composition, and loss on repeated pairs, over training on text."""
     figure, axes = new_figure(1, 3, height=2.4)
     names = {
-        "prefix": "prefix matching, best head",
-        "K": "K-composition over chance, less 1",
-        "loss_repeated": "loss on repeated pairs, nats",
+        "prefix": "prefix matching",
+        "K": "excess K-composition",
+        "loss_repeated": "loss on pairs, nats",
     }
     shades = np.linspace(1.0, 0.4, data.sizes["cell"])
     for ax, (name, label) in zip(axes[0], names.items(), strict=True):
