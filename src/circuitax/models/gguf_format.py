@@ -58,6 +58,7 @@ _HARMLESS = ("general.", "tokenizer.", "quantize.", "split.", "GGUF.")
 # Keys of an architecture that change no number that shapes do not tell, and those that do if not 0.
 _IGNORED = ("attention.value_length", "rope.scaling.original_context_length", "vocab_size")
 _ZERO = ("attention.sliding_window", "expert_count", "expert_used_count")
+_LIST, _TEXT = 9, 8  # kinds of values, by their number in the format
 _ROWS = 2048  # of a matrix that are dequantised at a time
 
 T = TypeVar("T")
@@ -91,6 +92,22 @@ def _reader_within(reader: Any) -> Any:
             if end > len(self.data):
                 raise ValueError(f"it has {len(self.data)} bytes, and names byte {end}")
             return super()._get(offset, dtype, count, *order, **named)
+
+        def _get_field_parts(self, start: Any, kind: Any) -> Any:
+            of_texts = kind == _LIST and self._get(start, np.uint32)[0] == _TEXT
+            if not of_texts or self.byte_order == "S":
+                return super()._get_field_parts(start, kind)
+            # A text costs the library ten calls, and a tokenizer has a hundred thousand of them.
+            parts = [self._get(start, np.uint32), self._get(start + 4, np.uint64)]
+            at = start + 12
+            for _ in range(int(parts[1][0])):
+                begin = at + 8
+                at = begin + int.from_bytes(self.data[at:begin].tobytes(), "little")
+                if max(begin, at) > len(self.data):
+                    raise ValueError(f"it has {len(self.data)} bytes, and names byte {at}")
+                parts.append(self.data[begin:at])
+            kinds = [import_module("gguf").GGUFValueType(number) for number in (_LIST, _TEXT)]
+            return at - start, parts, list(range(2, len(parts))), kinds
 
     return Within
 
