@@ -123,6 +123,15 @@ def test_a_reader_follows_the_data_of_what_it_reads(entries: Entries) -> None:
     assert said[0] == f"house_walk {walk.name} is computed again: data.nc is damaged"
 
 
+def test_a_new_run_says_how_it_differs_from_the_last_one_typed_so(entries: Entries) -> None:
+    first = planned(entries)
+    done(first)
+    changed = replace(first, spec=replace(first.spec, members=4))  # as a changed default would be
+    said: list[str] = []
+    done(changed, said)
+    assert said[0].endswith(f"; differs from {first.id} in members")
+
+
 def test_a_run_that_is_named_is_read_in_the_place_of_the_default(entries: Entries) -> None:
     walk = done(planned(entries, *WALK, "seed=5")).folder
     read = ("experiment=house_reader", "scale=tiny", "input.house_walk=")

@@ -45,6 +45,7 @@ from circuitax.lab.runs import (
     results_folder,
     run_folder,
     spec_fields,
+    typed,
     whole,
     work_folder,
 )
@@ -215,7 +216,7 @@ def _computed(
     resumes = _resumable(work, read)
     if not resumes:
         shutil.rmtree(work, ignore_errors=True)
-    say(_announcement(planned, resumes))
+    say(_announcement(planned, resumes) + ("" if resumes else _unlike(planned)))
     seconds, began = _seconds(work), time.monotonic()
 
     def note() -> None:
@@ -361,6 +362,16 @@ def _expected(planned: PlannedRun) -> float | None:
                 times = math.prod(asked[count] / had[count] for count in counts)
                 return float(provenance(folder)["seconds"]) * times
     return None
+
+
+def _unlike(planned: PlannedRun) -> str:
+    """How it differs from the newest run for which the same was typed, where one is there."""
+    for folder in reversed(finished_runs(planned.entry.name)):
+        with suppress(OSError, ValueError):  # of a damaged run nothing is said here
+            if folder.name != planned.id and typed(folder) == list(planned.overrides):
+                fields = differing(flat(canonical(planned.spec)), spec_fields(folder))
+                return f"; differs from {folder.name} in {', '.join(fields) or 'what it reads'}"
+    return ""
 
 
 def _seconds(work: Path) -> float:
