@@ -31,6 +31,7 @@ SAID = [
     ("phase_proof/proof", "0.706", "proof-triple-place", 0.7055 - 4 / 7, 0.7065 - 4 / 7),
     ("toy_phase/phase", "0.706", "proof-triple-place", 0.7055 - 4 / 7, 0.7065 - 4 / 7),
     ("toy_geometry/dimensions", "near 1/2", "T5-plateau", 0, 0.05),
+    ("composition_dose/text", "no induction head", "text-reward-large", 0, 0.4),
     ("toy_dynamics/levels", "0 or 1/2", "dynamics-digons", 0.95, 1),
 ]
 # What is drawn, where a title compares marks of its figure.

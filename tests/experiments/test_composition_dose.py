@@ -9,8 +9,14 @@ from scipy.stats import ortho_group
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.transformer import init
 from circuitax.records.sample import NotRun
-from experiments.induction.composition_dose.experiment import KINDS, excess
-from experiments.induction.composition_dose.readings import delay, score_lost, share_formed
+from experiments.induction.composition_dose.prices import KINDS, excess
+from experiments.induction.composition_dose.readings import (
+    carried,
+    delay,
+    score_lost,
+    share_formed,
+)
+from experiments.induction.shared.carried import LOOK
 
 
 def test_excess_of_every_kind_in_numpy() -> None:
@@ -55,3 +61,24 @@ def test_delays_compare_a_seed_with_itself() -> None:
     assert share_formed(data, "K", 1.0).value == pytest.approx(0.5)
     with pytest.raises(NotRun, match="other doses"):
         delay(data, "K", 0.1)
+
+
+def test_shares_are_those_of_the_sixth_in_which_the_score_falls_most() -> None:
+    # The score falls from step 30 to 40 in the first member, from 10 to 20 in the second.
+    score = -np.array([[0, 0, 0, 0, 4, 4, 4], [0, 1, 5, 5, 5, 5, 5]], float)
+    share = np.zeros((2, 7, len(LOOK)))
+    share[0, 4, :2], share[1, 2, :2] = [-3, -1], [-1, -1]
+    share[:, 5, 2] = -9  # after the fall
+    one = xr.Dataset(
+        {
+            "in_context": (("member", "step"), score),
+            "weight_share": (("member", "step", "weight"), share),
+            "alive": ("member", np.ones(2, bool)),
+        },
+        {"step": 10 * np.arange(7), "weight": list(LOOK)},
+    )
+    data = one.expand_dims(kind=list(KINDS), dose=[0.0])
+    first, second, third = list(LOOK)[:3]
+    assert carried(data, first, 0.0).value == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert carried(data, second, 0.0).value == pytest.approx((1 / 4 + 1 / 2) / 2)
+    assert carried(data, third, 0.0).value == 0

@@ -1,5 +1,7 @@
 """Induction: phase changes by the printed step, and readings of models whose heads are known."""
 
+from itertools import product
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,6 +30,12 @@ from experiments.induction.shared.phase_change import (
     jumps,
     last_score,
     steepest_fall,
+)
+from experiments.induction.shared.training_weights import (
+    WEIGHTS,
+    patterns_of_best,
+    weight_changes,
+    with_weights,
 )
 from experiments.induction.shared.window_readings import order_losses, window_readings
 
@@ -83,12 +91,6 @@ def test_a_gain_that_forms_evenly_is_no_jump_however_large():
     assert not jumps(members.assign(in_context=-members.in_context)).any(), "a loss by context"
 
 
-def test_a_gain_that_speeds_up_to_the_end_is_no_jump():
-    share = np.linspace(0, 1, 25)
-    score = -np.stack([share**4, share**10, np.clip(4 * share - 2, 0, 1)], axis=1)
-    assert jumps(members_of(score, np.arange(25))).values.tolist() == [False, False, True]
-
-
 # --- Readings of windows, against the runs that they are means of.
 
 
@@ -112,6 +114,48 @@ def test_readings_of_windows_are_means_over_runs(rng, x64):
     shares = positional_share(position_blocks(model, 8))
     np.testing.assert_allclose(found["positional"], shares[0], rtol=1e-12)
     assert np.abs(shares[0] - shares[1]).min() > 1e-3
+
+
+# --- Weights of all steps of a training.
+
+
+def test_one_circuit_that_changes_alone_carries_all_of_the_drop(x64):
+    spec = TransformerSpec(
+        n_layers=2, n_heads=2, d_model=6, d_vocab=7, n_ctx=8, positions=Positions.shortformer
+    )
+    model, end = (init_model(jax.random.key(i), spec, float) for i in range(2))
+    texts = jax.random.randint(jax.random.key(2), (3, 8), 0, 7)
+    models = [model]
+    for weight, layer in product(("QK", "OV"), (1, 0)):
+        now, then = model.blocks.attention, end.blocks.attention
+        names = ["W_Q", "W_K"] if weight == "QK" else ["W_V", "W_O"]
+        new = {n: getattr(now, n).at[layer].set(getattr(then, n)[layer]) for n in names}
+        model = model.replace(blocks=model.blocks._replace(attention=now._replace(**new)))
+        models.append(model)
+    for name in ("W_E", "W_U", "W_pos"):
+        model = model.replace(**{name: getattr(end, name)})
+        models.append(model)
+    rows = np.stack(
+        [with_weights(lambda _: {})(jax.tree.map(lambda x: x[None], m))["weights"] for m in models]
+    )
+    found = weight_changes(rows, jax.tree.map(lambda x: x[None], model), texts[None])
+    order = [WEIGHTS.index(f"{w}, layer {i}") for w, i in product(("QK", "OV"), (1, 0))]
+    carried = np.zeros((8, len(WEIGHTS)))
+    drops = np.diff([float(run(m, texts).loss) for m in models])
+    carried[np.arange(1, 8), [*order, 4, 5, 6]] = drops
+    np.testing.assert_allclose(found["weight_share"][1][:, 0], carried, atol=1e-12)
+    np.testing.assert_allclose(found["loss_change"][1][1:, 0], drops, atol=1e-12)
+    assert np.abs(drops).min() > 1e-4
+    # Of the first member the heads that end best, whatever the other member has.
+    scores = np.array([[[0.9, 0.1], [0.2, 0.3]], [[0.2, 0.8], [0.7, 0.1]]])  # [member, layer, head]
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), models[3], models[0])
+    curves = with_weights(lambda _: {"previous": scores, "prefix": scores})(pair)
+    curves = {name: np.stack([values] * 2) for name, values in curves.items()}
+    over, pattern = patterns_of_best(pair, curves, texts[0])["pattern"]
+    expected = run(models[3], texts[0]).trace.patterns
+    assert over[:2] == ("step", "shown_head")
+    np.testing.assert_allclose(pattern[1, 0], expected[0, 0], atol=6e-4)
+    np.testing.assert_allclose(pattern[1, 1], expected[1, 1], atol=6e-4)
 
 
 # --- Roles and patches of the hand-made induction model: 0.0 looks back, 1.0 inducts, the rest is

@@ -1,5 +1,6 @@
 """A run is computed, resumed to the same bits, and reused when and only when all is the same."""
 
+import json
 import os
 import platform
 import re
@@ -122,6 +123,15 @@ def test_a_reader_follows_the_data_of_what_it_reads(entries: Entries) -> None:
     assert said[0] == f"house_walk {walk.name} is computed again: data.nc is damaged"
 
 
+def test_a_new_run_says_how_it_differs_from_the_last_one_typed_so(entries: Entries) -> None:
+    first = planned(entries)
+    done(first)
+    changed = replace(first, spec=replace(first.spec, members=4))  # as a changed default would be
+    said: list[str] = []
+    done(changed, said)
+    assert said[0].endswith(f"; differs from {first.id} in members")
+
+
 def test_a_run_that_is_named_is_read_in_the_place_of_the_default(entries: Entries) -> None:
     walk = done(planned(entries, *WALK, "seed=5")).folder
     read = ("experiment=house_reader", "scale=tiny", "input.house_walk=")
@@ -134,11 +144,14 @@ def test_a_run_that_is_named_is_read_in_the_place_of_the_default(entries: Entrie
         planned(entries, *read[:2], f"{read[2]}{found.name}")
 
 
-def test_a_time_is_expected_of_the_defaults_alone(entries: Entries) -> None:
+def test_the_time_of_other_settings_is_that_of_a_run_like_them(entries: Entries) -> None:
     usual = planned(entries, "experiment=house_walk", "seed=2")
     assert _announcement(usual, resumes=False).endswith("about 2 s expected on 2 cores")
     longer = planned(entries, "experiment=house_walk", "n_steps=7")
     assert _announcement(longer, resumes=True).endswith("at quick scale, resumed")
+    file = done(planned(entries, *WALK)).folder / "provenance.json"  # of 4 steps
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"seconds": 40.0}))
+    assert _announcement(longer, resumes=True).endswith("about 70 s expected on 2 cores")
 
 
 def test_what_is_damaged_is_named_wherever_it_is_read(entries: Entries) -> None:
@@ -162,7 +175,8 @@ def test_one_process_computes_a_run(entries: Entries) -> None:
 
 def test_a_figure_that_fails_leaves_the_data(entries: Entries) -> None:
     outcome = done(planned(entries, *WALK, "fail=figure"))
-    assert "position" in outcome.figure_error
+    found = re.fullmatch(r"ValueError: (\w+\.py):(\d+): \w+: .*position.*", outcome.figure_error)
+    assert found and found[1] == "readings.py"
     assert "end" in Record.load(whole(outcome.folder)).data
 
 

@@ -98,6 +98,11 @@ def test_in_a_browser_it_turns_slides_and_tells(
       note("next", document.querySelector("#moving-phase .said").textContent);
       slide(train, 0);
       note("before", document.querySelector("#moving-induction .said").textContent);
+      const sharp = () => [...document.querySelectorAll("#moving-induction rect")]
+        .filter(cell => cell.getAttribute("fill-opacity") > 0.5).length;
+      note("blurred", sharp());
+      slide(train, 40);
+      note("sharp", sharp());
     </script>"""
     found = browsed(TEXT.replace("</html>", actions + "</html>"), "#step=36&train=40")
     assert found["linked"] == "training step 2160" and found["slid"] == "training step 6000"
@@ -105,4 +110,6 @@ def test_in_a_browser_it_turns_slides_and_tells(
     assert "step=100" in found["address"]
     assert "the weights are 0.00 and 1.00" in found["dense"]
     assert found["dense"].startswith("Density 1.0,") and found["next"].startswith("Density 0.82,")
+    # Of 2 heads x 16 rows; the first row has one place to look at.
+    assert 2 <= int(found["blurred"]) < 10 and 25 < int(found["sharp"]) <= 32
     assert "one layer 3.5" in found["before"] and "two layers 3.5" in found["before"]

@@ -9,10 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
-from scipy.stats import ortho_group
 
 from circuitax.circuits.detectors import induction_scores
-from circuitax.circuits.weights.composition import composition_scores
 from circuitax.config.ranges import Positive
 from circuitax.data.synthetic import RepeatedSource
 from circuitax.kernel.keys import derive
@@ -21,12 +19,11 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.measured_training import language_arm
 from circuitax.kit.members import drawn_by_each, each_with_own
 from circuitax.lab.lab import Lab
-from circuitax.training.language import Step
 from circuitax.training.optim import OptimSpec
+from experiments.induction.composition_dose.on_text import TextSetting, text_data
+from experiments.induction.composition_dose.prices import KINDS, excess, priced
+from experiments.induction.shared.training_weights import WEIGHTS, weight_changes, with_weights
 from experiments.induction.shared.two_layers import in_context, require_readable
-
-# What has a price; "turned" is K-composition behind one random rotation of all that heads write.
-KINDS = ("Q", "K", "V", "turned")
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,7 @@ class Spec:
         doses: Prices in nats for a composition of twice its value by chance; a reward if negative.
         measure_every: Steps between two measurements.
         texts: Texts to measure on; each seed has its own.
+        text: Rewards while models learn real text.
     """
 
     model: TransformerSpec = field(default_factory=TransformerSpec)
@@ -50,6 +48,7 @@ class Spec:
     doses: Annotated[tuple[float, ...], "increasing"] = (-0.1, 0.0, 0.1, 1.0)
     measure_every: Annotated[int, "divides optim.steps"] = 20
     texts: Positive = 64
+    text: TextSetting = field(default_factory=TextSetting)
 
     def __post_init__(self) -> None:
         require_readable(self.model, self.task)
@@ -66,6 +65,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     examine = each_with_own(partial(measure, task=spec.task), exams)
     found: dict[tuple[str, float], dict[str, Any]] = {}
     divergences = {}
+    changes = {}
     for kind, dose in [(k, d) for k in KINDS for d in spec.doses if d or k == KINDS[0]]:
         name = f"{kind}-{dose:g}" if dose else "none"
         prices = dose * jnp.eye(len(KINDS))[KINDS.index(kind)]
@@ -78,19 +78,22 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             spec.optim,
             seeds=spec.seeds,
             every=spec.measure_every,
-            measure=examine,
+            measure=with_weights(examine) if kind == "K" or not dose else examine,
             penalty=priced,
             hyper=jnp.tile(prices, (spec.seeds, 1)),
         )
         found[kind, dose] = trained.curves | {"alive": trained.alive}
         divergences[name] = trained.divergence
+        if "weights" in trained.curves:
+            weights = found[kind, dose].pop("weights")
+            changes[dose] = xr.Dataset(weight_changes(weights, trained.models, exams))
 
     def grid(name: str) -> np.ndarray:
         cells = [[found[k if d else KINDS[0], d][name] for d in spec.doses] for k in KINDS]
         return np.array(cells)
 
     over = ("kind", "dose", "step", "member")
-    return xr.Dataset(
+    data = xr.Dataset(
         {
             **{name: (over, grid(name)) for name in ("loss", "in_context", "prefix")},
             "excess": ((*over, "composition"), grid("excess")),
@@ -101,27 +104,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "dose": list(spec.doses),
             "step": trained.steps,
             "composition": list(KINDS),
+            "weight": list(WEIGHTS),
         },
-    ).assign_attrs(divergence=divergences)
-
-
-def priced(model: Model, step: Step) -> Array:
-    """The price of each kind times its excess over chance, summed."""
-    return jnp.dot(step.hyper, excess(model))
-
-
-def excess(model: Model) -> Array:
-    """``d score² - 1`` of each of `KINDS`, mean over pairs of a head and one of the next layer.
-
-    Zero on average for heads that a random rotation stands between, whose ``score²`` is 1/d.
-    """
-    W_O = model.blocks.attention.W_O
-    rotation = jnp.asarray(ortho_group.rvs(model.d_model, random_state=0), W_O.dtype)
-    attention = model.blocks.attention._replace(W_O=W_O @ rotation)
-    turned = model.replace(blocks=model.blocks._replace(attention=attention))
-    own, other = (composition_scores(m)[:, 0, :, 1, :] ** 2 for m in (model, turned))
-    scores = jnp.concatenate([own, other[1:2]])
-    return model.d_model * scores.mean(axis=(1, 2)) - 1
+    )
+    shares = xr.concat([changes[dose] for dose in spec.doses], "dose")
+    on_text = text_data(spec.text, derive(key, "text"), lab)
+    notes = on_text.attrs | {"divergence": divergences | {"text": on_text.attrs["divergence"]}}
+    return data.merge(shares).merge(on_text).assign_attrs(notes)
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:

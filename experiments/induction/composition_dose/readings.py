@@ -4,16 +4,24 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import interval_bars, legend_above, mean_curve, zero_line
+from circuitax.figures.marks import (
+    interval_bars,
+    legend_above,
+    mean_curve,
+    reference_line,
+    zero_line,
+)
 from circuitax.figures.palette import BLACK, GREY, KIND_COLOURS
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.record import members_where
 from circuitax.records.sample import NotRun, Sample, mean_of, share_of
+from experiments.induction.shared.carried import LOOK, shares_of_fall
+from experiments.induction.shared.carried import unclosed as unclosed
+from experiments.induction.shared.head_roles import PREFIX_SCORE
+from experiments.induction.shared.phase_change import JUMP_WINDOW, falls_within
 
 COLOURS = dict(zip(("Q", "K", "V", "turned"), (*KIND_COLOURS, GREY), strict=True))
 NAMES = {"Q": "Q-composition", "K": "K-composition", "V": "V-composition", "turned": "K, turned"}
-# A head with a prefix-matching score from here on matches prefixes.
-PREFIX_SCORE = 0.4
 
 
 def delay(data: xr.Dataset, kind: str, dose: float) -> Sample:
@@ -37,6 +45,24 @@ def detour(data: xr.Dataset, kind: str, dose: float, composition: str) -> Sample
     return mean_of(_cell(data, kind, dose).excess.sel(composition=composition).isel(step=-1))
 
 
+def carried(data: xr.Dataset, weight: str, dose: float) -> Sample:
+    """Share of the fall of the loss, where the in-context score falls most, by one weight."""
+    return mean_of(_carried(data, dose).sel(weight=weight))
+
+
+def on_text(data: xr.Dataset, name: str, cell: str) -> Sample:
+    """A number of the end of training on text, mean over seeds of a kind and dose."""
+    if cell not in data.cell:
+        raise NotRun("this run has other rewards")
+    return mean_of(_on_text(data, name).isel(text_step=-1).sel(cell=cell))
+
+
+def more_on_text(data: xr.Dataset, name: str, cell: str) -> Sample:
+    """The same less that without a reward, seed by seed."""
+    end = _on_text(data, name).isel(text_step=-1)
+    return mean_of(end.sel(cell=cell) - end.sel(cell="K 0"))
+
+
 def dates(data: xr.Dataset, kind: str, dose: float) -> xr.DataArray:
     """The step at which a model has half of the mean final in-context score without a dose.
 
@@ -56,6 +82,20 @@ def _cell(data: xr.Dataset, kind: str, dose: float) -> xr.Dataset:
     return members_where(data.sel(kind=kind, dose=dose, drop=True), alive)
 
 
+def _carried(data: xr.Dataset, dose: float) -> xr.DataArray:
+    """Shares of a fall at a dose of K-composition, ``[member, weight]``; see `carried`."""
+    members = _cell(data, "K", dose)
+    falls = falls_within(members.in_context, JUMP_WINDOW)
+    start = falls.step[falls.argmax("step")]
+    end = start + JUMP_WINDOW * float(data.step[-1] - data.step[0])
+    return shares_of_fall(members, start, np.minimum(end, float(data.step[-1])))
+
+
+def _on_text(data: xr.Dataset, name: str) -> xr.DataArray:
+    """A curve on text, of the members that live in every cell."""
+    return members_where(data[f"text_{name}"], data.text_alive.all("cell"))
+
+
 def doses(data: xr.Dataset) -> Figure:
     """In-context score over training at every dose of K-composition, and delays of every kind."""
     figure, axes = new_figure(1, 3, height=2.4)
@@ -63,14 +103,8 @@ def doses(data: xr.Dataset) -> Figure:
     for shade, dose in zip(shades, data.dose.values, strict=True):
         curve = _cell(data, "K", dose).in_context.transpose("step", "member")
         colour = BLACK if dose == 0 else COLOURS["K"]
-        mean_curve(
-            axes[0, 0],
-            data.step,
-            curve,
-            colour,
-            label=f"dose {dose:g}".replace("-", "−"),
-            alpha=shade,
-        )
+        label = f"dose {dose:g}".replace("-", "−")
+        mean_curve(axes[0, 0], data.step, curve, colour, label=label, alpha=shade)
     axes[0, 0].set(xlabel="step", ylabel="in-context score, nats", title="price on K-composition")
     axes[0, 0].set_ylim(top=1.4)
     axes[0, 0].legend(loc="upper center", ncols=2)
@@ -87,4 +121,50 @@ def doses(data: xr.Dataset) -> Figure:
     legend_above(figure, axes[0, 1], columns=4)
     letter_panels(axes[0])
     sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
+    return figure
+
+
+def weights(data: xr.Dataset) -> Figure:
+    """Shares of each weight in the fall of the loss, one mark for each dose of K-composition."""
+    figure, axes = new_figure(1, 1, height=2.6)
+    ax = axes[0, 0]
+    shades = np.linspace(0.4, 1.0, data.sizes["dose"])
+    for place, (shade, dose) in enumerate(zip(shades, data.dose.values, strict=True)):
+        shares = _carried(data, dose)
+        estimates = [mean_of(shares.sel(weight=weight)).estimate() for weight in LOOK]
+        colour = BLACK if dose == 0 else COLOURS["K"]
+        x = np.arange(len(LOOK)) + 0.15 * (place - (data.sizes["dose"] - 1) / 2)
+        label = f"dose {dose:g}".replace("-", "−")
+        interval_bars(ax, x, estimates, colour=colour, fmt="o", label=label, alpha=shade)
+    ax.set_xticks(range(len(LOOK)), list(LOOK))
+    ax.set_ylabel("share of the fall")
+    zero_line(ax)
+    legend_above(figure, ax, columns=4)
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['member']} seeds")
+    return figure
+
+
+def text(data: xr.Dataset) -> Figure:
+    """Prefix matching, K-composition, and loss on repeated pairs, over training on text."""
+    figure, axes = new_figure(1, 3, height=2.4)
+    names = {
+        "prefix": "prefix matching",
+        "K": "excess K-composition",
+        "loss_repeated": "loss on pairs, nats",
+    }
+    shades = np.linspace(1.0, 0.4, data.sizes["cell"])
+    for ax, (name, label) in zip(axes[0], names.items(), strict=True):
+        for cell, shade in zip(data.cell.values, shades, strict=True):
+            kind, dose = cell.split()
+            curve = _on_text(data, name).sel(cell=cell).transpose("text_step", "text_member")
+            colour = BLACK if dose == "0" else COLOURS[kind]
+            words = "no reward" if dose == "0" else f"{NAMES[kind]}, {dose[1:]}"
+            mean_curve(ax, data.tokens / 1e6, curve, colour, label=words, each=True, alpha=shade)
+        ax.set(xlabel="tokens, millions", ylabel=label)
+    axes[0, 0].set_ylim(0, 0.5)
+    axes[0, 2].set_ylim(top=4)
+    reference_line(axes[0, 0], y=data.text_chance, label="even attention")
+    legend_above(figure, axes[0, 0], columns=5)
+    letter_panels(axes[0])
+    sample_note(figure, f"mean and 95 % interval of {data.sizes['text_member']} seeds; thin: each")
     return figure

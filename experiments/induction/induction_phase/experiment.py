@@ -25,6 +25,13 @@ from circuitax.lab.lab import Lab
 from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 from experiments.induction.shared.head_roles import PREFIX_SCORE
+from experiments.induction.shared.training_weights import (
+    WEIGHTS,
+    patterns_of_best,
+    weight_changes,
+    with_weights,
+)
+from experiments.induction.shared.trajectories import own_planes
 from experiments.induction.shared.two_layers import in_context, require_readable
 
 # Layers, and whether keys are smeared.
@@ -39,6 +46,8 @@ TRAJECTORY_TEXTS = 16
 # How an ablation is done, and which heads are taken together.
 KINDS = ("patterns held", "all reacts")
 GROUPS = ("prefix-matching heads", "all others")
+# The arm whose weights are read at every measured step.
+FOLLOWED = "2 layers"
 
 
 @dataclass(frozen=True)
@@ -88,12 +97,18 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             spec.optim,
             seeds=spec.seeds,
             every=spec.measure_every,
-            measure=examine,
+            measure=with_weights(examine) if arm == FOLLOWED else examine,
         )
         found[arm] = trained.curves | take_out(trained.models) | {"alive": trained.alive}
         divergences[arm] = trained.divergence
-    notes = {"divergence": divergences, "prefix_score": PREFIX_SCORE}
-    return _dataset(spec, trained.steps, found).assign_attrs(notes)
+        if arm == FOLLOWED:
+            models, curves = trained.models, trained.curves
+    period = spec.task.min_period
+    shown = replace(spec.task, batch=1, length=2 * period, max_period=period, distinct=True)
+    more = weight_changes(curves["weights"], models, exams)
+    more |= patterns_of_best(models, curves, shown(derive(key, "shown"))[0])
+    data = _dataset(spec, trained.steps, found).assign(more).assign_coords(weight=list(WEIGHTS))
+    return data.assign_attrs(divergence=divergences, prefix_score=PREFIX_SCORE)
 
 
 def measure(model: Model, texts: Array, task: RepeatedSource) -> dict[str, Array]:
@@ -175,25 +190,3 @@ def _dataset(spec: Spec, steps: np.ndarray, found: dict[str, dict[str, Any]]) ->
     data["every_text_repeats"] = spec.task.max_period
     data["first_repeat"] = spec.task.min_period
     return data
-
-
-def own_planes(token_losses: np.ndarray) -> np.ndarray:
-    """Training as paths in the plane of largest variance of each member's losses on single tokens.
-
-    Takes ``[arm, step, member, token]``, of which each member has its own; returns places ``[arm,
-    step, member, component]``, NaN where a loss is not finite, or with fewer finite models. Axes
-    have no direction: each is turned the way that the first member goes along it.
-    """
-
-    def places_of(losses: np.ndarray) -> np.ndarray:
-        flat = losses.reshape(-1, losses.shape[-1])
-        finite = np.isfinite(flat).all(axis=1)
-        if finite.sum() <= 2:
-            return np.full((*losses.shape[:-1], 2), np.nan)
-        centred = flat - flat[finite].mean(axis=0)
-        axes = np.linalg.svd(centred[finite], full_matrices=False)[2]
-        return (centred @ axes[:2].T).reshape(*losses.shape[:-1], 2)
-
-    places = np.stack([places_of(losses) for losses in np.moveaxis(token_losses, 2, 0)], axis=2)
-    along = np.nansum(places * places[:, :, :1], axis=(0, 1))
-    return np.where(along < 0, -places, places)

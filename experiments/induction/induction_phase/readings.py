@@ -9,11 +9,12 @@ from circuitax.figures.palette import BLACK, DEPTH_COLOURS, LAYER_COLOURS
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.record import members_where
 from circuitax.records.sample import Sample, difference_of, mean_of, resampled, share_of
+from experiments.induction.shared.carried import carried_figure, shares_of_fall
+from experiments.induction.shared.carried import unclosed as unclosed
 from experiments.induction.shared.phase_change import (
     JUMP_WINDOW,
     PRINTED_WINDOW,
     SMALL_WINDOW,
-    at_step,
     change_through,
     falls_within,
     faster_than_beside,
@@ -22,6 +23,7 @@ from experiments.induction.shared.phase_change import (
     last_score,
     most_beside,
 )
+from experiments.induction.shared.trajectories import turning
 
 # A loss has a bump if it falls by this much more in a sixth of training than in others; a bag of
 # the words seen so far makes none.
@@ -114,21 +116,13 @@ def most_steepened(data: xr.Dataset, arm: str) -> Sample:
 def turn(data: xr.Dataset, arm: str) -> Sample:
     """Mean angle between a trajectory's way to a phase change and its way on, in degrees.
 
-    One layer has none of its own: it is read in the steps in which two layers of the same texts
-    change.
+    One layer has none of its own: it is read where two layers of the same texts change.
     """
     two = data.sel(arm="2 layers", drop=True)
     chosen = two.alive & data.alive.sel(arm=arm, drop=True)
-    members, changing = (
-        members_where(part, chosen) for part in (data.sel(arm=arm, drop=True), two)
-    )
-    places = members.trajectory
-    start, end = (at_step(places, changing[f"jump_{edge}"]) for edge in ("start", "end"))
-    before, after = start - places.isel(step=0), places.isel(step=-1) - end
-    lengths = np.sqrt((before**2).sum("component") * (after**2).sum("component"))
-    cosine = (before * after).sum("component") / lengths.where(lengths > 0)
-    # A change that begins or ends with training has a way on one side alone, and no turn.
-    return mean_of(np.degrees(np.arccos(cosine.clip(-1, 1))).fillna(0))
+    members = members_where(data.sel(arm=arm, drop=True), chosen)
+    changing = members_where(two, chosen)
+    return mean_of(turning(members.trajectory, changing.jump_start, changing.jump_end))
 
 
 def lost_without(data: xr.Dataset, group: str) -> Sample:
@@ -161,6 +155,17 @@ def pairs_alike(data: xr.Dataset, with_change: str) -> Sample:
         return float((np.min(means, axis=0) / np.max(means, axis=0)).min())
 
     return resampled(alike, *(len(score) for score in found))
+
+
+def carried(data: xr.Dataset, weight: str) -> Sample:
+    """Share of the fall of the loss through the phase change that one kind of weights carried."""
+    return mean_of(_carried(data).sel(weight=weight))
+
+
+def _carried(data: xr.Dataset) -> xr.DataArray:
+    """Shares of the fall through the phase change of two layers, ``[member, weight]``."""
+    members = _arm(data, "2 layers")
+    return shares_of_fall(members, members.jump_start, members.jump_end)
 
 
 def _arm(data: xr.Dataset, arm: str) -> xr.Dataset:
@@ -233,3 +238,8 @@ def ablation(data: xr.Dataset) -> Figure:
     letter_panels(axes[0])
     sample_note(figure, f"marks: every head of {members.sizes['member']} seeds; lines: means")
     return figure
+
+
+def weights(data: xr.Dataset) -> Figure:
+    """Which weights carried the loss of two layers down, over training and in the phase change."""
+    return carried_figure(_arm(data, "2 layers"), _carried(data))

@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from circuitax.circuits.losses import term_losses
+from circuitax.circuits.detectors import induction_scores
+from circuitax.circuits.losses import repeated_pairs, term_losses
 from circuitax.circuits.weights.heads import position_blocks, positional_share
+from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import run
 
@@ -44,3 +46,25 @@ def order_losses(model: Model, windows: Int[Array, "batch n_ctx"]) -> Float[Arra
         return term_losses(run(model, text)).order.mean(axis=1)
 
     return jax.lax.map(one, windows).mean(axis=0)
+
+
+def induction_on_text(
+    model: Model, windows: Int[Array, "batch n_ctx"], exam: Int[Array, "text n_ctx"]
+) -> dict[str, Array]:
+    """Losses of one member on windows of text, and its heads' scores on random repeats."""
+    scores = induction_scores(model, exam)
+    losses = jax.lax.map(lambda text: next_token_losses(forward(model, text)[0], text), windows)
+    return pair_losses(losses, repeated_pairs(windows)) | {
+        "prefix": scores.prefix,
+        "previous": scores.previous,
+        "chance": scores.chance,
+    }
+
+
+def pair_losses(losses: Array, seen: Array) -> dict[str, Array]:
+    """Means over all tokens, over tokens that end a pair seen before, and over the others."""
+    return {
+        "loss": losses.mean(),
+        "loss_repeated": jnp.where(seen, losses, 0).sum() / seen.sum(),
+        "loss_new": jnp.where(seen, 0, losses).sum() / (~seen).sum(),
+    }

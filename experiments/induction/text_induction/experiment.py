@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from circuitax.circuits.detectors import induction_scores
 from circuitax.circuits.losses import repeated_pairs
 from circuitax.circuits.patching import ablated_metrics, each_component
 from circuitax.config.ranges import Positive, Share
@@ -36,6 +35,7 @@ from circuitax.models.transformer import Transformer
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import NextToken, Source
 from circuitax.training.optim import OptimSpec
+from experiments.induction.shared.window_readings import induction_on_text, pair_losses
 
 # Layers, and whether training begins with windows that repeat themselves.
 ARMS = {
@@ -145,7 +145,7 @@ def _train(
         measured_training,
         lab,
         every=spec.measure_every,
-        measure=each_member(measure, *texts),
+        measure=each_member(induction_on_text, *texts),
         as_models=partial(model_from_params, spec=sizes),
         keep_as=name,
     )
@@ -168,17 +168,6 @@ def _train(
     return joined(first, second)
 
 
-def measure(model: Model, windows: Array, exam: Array) -> dict[str, Array]:
-    """Losses of one member on held-out text, and its heads' scores on random repeats."""
-    scores = induction_scores(model, exam)
-    losses = jax.lax.map(lambda text: next_token_losses(forward(model, text)[0], text), windows)
-    return _losses(losses, repeated_pairs(windows)) | {
-        "prefix": scores.prefix,
-        "previous": scores.previous,
-        "chance": scores.chance,
-    }
-
-
 def ablated(model: Model, windows: Array) -> dict[str, Array]:
     """Losses without each head in turn, patterns kept as they were."""
     cells = each_component(model)
@@ -190,18 +179,9 @@ def ablated(model: Model, windows: Array) -> dict[str, Array]:
         )
 
     losses = jnp.moveaxis(jax.lax.map(one, windows), 1, 0)
-    each = jax.vmap(partial(_losses, seen=repeated_pairs(windows)))(losses)
+    each = jax.vmap(partial(pair_losses, seen=repeated_pairs(windows)))(losses)
     shape = cells.heads.shape[1:]
     return {f"ablated_{name}": values.reshape(shape) for name, values in each.items()}
-
-
-def _losses(losses: Array, seen: Array) -> dict[str, Array]:
-    """Means over all tokens, over tokens that end a pair seen before, and over the others."""
-    return {
-        "loss": losses.mean(),
-        "loss_repeated": jnp.where(seen, losses, 0).sum() / seen.sum(),
-        "loss_new": jnp.where(seen, 0, losses).sum() / (~seen).sum(),
-    }
 
 
 def _dataset(spec: Spec, found: dict[str, dict[str, np.ndarray]], seen: np.ndarray) -> xr.Dataset:

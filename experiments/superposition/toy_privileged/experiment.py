@@ -24,6 +24,8 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import fresh_losses
 from circuitax.training.toy import ToyHyper, ToyProblem
 
+REPRESENTED = 0.5  # a feature with a norm above it counts as represented
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -37,7 +39,6 @@ class Spec:
         restarts: Of every density; 1,000 in the paper.
         batch_size: Fresh samples a step.
         exam_batches: Batches that the loss of a trained network is measured on, the same for all.
-        represented: A feature with a norm above it counts as represented.
         optim: The paper does not state it.
     """
 
@@ -48,7 +49,6 @@ class Spec:
     restarts: Annotated[int, "[2, inf)"] = 96
     batch_size: Positive = 128
     exam_batches: Positive = 512
-    represented: Annotated[float, "(0, 10)"] = 0.5
     optim: OptimSpec = field(default_factory=OptimSpec)
 
 
@@ -83,7 +83,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     best = best_of(jnp.asarray(loss), jnp.asarray(alive))
     W, b = by_cell(trained.models.W), by_cell(trained.models.b)
     kinds = by_cell(jax.vmap(neuron_classes)(trained.models.W))
-    represented = by_cell(jax.vmap(norms)(trained.models.W)) > spec.represented
+    represented = by_cell(jax.vmap(norms)(trained.models.W)) > REPRESENTED
     neurons = by_cell(jax.vmap(neurons_per_feature)(trained.models.W))
     chosen = np.arange(len(density)), np.maximum(np.asarray(best.restart), 0)
     arrays: dict[str, Any] = {
@@ -114,6 +114,5 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "data": "one stream a restart, shared by all densities; restarts are independent",
         "weight_decay": spec.optim.weight_decay,
         "init_std": model.weight_std(n, m),
-        "represented": spec.represented,
     }
     return xr.Dataset(arrays, coords, notes)

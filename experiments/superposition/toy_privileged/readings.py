@@ -16,8 +16,8 @@ REPRESENTED = {0.75: 5, 0.35: 6, 0.15: 7, 0.12: 7, 0.06: 8, 0.03: 10}
 NEURONS = 5
 # Other inputs rank restarts otherwise whose losses differ by no more.
 RANKED_ALIKE = 0.05
-# Least norm and purity by which the record's neurons are classified.
-LEAST_NORM, LEAST_PURITY = 0.1, 0.9
+# Least norm and purity by which the record's neurons are classified, and least norm of features.
+LEAST_NORM, LEAST_PURITY, LEAST_REPRESENTED = 0.1, 0.9, 0.5
 # Three features as a binary code: which of their weights in two neurons are positive.
 CODE = {(True, True), (True, False), (False, True)}
 # Of the greatest weight of a feature: what others of its code or pair have at least, and what
@@ -30,7 +30,7 @@ LEAST_RISE = 0.5
 def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     """One network at its start in the place of all of each density."""
     W = normal_weights(rng, data.attrs["init_std"], *data.best_W.shape)
-    found = counts(W, data.attrs["represented"])
+    found = counts(W)
     like = {
         name: xr.zeros_like(data[name], float) + xr.DataArray(found[name], dims="density")
         for name in ("monosemantic", "polysemantic", "represented")
@@ -45,21 +45,21 @@ WORLDS = {"untrained": at_start}
 def monosemantic(data: xr.Dataset, p: float) -> Sample:
     """Monosemantic neurons of the restart with the lowest loss, in it with positive weights."""
     cell = _cell(data, p)
-    own = counts(cell.best_W.values, data.attrs["represented"])["positive"]
+    own = counts(cell.best_W.values)["positive"]
     return best_of(cell.loss.values, np.where(_is_best(cell), own, cell.monosemantic.values))
 
 
 def as_printed(data: xr.Dataset, p: float) -> Sample:
     """1 where the restart with the lowest loss has the printed counts, and all of it works."""
-    cell, least = _cell(data, p), data.attrs["represented"]
+    cell = _cell(data, p)
     of_all = (
         (cell.represented == REPRESENTED[p])
         & (cell.monosemantic == MONOSEMANTIC[p])
         & (cell.polysemantic == NEURONS - MONOSEMANTIC[p])
     ).values.astype(float)
     W = cell.best_W.values
-    found = counts(W, least)
-    works = all_come_back(W, cell.best_b.values, least)
+    found = counts(W)
+    works = all_come_back(W, cell.best_b.values)
     works &= bool(found["positive"] == found["monosemantic"])
     return best_of(cell.loss.values, np.where(_is_best(cell), works * of_all, of_all))
 
@@ -83,7 +83,7 @@ def pairs(data: xr.Dataset) -> Sample:
     return sample(Estimate(own, float(ends.min()), float(ends.max()), best.n, method))
 
 
-def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
+def counts(W: np.ndarray) -> dict[str, np.ndarray]:
     """The record's counts of networks ``[..., neuron, feature]``, ``[...]``.
 
     Beside them are its monosemantic neurons of a positive main weight, which alone are ever on.
@@ -96,11 +96,11 @@ def counts(W: np.ndarray, represented: float) -> dict[str, np.ndarray]:
         "monosemantic": (live & pure).sum(axis=-1, dtype=float),
         "positive": (live & pure & positive).sum(axis=-1, dtype=float),
         "polysemantic": (live & ~pure).sum(axis=-1, dtype=float),
-        "represented": (np.linalg.norm(W, axis=-2) > represented).sum(axis=-1, dtype=float),
+        "represented": (np.linalg.norm(W, axis=-2) > LEAST_REPRESENTED).sum(axis=-1, dtype=float),
     }
 
 
-def all_come_back(W: np.ndarray, b: np.ndarray, represented: float) -> bool:
+def all_come_back(W: np.ndarray, b: np.ndarray) -> bool:
     """Whether every represented feature, on alone at 1, comes back as itself.
 
     Its own output rises above that of no input by `LEAST_RISE`, and by more than any other does.
@@ -109,7 +109,7 @@ def all_come_back(W: np.ndarray, b: np.ndarray, represented: float) -> bool:
     own = rise.diagonal()
     others = np.where(np.eye(len(b), dtype=bool), -np.inf, rise).max(axis=0)
     lost = (own <= LEAST_RISE) | (own <= others)
-    return not (lost & (np.linalg.norm(W, axis=0) > represented)).any()
+    return not (lost & (np.linalg.norm(W, axis=0) > LEAST_REPRESENTED)).any()
 
 
 def shared_weights(cell: xr.Dataset) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -97,7 +97,7 @@ def effects_at(
     return values if run.is_batch else values[0]
 
 
-def shown(work: Sequence[Any], name: str) -> Iterable[Any]:
+def shown(work: Any, name: str) -> Iterable[Any]:
     """The work, with a bar on a terminal once it has taken two seconds."""
     bar: Iterable[Any] = tqdm(work, name, unit=" steps", delay=2, leave=False, disable=None)
     return bar

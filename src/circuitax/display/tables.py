@@ -24,7 +24,7 @@ def documented(cls: Tuple) -> Tuple:
 
 def described(cls: type) -> dict[str, str]:
     """Descriptions of a class's fields, from the ``Attributes:`` of it and of its bases."""
-    found = {}
+    found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         _, _, attributes = inspect.cleandoc(base.__doc__ or "").partition("\nAttributes:\n")
         section = attributes.partition("\n\n")[0]

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import platform
 import re
 import shutil
@@ -24,6 +25,7 @@ from circuitax.lab.drawing import draw_figures, up_to_date
 from circuitax.lab.lab import Lab
 from circuitax.lab.loop import StopFlag
 from circuitax.lab.runs import (
+    ACCEPTED,
     ARRAYS,
     DERIVED,
     FIGURES_FAILED,
@@ -34,10 +36,16 @@ from circuitax.lab.runs import (
     Busy,
     DamagedRun,
     WholeRun,
+    differing,
+    finished_runs,
+    flat,
     held,
     in_one_line,
     provenance,
+    results_folder,
     run_folder,
+    spec_fields,
+    typed,
     whole,
     work_folder,
 )
@@ -63,6 +71,8 @@ COMMON = {
     "uniform": "loss of a uniform guess [nats]",
     "n_ctx": "tokens of a text",
 }
+# Fields in whose number the work of a run is about proportional.
+COUNTS = {"seeds", "steps", "n_steps"}
 MADE_FROM = "made_from.json"  # of unfinished work: modules and data of upstream runs
 
 
@@ -206,7 +216,7 @@ def _computed(
     resumes = _resumable(work, read)
     if not resumes:
         shutil.rmtree(work, ignore_errors=True)
-    say(_announcement(planned, resumes))
+    say(_announcement(planned, resumes) + ("" if resumes else _unlike(planned)))
     seconds, began = _seconds(work), time.monotonic()
 
     def note() -> None:
@@ -329,12 +339,39 @@ def _resumable(work: Path, read: dict[str, str]) -> bool:
 def _announcement(planned: PlannedRun, resumes: bool) -> str:
     name, scale = planned.entry.name, planned.settings.scale.name
     text = f"{name} {planned.id} at {scale} scale" + (", resumed" if resumes else "")
-    expected = planned.entry.seconds(scale)
-    own = {key.partition("=")[0] for key in planned.overrides} <= NEUTRAL
-    if expected is None or not own:  # the time of other settings is not known
+    if (expected := _expected(planned)) is None:
         return text
     minutes = f"{expected / 60:.0f} min" if expected >= 120 else f"{expected:.0f} s"
     return f"{text}: about {minutes} expected on 2 cores"
+
+
+def _expected(planned: PlannedRun) -> float | None:
+    """Seconds that the table states of its own settings; of others those of a run like it.
+
+    Its newest run, or the accepted one, that differs in seeds and steps alone, by their number.
+    """
+    if {key.partition("=")[0] for key in planned.overrides} <= NEUTRAL:
+        return planned.entry.seconds(planned.settings.scale.name)
+    asked, name = flat(canonical(planned.spec)), planned.entry.name
+    accepted = (place / name / ACCEPTED for place in (results_folder(), checkout() / "results"))
+    for folder in (*reversed(finished_runs(name)), *accepted):
+        with suppress(OSError, ValueError, KeyError):  # of a damaged run nothing is said here
+            had = spec_fields(folder)
+            counts = differing(asked, had)
+            if {count.rpartition(".")[2] for count in counts} <= COUNTS:
+                times = math.prod(asked[count] / had[count] for count in counts)
+                return float(provenance(folder)["seconds"]) * times
+    return None
+
+
+def _unlike(planned: PlannedRun) -> str:
+    """How it differs from the newest run for which the same was typed, where one is there."""
+    for folder in reversed(finished_runs(planned.entry.name)):
+        with suppress(OSError, ValueError):  # of a damaged run nothing is said here
+            if folder.name != planned.id and typed(folder) == list(planned.overrides):
+                fields = differing(flat(canonical(planned.spec)), spec_fields(folder))
+                return f"; differs from {folder.name} in {', '.join(fields) or 'what it reads'}"
+    return ""
 
 
 def _seconds(work: Path) -> float:

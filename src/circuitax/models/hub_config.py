@@ -95,12 +95,12 @@ def read_hub(config: Config) -> Hub:
     family = config.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         text = config.get("text_config")
-        opens = isinstance(text, Mapping) and text.get("model_type") in list(FAMILIES)
+        inside = isinstance(text, Mapping) and text.get("model_type") in list(FAMILIES)
         raise ValueError(
             f"config key 'model_type' is {cut(family)}, must be one of "
             f"{', '.join(sorted(FAMILIES))}"
             + "; its text part opens: 'text_config' as config.json beside the weights "
-            "'language_model.*' alone, or its GGUF file" * opens
+            "'language_model.*' alone, or its GGUF file" * inside
         )
     row = FAMILIES[family]
     settings = Settings(config, row.defaults)
@@ -117,8 +117,8 @@ def read_hub(config: Config) -> Hub:
         full = key == "layer_types" and value == ["full_attention"] * spec.n_layers
         if key in HARMLESS or value in (None, off) or (full and spec.window is None):
             continue
-        opens = f"model_type {other!r} opens it" if other else "remove it if it changes no number"
-        raise ValueError(f"config key {key!r} is {cut(value)}, which no {family} has here: {opens}")
+        hint = f"model_type {other!r} opens it" if other else "remove it if it changes no number"
+        raise ValueError(f"config key {key!r} is {cut(value)}, which no {family} has here: {hint}")
     return hub
 
 

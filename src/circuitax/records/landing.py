@@ -69,7 +69,7 @@ def phase(proof: xr.Dataset, intro: xr.Dataset) -> Facts:
 
 
 def induction(training: xr.Dataset) -> Facts:
-    """Loss at each place, and the best scores of heads, over training: means of all members."""
+    """Loss at each place and best scores over training, means of all; and what two heads see."""
     arms = training.sel(arm=["1 layer", "2 layers"])
     found = arms.where(arms.alive).mean("member")
     return {
@@ -78,8 +78,10 @@ def induction(training: xr.Dataset) -> Facts:
         "loss": _hundredths(found.loss_by_position),  # [arm, step, place]
         "scores": {
             "prefix matching": _hundredths(found.best_prefix),
-            "previous token": _hundredths(found.best_previous_new),
+            "previous token": _hundredths(found.best_previous),
         },
+        "pattern": _hundredths(training.pattern.values[..., *np.tril_indices(training.src.size)]),
+        "text": training.shown_text.values.tolist(),
         "repeats": int(training.every_text_repeats),
         "n": int(arms.alive.sum("member").min()),
     }
@@ -124,8 +126,8 @@ SCENES = (
         "induction",
         "With two layers a network learns to look back",
         "The text repeats itself. Two layers (orange) suddenly predict the second copy, when "
-        "their heads begin to match prefixes; one layer (grey) never does. The slider is the "
-        "training step.",
+        "their heads begin to match prefixes; one layer (grey) never does. Below, two heads of one "
+        "network read eight letters twice. The slider is the training step.",
         "induction-heads-form",
         ("induction_phase",),
         "induction_head",
@@ -218,7 +220,7 @@ def octahedron_picture(facts: Facts) -> str:
     )
 
 
-def _hundredths(values: xr.DataArray) -> list[Any]:
+def _hundredths(values: Any) -> list[Any]:
     """As nested lists of whole numbers, hundredths of the values: a third of the letters."""
-    found: list[Any] = np.rint(100 * values.values).astype(int).tolist()
+    found: list[Any] = np.rint(100 * np.asarray(values)).astype(int).tolist()
     return found

@@ -25,6 +25,7 @@ from circuitax.circuits.paths.components import (
 from circuitax.circuits.paths.expansion import Head, order_streams
 from circuitax.circuits.paths.frozen import FrozenModel, frozen_model
 from circuitax.circuits.paths.groups import PathGroups, gate_attribution, neuron_flows, path_groups
+from circuitax.circuits.sites import shown
 from circuitax.kernel.checks import check_index, counted_index, shortened, whole
 from circuitax.kernel.interventions import TRACED
 from circuitax.kernel.run import Run, unedited
@@ -203,7 +204,8 @@ def _neurons(
     active, W_out = np.asarray(neuron_activations(run)), np.asarray(frozen.maps.W_out)
     places = [f"{name(int(token))!r} at {i}" for i, token in enumerate(run.tokens)]
     found = []
-    for place in np.argsort(-np.abs(flows), axis=None, kind="stable")[:most]:
+    largest = np.argsort(-np.abs(flows), axis=None, kind="stable")[:most]
+    for place in shown(largest, "neurons"):
         layer, at, unit = (int(i) for i in np.unravel_index(place, flows.shape))
         written = jnp.asarray(active[layer, at, unit] * W_out[layer, unit])
         ids = _largest(np.asarray(logits_of(written[None], read_out)), RAISED)[0]

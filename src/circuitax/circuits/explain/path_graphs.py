@@ -13,6 +13,7 @@ from circuitax.circuits.paths.frozen import FrozenModel
 from circuitax.circuits.paths.groups import carried_back, gate_read_out, neuron_flows
 from circuitax.circuits.paths.path_graph import Node, Questions, path_graph
 from circuitax.circuits.score_terms import score_directions
+from circuitax.circuits.sites import shown
 from circuitax.display.tables import documented
 from circuitax.kernel.run import Run
 
@@ -117,7 +118,7 @@ def path_graphs(
         whole = [Node("mlp", at[0], 0, at[1]) for at in _ranked(units.sum(axis=-1), others)]
         chosen = {"heads and neurons": [*few, *neurons], **chosen, "heads and MLPs": [*few, *whole]}
     found = []
-    for i, (title, nodes) in enumerate(chosen.items()):
+    for i, (title, nodes) in enumerate(shown(list(chosen.items()), "graphs of paths")):
         about = _Asked(run, frozen, nodes, attention) if i == 0 else None
         asked = None if about is None else about.questions
         graph = path_graph(frozen, nodes, position, direction, asked)
