@@ -101,7 +101,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "path_error_float32": ("member", single["paths"]),
             "spectral_error": (("member", "check_spectral"), np.array(spectral)),
             "score_error": (("positions", "member"), [s["scores"] for s in scores.values()]),
-            "score_count": (("positions", "member"), [s["count"] for s in scores.values()]),
             "random_composition": (
                 ("member", "kind", "writer", "reader"),
                 _random_models(spec, derive(key, "random")),

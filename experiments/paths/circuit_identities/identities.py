@@ -50,7 +50,7 @@ def of_single_precision(run: Run) -> dict[str, Float[Array, ""]]:
 
 
 def of_scores(run: Run) -> dict[str, Array]:
-    """Scores of the heads of layer 1 as sums over sources of query and key, and their number."""
+    """Scores of the heads of layer 1 as sums over sources of query and key."""
     heads = jnp.arange(run.model.n_heads)
     found = jax.vmap(lambda head: score_terms(run, 1, head))(heads)
     scores = found.terms.sum(axis=(1, 2))
@@ -63,8 +63,7 @@ def of_scores(run: Run) -> dict[str, Array]:
             jnp.abs(pattern - run.trace.patterns[1]).max(),
         ]
     )
-    count = found.terms.shape[1] * found.terms.shape[2]
-    return {"scores": errors.max(), "count": jnp.asarray(count)}
+    return {"scores": errors.max()}
 
 
 def of_spectra(model: Model) -> dict[str, np.ndarray]:

@@ -1,12 +1,12 @@
-"""Identities and random models: greatest errors, moments of scores, and the figures."""
+"""Identities and random models: greatest errors, the mean composition score, and the figure."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import reference_line, tilted_labels
-from circuitax.figures.palette import BLACK, BLUE, COLOURS, KIND_COLOURS
-from circuitax.figures.style import COLUMN, letter_panels, new_figure
+from circuitax.figures.marks import reference_line
+from circuitax.figures.palette import COLOURS
+from circuitax.figures.style import new_figure
 from circuitax.records.sample import NotRun, Sample, exactly, mean_of
 
 LABELS = {
@@ -63,9 +63,9 @@ def _require_float64(data: xr.Dataset) -> None:
 
 
 def closing(data: xr.Dataset) -> Figure:
-    """Greatest relative error over seeds: of paths by depth, of scores and spectra beside them."""
-    figure, axes = new_figure(1, 2, height=2.9, width_ratios=(1.7, 1), sharey=True)
-    by_depth, others = axes[0]
+    """Greatest relative error of each identity of paths over seeds, by depth."""
+    figure, axes = new_figure(height=2.9)
+    by_depth = axes[0, 0]
     worst = data.path_error.max("member")
     shift = np.linspace(-0.25, 0.25, worst.sizes["check"])
     for (name, label), (colour, marker), dx in zip(LABELS.items(), LOOKS, shift, strict=True):
@@ -93,41 +93,4 @@ def closing(data: xr.Dataset) -> Figure:
         fontsize=6,
     )
     by_depth.legend(loc="upper left", ncols=2)
-    spectral = data.spectral_error.max("member")
-    without, positions = (int(n) for n in data.score_count.max("member").values)
-    rows = {
-        f"{without} score terms": float(data.score_error.sel(positions="none").max()),
-        f"{positions}, with positions": float(data.score_error.sel(positions="shortformer").max()),
-        "eigenvalues": float(spectral.sel(check_spectral="eigenvalues")),
-        "trace": float(spectral.sel(check_spectral="trace")),
-        "norm": float(spectral.sel(check_spectral="norm")),
-    }
-    lines = [1e-12, 1e-12, 1e-10, 1e-10, 1e-10]
-    for x, (value, line) in enumerate(zip(rows.values(), lines, strict=True)):
-        others.plot(x, max(value, FLOOR), "o", color=BLUE, markersize=4)
-        others.plot([x - 0.4, x + 0.4], [line, line], color=BLACK, linewidth=0.8, linestyle=":")
-    tilted_labels(others, list(rows))
-    others.set_xlim(-0.6, len(rows) - 0.4)
-    letter_panels(axes[0])
-    return figure
-
-
-def nulls(data: xr.Dataset) -> Figure:
-    """Histograms over all pairs of heads of all seeds."""
-    figure, axes = new_figure(1, 1, height=2.4, width=COLUMN)
-    composing = axes[0, 0]
-    root = np.sqrt(float(data.random_d_model))
-    scores = data.random_composition * root
-    bins = np.linspace(float(scores.min()), float(scores.max()), 41)
-    for kind, colour in zip(data.kind.values, KIND_COLOURS, strict=True):
-        composing.hist(
-            scores.sel(kind=kind).values.ravel(),
-            bins,
-            histtype="step",
-            color=colour,
-            label=f"{kind}, {scores.sel(kind=kind).size} pairs",
-        )
-    reference_line(composing, x=1)
-    composing.set(xlabel=r"composition score $\times\,\sqrt{d_{model}}$", ylabel="pairs")
-    composing.legend()
     return figure

@@ -61,11 +61,6 @@ class Spec(RealSpec):
     maps: Annotated[int, "[1, prompts]"] = 2
     shuffled: Annotated[int, "[1, maps]"] = 1
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.length % 2 == 0:
-            raise ValueError(f"length={self.length} must be odd")
-
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Split the logits of all prompts; without the packages say how to get them."""

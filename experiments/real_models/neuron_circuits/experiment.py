@@ -36,7 +36,6 @@ from experiments.real_models.shared.pairs import (
     SIDES,
     Pairs,
     drawn_pairs,
-    most_pairs,
 )
 from experiments.real_models.shared.real_spec import RealSpec
 
@@ -67,11 +66,6 @@ class Spec(RealSpec):
     sizes: Annotated[tuple[int, ...], "[1, inf)", "increasing"] = SIZES
     orders: Positive = 20
     random_sizes: Annotated[tuple[int, ...], "subset of sizes", "increasing"] = (300, 1000)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.pairs > (most := most_pairs(TASKS)):
-            raise ValueError(f"pairs={self.pairs} must be at most {most}, of each grammar")
 
     PROSE = False
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from circuitax.circuits.paths.components import component_logits, components_of, stacked
+from circuitax.circuits.paths.components import components_of, stacked
 from circuitax.circuits.weights.folding import fold_read, over_heads
 from circuitax.kernel.forward import forward
 from circuitax.kernel.model import Model
@@ -36,7 +36,7 @@ def brackets(model: Model, texts: int, strings: Path) -> Arrays:
     with np.load(strings) as data:
         tokens = data["dataset_tokens"][:texts].astype(int)
         labels = data["dataset_labels"][:texts].astype(int)
-    answers, streams, last, left = _by_length(model, tokens)
+    answers, streams, last = _by_length(model, tokens)
     direction, fit = _fit_of_final(model, streams)
     steps = (tokens == CLOSE).astype(int) - (tokens == OPEN)
     heights = steps[:, ::-1].cumsum(axis=1)
@@ -57,20 +57,18 @@ def brackets(model: Model, texts: int, strings: Path) -> Arrays:
         "bracket-fit": fit,
         "bracket-last-heads": (last @ direction).astype(np.float32),
         "bracket-failure": failure.astype(np.int8),
-        "bracket-closes": float(left.max()),
         "bracket-opposite": float(one @ two / np.linalg.norm(one) / np.linalg.norm(two)),
     }
 
 
 def _by_length(model: Model, tokens: np.ndarray) -> list[np.ndarray]:
-    """Answers, streams, both last heads, remainders at position 0: strings without their pads."""
+    """Answers, streams and both last heads at position 0, of strings without their pads."""
 
     def of_text(text: Array) -> tuple[Array, ...]:
         seen = run(model, text, outputs=True)
         # Tokens, positions, six heads, three MLPs and three b_O.
         last = stacked(components_of(seen))[6:8, 0]
-        left = jnp.abs(component_logits(seen).remainder).max()
-        return seen.logits[0], seen.trace.streams[-1, 0], last, left
+        return seen.logits[0], seen.trace.streams[-1, 0], last
 
     lengths = (tokens != PAD).sum(axis=1)
     found: list[np.ndarray] = []

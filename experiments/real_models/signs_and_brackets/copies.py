@@ -1,4 +1,4 @@
-"""What is measured of the model of repeated subsequences: losses, attention and closing sums."""
+"""What is measured of the model of repeated subsequences: its losses."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -6,12 +6,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from circuitax.circuits.paths.expansion import expand
 from circuitax.kernel.forward import forward, next_token_losses
 from circuitax.kernel.model import Model
-from circuitax.kernel.run import run
 from experiments.real_models.shared.published_models import Arrays, on_each
 
 COPY, COPIES, LONG = 16, 3, 85  # tokens of a copy, copies, tokens of a text
@@ -57,19 +54,14 @@ def batches(seed: int, size: int) -> Iterator[Copies]:
 
 
 def copies(model: Model, texts: int) -> Arrays:
-    """The induction run of repeated subsequences: losses, attention, paths; the stream once."""
+    """The induction run of repeated subsequences: its losses, also with the stream added once."""
     batch = Copies(*(part[:texts] for part in next(batches(1000, 1280))))
     stream = batches(1, STREAM_BATCH)
     n_unseen = UNSEEN if texts >= STREAM_BATCH else 1
     unseen = islice(stream, TRAINED + 1, TRAINED + 1 + n_unseen)
-
-    def left(text: Array) -> Array:
-        return jnp.abs(expand(run(model, text)).remainder).max()
-
     return {
         "copies-unseen": RECORDED * np.array([_marked_loss(model, each) for each in unseen]),
         "copies-once": float(_marked_loss(stream_added_once(model), batch)),
-        "copies-closes": float(jnp.max(on_each(left, batch.tokens[:16]))),
     }
 
 

@@ -8,9 +8,9 @@ from experiments.real_models.shared.published_numbers import (
     exact_numbers,
     n_texts,
     of_task,
-    remainder,
     single_numbers,
 )
+from experiments.real_models.signs_and_brackets.brackets import TOWERS
 
 # Tables printed by the author of the page.
 PRINTED: dict[str, list[float]] = {
@@ -28,9 +28,7 @@ TEXTS = {
     "bracket-opposite": 1,
     "copies": 1280,
     "copies-unseen": 20,
-    "copies-closes": 16,
 }
-TOWERS = tuple(range(2, 38, 2))  # sizes of the first of two towers
 TOWER, LISTED, UNLISTED = 30, (24, 26, 28, 30, 32), (2, 4, 6)  # by the page, and besides it
 ON_POSITIVE = 4  # of the six neurons, the first, which fire where the mean is positive by the text
 
@@ -78,8 +76,3 @@ def copies(data: xr.Dataset) -> dict[str, Sample]:
     unseen = data["copies-unseen"].values.mean()
     values = {**single_numbers(data, "copies", PRINTED), "copies-unseen": unseen}
     return exact_numbers(data, values, TEXTS)
-
-
-def closes(data: xr.Dataset, task: str) -> Sample:
-    """What all paths or components leave of the logits."""
-    return remainder(of_task(data, task, "signs_and_brackets"), task, TEXTS)

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from circuitax.circuits.paths.components import component_logits
 from circuitax.kernel.forward import batch_logits
 from circuitax.kernel.gauge import centre_last, centre_vocabulary
 from circuitax.kernel.model import Model
@@ -97,7 +96,7 @@ def _cosines(model: Model) -> np.ndarray:
 
 
 def _running_mean(model: Model, tokens: np.ndarray) -> Arrays:
-    """Evenness of attention, fit of the head's output, firing of neurons by side, and the sum."""
+    """Evenness of attention, fit of the head's output, firing of neurons by side."""
     heads: Any = model.blocks.attention
     mlp: Any = model.blocks.mlp
     u = jnp.asarray(_values_svd(model)[2][0])
@@ -108,10 +107,9 @@ def _running_mean(model: Model, tokens: np.ndarray) -> Arrays:
         written = trace.head_outputs[0].sum(axis=0)
         middle = trace.streams[0] + written + heads.b_O[0][None]
         fired = jax.nn.relu(middle @ mlp.W_in[0] + mlp.b_in[0][None])
-        left = jnp.abs(component_logits(seen).remainder).max()
-        return trace.patterns[0, 0], written @ u, fired, left
+        return trace.patterns[0, 0], written @ u, fired
 
-    patterns, along, fired, left = (np.asarray(x) for x in on_each(of_text, tokens))
+    patterns, along, fired = (np.asarray(x) for x in on_each(of_text, tokens))
     places = 1 + np.arange(tokens.shape[1])
     means = (tokens - 5).cumsum(axis=1) / places
     even = np.tri(len(places)) / places[:, None]
@@ -120,5 +118,4 @@ def _running_mean(model: Model, tokens: np.ndarray) -> Arrays:
         "sign-uneven": float(np.abs(patterns - even).max()),
         "sign-follows": float(abs(np.corrcoef(along.ravel(), means.ravel())[0, 1])),
         "sign-fired": by_side[NEURONS],
-        "sign-closes": float(left.max()),
     }
