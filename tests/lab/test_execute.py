@@ -175,7 +175,8 @@ def test_one_process_computes_a_run(entries: Entries) -> None:
 
 def test_a_figure_that_fails_leaves_the_data(entries: Entries) -> None:
     outcome = done(planned(entries, *WALK, "fail=figure"))
-    assert "position" in outcome.figure_error
+    found = re.fullmatch(r"ValueError: (\w+\.py):(\d+): \w+: .*position.*", outcome.figure_error)
+    assert found and found[1] == "readings.py"
     assert "end" in Record.load(whole(outcome.folder)).data
 
 

@@ -72,14 +72,14 @@ def losses(data: xr.Dataset) -> Figure:
     """Held-out loss along training, and gaps between kinds of MLPs."""
     figure, axes = new_figure(1, 2, height=2.6, width_ratios=[1.2, 1])
     training, gaps = axes[0]
-    deepest = int(data.depth.max())
+    fewest = int(data.depth.min())  # that of the title
     for kind, (colour, style) in LOOKS.items():
-        rows = data.loss.sel(model=f"{kind}-{deepest}").transpose("step", "seed").values
+        rows = data.loss.sel(model=f"{kind}-{fewest}").transpose("step", "seed").values
         mean_curve(
             training, data.step, rows, colour, label=NAMES[kind], linestyle=style, opacity=0.2
         )
     training.set(xlabel="step", ylabel="held-out loss, nats a token")
-    training.set_title(f"{deepest} layers")
+    training.set_title(f"layers: {fewest}")
     training.legend(fontsize=6)
     places: list[tuple[float, str]] = []
     for depth in map(int, data.depth.values):

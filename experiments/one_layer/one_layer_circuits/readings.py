@@ -6,12 +6,13 @@ from matplotlib.figure import Figure
 
 from circuitax.display.viewers import visible
 from circuitax.figures.marks import mean_bars, seed_column, word_table, zero_line
-from circuitax.figures.palette import BLACK, BLUE, ORANGE
+from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.record import members_where
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of
 
 LEARNED = 0.75  # P(out) after a alone, from which a head has learned the rule
+NEAR = 0.1  # of the largest eigenvalue: what the inset shows
 COPIES = 0.25  # copying score that one random head in twenty has between trained embeddings
 
 
@@ -96,6 +97,11 @@ def eigenvalues(data: xr.Dataset) -> Figure:
         zero_line(ax, vertical=True)
         mean = float(alive[f"copying{suffix}"].mean())
         ax.set(title=f"{title}: mean score {mean:.2f}", xlabel="real part, share of the largest")
+        near = ax.inset_axes((0.03, 0.62, 0.36, 0.36))
+        near.scatter(*at, s=3, color=BLUE, alpha=0.3, linewidths=0)
+        near.set(xlim=(-NEAR, NEAR), ylim=(-NEAR, NEAR), xticks=[], yticks=[])
+        near.spines[:].set(visible=True, color=GREY)
+        ax.indicate_inset_zoom(near, edgecolor=GREY)
         ax.set(xlim=(-1.05, 1.05), ylim=(-0.8, 1.05))
     axes[0, 0].set_ylabel("imaginary part")
     heads, seeds = alive.copying.size, alive.sizes["member"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circuitax.config.catalogue import READINGS, TABLE, ExperimentEntry
-from circuitax.lab.runs import ACCEPTED, FIGURES, WholeRun
+from circuitax.lab.runs import ACCEPTED, FIGURES, WholeRun, place_of
 from circuitax.lab.source import source_hash
 from circuitax.records.record import Record
 from circuitax.records.store import checksums, whole_folder, write_json
@@ -108,7 +108,10 @@ def _drawn(
     titles = {figure.name: figure.title for figure in entry.table.figures}
     data = Record.load(run).noted
     readings = entry.load(READINGS)
-    figures = draw_all(entry.table, readings, data, of_sweep=of_sweep, style=style)
+    try:
+        figures = draw_all(entry.table, readings, data, of_sweep=of_sweep, style=style)
+    except Exception as error:
+        raise ValueError(f"{place_of(error)}: {type(error).__name__}: {error}") from error
     if labels:
         rename(figures.values(), labels, titles.values())
     titles = {name: labels.get(title, title) for name, title in titles.items()}

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -247,6 +248,13 @@ def shown(path: Path) -> str:
     """A path for display: relative to the working folder when below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def place_of(error: BaseException) -> str:
+    """``file.py:line`` of the innermost call of an error that is in no other library."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "site-packages" not in frame.filename]
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}"
 
 
 def in_one_line(error: BaseException) -> str:

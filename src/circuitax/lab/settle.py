@@ -1,7 +1,6 @@
 """Settle the rows of a finished run from its saved record alone."""
 
 import json
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from circuitax.config.catalogue import ExperimentEntry
-from circuitax.lab.runs import CLAIMS, SETTLED, whole
+from circuitax.lab.runs import CLAIMS, SETTLED, place_of, whole
 from circuitax.lab.source import source_hash
 from circuitax.records.estimate import Estimate
 from circuitax.records.record import DATA, Record
@@ -116,13 +115,9 @@ class _Readings:
             except (Absent, NotRun) as reason:
                 self.taken[key] = reason
             except Exception as error:
-                frames = traceback.extract_tb(error.__traceback__)
-                own = [frame for frame in frames if "site-packages" not in frame.filename]
-                place = own[-1]
-                where = f"{Path(place.filename).name}:{place.lineno}"
                 what = f"{measure}({dict(at)}){' in the control ' + world if world else ''}"
                 raise ValueError(
-                    f"{where}: {what} failed: {type(error).__name__}: {error}"
+                    f"{place_of(error)}: {what} failed: {type(error).__name__}: {error}"
                 ) from error
         found = self.taken[key]
         if isinstance(found, Mapping):
