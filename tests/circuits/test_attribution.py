@@ -20,14 +20,13 @@ from circuitax.circuits.attribution import (
     part_coalitions,
     position_coalitions,
     shapley,
-    softmax_secant,
     weight_shares,
     with_neurons,
     with_replaced,
 )
 from circuitax.circuits.patching import each_head
 from circuitax.kernel.interventions import Activations, Interventions, freeze
-from circuitax.kernel.secants import stepwise
+from circuitax.kernel.secants import softmax_secant, stepwise
 from circuitax.kit.real_model import SMALL
 
 TEXTS = jnp.asarray([[1, 2, 3, 4, 5], [1, 7, 3, 9, 5]])

@@ -6,7 +6,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy import special
 
 from circuitax.figures.marks import legend_above, seed_dots
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
@@ -136,8 +135,6 @@ def decoding(data: xr.Dataset) -> Figure:
     mean, n = data.decoded.mean("dictionary"), data.sizes["dictionary"]
     ax.plot(k, mean, "o", color=BLUE, markersize=3.5, label=f"threshold decoding, mean of {n}")
     features, dim = data.attrs["decode_features"], data.attrs["decode_dim"]
-    law = [sphere_success(features, dim, int(each)) for each in k]
-    ax.plot(k, law, color=BLACK, linewidth=1, label="crosstalk on a sphere")
     size = f"{features} features in {dim} dimensions"
     ax.set(xlabel="active features $k$", ylabel="trials without an error", title=size)
     ax.set(ylim=(0, 1.05), xlim=(0.5, k[-1] + 0.5))
@@ -153,26 +150,3 @@ def _spread(ax: Axes, dims: xr.DataArray, counts: xr.DataArray, colour: str, lab
     bars: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "capsize": 2, "linewidth": 0.8}
     arms = np.stack([middle - low, high - middle])
     ax.errorbar(dims.values, middle, yerr=arms, color=colour, label=label, **bars)
-
-
-# Enough for the smooth integrand below: doubling it moves no digit that is printed.
-_NODES = 64
-
-
-def sphere_success(n_features: int, dim: int, n_active: int, threshold: float = 0.5) -> float:
-    r"""Probability that all N read-outs of k active random unit directions are right.
-
-    Given the length of the state ``h = Σ v_i``, the N - k inactive read-outs are independent, and
-    each is ``|h| t`` with t the coordinate of a random point of the sphere: ``P(t > x) =
-    ½ I_{1-x²}((m-1)/2, ½)``. The length is shared by all of them and varies, ``|h|² ≈ N(k,
-    2 k (k-1) / m)``, so that errors come together and whole read-outs succeed more often than
-    independent Gaussian crosstalk of variance k/m allows. An active read-out is
-    ``1 + N(0, (k-1)/m)``.
-    """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    spread = np.sqrt(2 * n_active * (n_active - 1) / dim)
-    squared = np.maximum(n_active + spread * nodes, threshold**2)
-    missed = special.ndtr(-(1 - threshold) * np.sqrt(dim / max(n_active - 1, 1e-9)))
-    invented = special.betainc((dim - 1) / 2, 0.5, 1 - threshold**2 / squared) / 2
-    clean = np.exp((n_features - n_active) * np.log1p(-invented))
-    return float(weights @ clean / weights.sum() * (1 - missed) ** n_active)

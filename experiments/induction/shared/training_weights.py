@@ -88,12 +88,9 @@ def _of_pair(
     as_model: Callable[[Array], Model], after: Array, before: Array, texts: Array
 ) -> tuple[Array, Array]:
     models = as_model(after), as_model(before)
-    found = weight_shares(*models, texts)
-    heads = found.blocks.attention
-    qk, ov = (
-        sum(weight.sum(axis=(1, 2, 3)) for weight in pair)
-        for pair in ((heads.W_Q, heads.W_K), (heads.W_V, heads.W_O))
-    )
-    others = [weight.sum() for weight in (found.W_E, found.W_U, found.W_pos)]
+    found = weight_shares(*models, texts).named()
+    each = {name: found[f"blocks.attention.W_{name}"].sum(axis=(1, 2, 3)) for name in "QKVO"}
+    qk, ov = each["Q"] + each["K"], each["V"] + each["O"]
+    others = [found[name].sum() for name in ("W_E", "W_U", "W_pos")]
     losses = [text_losses(model, texts).mean() for model in models]
     return jnp.stack([qk[1], ov[1], qk[0], ov[0], *others]), losses[0] - losses[1]

@@ -35,7 +35,6 @@ def turning(places: xr.DataArray, start: xr.DataArray, end: xr.DataArray) -> xr.
     """
     before = at_step(places, start) - places.isel(step=0)
     after = places.isel(step=-1) - at_step(places, end)
-    lengths = np.sqrt((before**2).sum("component") * (after**2).sum("component"))
+    lengths = ((before**2).sum("component") * (after**2).sum("component")) ** 0.5
     cosine = (before * after).sum("component") / lengths.where(lengths > 0)
-    angles: xr.DataArray = np.degrees(np.arccos(cosine.clip(-1, 1)))
-    return angles.fillna(0)
+    return cosine.copy(data=np.degrees(np.arccos(cosine.clip(-1, 1).values))).fillna(0)

@@ -16,12 +16,11 @@ from circuitax.circuits.attribution import (
     holding,
     multipliers,
     outputs,
-    softmax_secant,
 )
 from circuitax.circuits.patching import Ablation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Rule
-from circuitax.kernel.secants import secant, stepwise
+from circuitax.kernel.secants import secant, softmax_secant, stepwise
 
 SECANT, STEPWISE, FIRST, OTHER, MEAN = (
     *("secant", "secant, stepwise softmax", "gradient at the text", "gradient at the other text"),

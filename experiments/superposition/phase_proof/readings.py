@@ -5,15 +5,13 @@ import xarray as xr
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLACK, GREY, PHASE_COLOURS, SKY
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.palette import BLACK, GREY, PHASE_COLOURS
+from circuitax.figures.style import COLUMN, new_figure
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun, Sample, exactly, sample
 from circuitax.superposition.polytopes import phases
 from experiments.superposition.shared.phase_axes import (
     TRIPLE_OF_FORMULAS,
-    density_axis,
     formula_borders,
     phase_axes,
 )
@@ -23,7 +21,6 @@ PHASE_OF = {"ignored": "ignored", "dedicated": "dedicated", "antipodal": "superp
 SLACK = 1e-12  # rounding of an exact loss
 RARE = 0.3  # greatest density of boundaries that a row is about
 COLOURS = {**PHASE_COLOURS, "": "#D9D9D9"}
-LEAST_BAR = 0.03  # shorter ranges of a norm are drawn as a square
 
 
 def grid(data: xr.Dataset) -> dict[str, Sample]:
@@ -102,8 +99,8 @@ def _enclosure(ends: np.ndarray) -> Sample:
 
 
 def proof(data: xr.Dataset) -> Figure:
-    """The proven diagram, and the last feature's norm at the boundary."""
-    figure, axes = new_figure(1, 2, height=3.3, width_ratios=[1.5, 1])
+    """The proven diagram, with its boundary and its triple point."""
+    figure, axes = new_figure(1, 1, width=COLUMN, height=3.3)
     ax, named = axes[0, 0], proven_phases(data)
     p, r = data.density.values, data.importance.values
     colours = np.array([[to_rgb(COLOURS[name]) for name in row] for row in named])
@@ -122,20 +119,5 @@ def proof(data: xr.Dataset) -> Figure:
     ax.text(0.93, 0.125, "ignored", va="center")
     ax.text(0.93, 8.0, "dedicated", va="center", color="white")
     ax.text(0.012, 3.0, "superposed", va="center", ha="right", color="white")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=6.5)
-    ax = axes[0, 1]
-    for side, colour, label in (
-        ("below", SKY, "importance just below the boundary"),
-        ("above", PHASE_COLOURS["superposed"], "just above it"),
-    ):
-        low, high = (
-            np.sqrt(data.boundary_second.sel(side=side, end=end).values) for end in ("low", "high")
-        )
-        ax.vlines(line, low, high, color=colour, linewidth=5, label=label)
-        ax.plot(line, np.where(high - low < LEAST_BAR, (low + high) / 2, np.nan), "s", color=colour)
-    reference_line(ax, y=0.5, label="counts as ignored below", style="dotted")
-    ax.set(ylabel=r"norm $|W_2|$ of all minimisers", xlim=(0.04, 0.75), ylim=(0, 1.1))
-    density_axis(ax, [0.6, 0.3, 0.1, 0.05])
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), fontsize=6.5)
-    letter_panels(axes[0])
     return figure

@@ -5,8 +5,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import legend_above
-from circuitax.figures.palette import BLACK, COLOURS, GREY, PHASE_COLOURS
-from circuitax.figures.style import COLUMN, new_figure, sample_note
+from circuitax.figures.palette import PHASE_COLOURS
+from circuitax.figures.style import new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
     NotRun,
@@ -189,24 +189,4 @@ def neurons(data: xr.Dataset) -> Figure:
     figure.colorbar(image, ax=axes[0], label="|weight| /\nlargest of neuron", pad=0.01)
     legend_above(figure, axes[1, 0], 2)
     sample_note(figure, f"best of {data.sizes['sweep_seed']} seeds at each density")
-    return figure
-
-
-def motif(data: xr.Dataset) -> Figure:
-    """Ratios of the input and output weights of every asymmetric motif."""
-    figure, axes = new_figure(1, 1, width=COLUMN, height=3.3)
-    ax = axes[0, 0]
-    x, y = data.case_in_ratio.values, data.case_out_ratio.values
-    for i, (p, colour) in enumerate(zip(data.motif_density.values, COLOURS, strict=False)):
-        here = data.case_cell.values == i
-        count = len(np.unique(data.case_seed.values[here]))
-        label = f"$p$ = {p:g}: in {count} of {data.sizes['motif_seed']} networks"
-        dots = {"markersize": 3, "alpha": 0.6, "markeredgewidth": 0}
-        ax.plot(x[here], y[here], "o", color=colour, label=label, **dots)
-    ax.plot([4], [4], "D", color=BLACK, markersize=5, label="published example")
-    ends = np.array([1, max([20, *x, *y])])
-    ax.plot(ends, ends, ":", color=GREY, linewidth=0.7, label="equal service of both")
-    ax.set(xscale="log", yscale="log", xlabel="input weights: strong / weak feature")
-    ax.set_ylabel("output weights: weak / strong feature")
-    figure.legend(loc="outside lower center", ncols=1)
     return figure

@@ -7,9 +7,8 @@ import xarray as xr
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import mean_curve, reference_line
 from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
-from circuitax.figures.style import COLUMN, new_figure, sample_note
+from circuitax.figures.style import new_figure, sample_note
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, share_of
 from circuitax.superposition.feature_laws import feature_covariance
 
@@ -17,7 +16,6 @@ from circuitax.superposition.feature_laws import feature_covariance
 NONE, MIDDLE, STRONG = DECAYS = (0.0, 0.1, 0.3)
 # Correlation from which features lie on a circle.
 ON_CIRCLE = 0.95
-KIND_COLOURS = {"independent": GREY, "circular": BLUE, "clustered": ORANGE}
 
 
 def helpful(data: xr.Dataset, kind: str) -> Sample:
@@ -152,25 +150,9 @@ def _require(data: xr.Dataset) -> None:
         raise Absent("a network diverged")
 
 
-def loss(data: xr.Dataset) -> Figure:
-    """Loss over that with directions exchanged, over decay."""
-    figure, axes = new_figure(1, 1, width=COLUMN, height=2.6)
-    ax, at = axes[0, 0], np.arange(data.sizes["decay"])
-    for kind, colour in KIND_COLOURS.items():
-        one = data.sel(kind=kind)
-        rows = (one.loss / one.permuted_loss).transpose("decay", "seed").values
-        mean_curve(ax, at, rows, colour, label=kind, each=True, marker="o", markersize=3)
-    reference_line(ax, y=1)
-    ax.set(ylabel="loss / loss when exchanged", xlabel="weight decay", ylim=(0, 1.1))
-    ax.set_xticks(at, [f"{decay:g}" for decay in data.decay.values])
-    ax.legend(loc="lower left")
-    sample_note(figure, f"means of {data.sizes['seed']} seeds, t 95 %")
-    return figure
-
-
 def arrangement(data: xr.Dataset) -> Figure:
     """The first two hidden dimensions of every kind (rows) and decay (columns), first seed."""
-    kinds, decays = list(KIND_COLOURS), data.decay.values
+    kinds, decays = data.kind.values, data.decay.values
     figure, axes = new_figure(len(kinds), len(decays), height=4.4)
     n, size = data.sizes["feature"], data.sizes["feature"] // data.attrs["n_clusters"]
     wheel = colormaps["twilight"](np.arange(n) / n)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import reference_line, seed_dots
+from circuitax.figures.marks import reference_line
 from circuitax.figures.palette import BLACK, COLOURS, DIVERGING, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, mean_of, share_of
@@ -146,27 +146,12 @@ def _require(data: xr.Dataset, *densities: float) -> None:
 
 
 def pairs(data: xr.Dataset) -> Figure:
-    """The best networks as arrows, and the angle inside every pair of every seed."""
-    figure, axes = new_figure(1, 3, height=2.3, width_ratios=[1, 1, 1.6])
-    for ax, name in zip(axes[0], ("correlated", "anticorrelated"), strict=False):
+    """The best networks of two pairs as arrows, at the greatest density."""
+    figure, axes = new_figure(1, 2, height=2.3)
+    for ax, name in zip(axes[0], ANGLES, strict=True):
         _arrows(ax, best_weights(data, name)[-1])
         p = data[f"{name}_density"].values[-1]
         ax.set_title(f"two {name} pairs\n$p$ = {p:g}, best of {data.sizes['seed']}", fontsize=7)
-    right = axes[0, 2]
-    cells = [(name, i) for name in ANGLES for i in range(data.sizes[f"{name}_density"])]
-    for place, (name, i) in enumerate(cells):
-        angle = pair_angles(data[f"{name}_W"].values[:, i]).ravel()
-        seed_dots(right, place, angle, GREY, half_width=0.2)
-        best = pair_angles(best_weights(data, name)[i]).mean()
-        right.plot([place], [best], "s", color=BLACK, markersize=5, fillstyle="none")
-    reference_line(right, y=90)
-    reference_line(right, y=180)
-    right.set(ylabel="angle inside a pair (degrees)", ylim=(0, 190), yticks=[0, 45, 90, 135, 180])
-    labels = [f"{name}\n$p$ = {data[f'{name}_density'].values[i]:g}" for name, i in cells]
-    right.set_xticks(range(len(cells)), labels, fontsize=6)
-    right.plot([], [], "s", color=BLACK, markersize=5, fillstyle="none", label="best network")
-    right.plot([], [], "o", color=GREY, markersize=3, label="each pair of each seed")
-    right.legend(loc="lower right", fontsize=6)
     letter_panels(axes[0])
     return figure
 

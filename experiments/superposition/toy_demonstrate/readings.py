@@ -1,7 +1,5 @@
 """Linear and ReLU models over sparsity: what is read from the record, and its figures."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -9,15 +7,13 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.ticker import MaxNLocator
 
-from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, DIVERGING, GREY, OPTIMUM, ORANGE, SEQUENTIAL
-from circuitax.figures.style import letter_panels, new_figure
+from circuitax.figures.marks import reference_line
+from circuitax.figures.palette import BLACK, DIVERGING, SEQUENTIAL
+from circuitax.figures.style import new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, resampled, share_of
 from circuitax.records.worlds import shuffle
 from circuitax.superposition.polytopes import Phase, phases, polytopes
-from experiments.superposition.shared.phase_axes import density_axis
 from experiments.superposition.shared.random_weights import normal_weights
 
 # A feature is represented when its norm is above this.
@@ -25,9 +21,6 @@ REPRESENTED = 0.5
 # A bias is negative, and interference positive, when it is this far from 0.
 LEAST = 0.01
 SIZES = (5, 80, 20, 100, 20)
-COUNTS = {1.0: 5, 0.3: 7, 0.1: 9, 0.03: 10, 0.01: 11, 0.003: 11, 0.001: 12}
-# Density, to two digits: features with norm above 0.5, the middle of two runs.
-NOTEBOOK_COUNTS = {1.0: 20.0, 0.53: 24.0, 0.21: 37.0, 0.059: 50.5}
 
 
 def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -166,65 +159,19 @@ def _grams(W: xr.DataArray) -> np.ndarray:
 
 def small(data: xr.Dataset) -> Figure:
     """W^T W with the bias beside it, and norms coloured by interference; columns are densities."""
-    optimum = zip(data.optimum_W.values, data.optimum_b.values, strict=True)
-    rows: dict[str, list[Any]] = {
-        "trained": [best_networks(data, "linear")[-1], *best_networks(data, "relu")],
-        "lowest exact loss": [None, *optimum],
-    }
+    networks = [best_networks(data, "linear")[-1], *best_networks(data, "relu")]
     titles = ["linear", *(f"$p$ = {p:g}" for p in data.density.values)]
-    figure, axes = new_figure(4, len(titles), height=3.9)
-    for row, (label, networks) in enumerate(rows.items()):
-        pictures, bars = axes[2 * row], axes[2 * row + 1]
-        for column, network in enumerate(networks):
-            if network is None:
-                pictures[column].set_axis_off()
-                bars[column].set_axis_off()
-            else:
-                image = _gram(pictures[column], *network)
-                colours = _norm_bars(bars[column], network[0])
-        pictures[row].set_ylabel(f"{label}\n$W^\\top W$, b", fontsize=6.5)
-        bars[row].set_ylabel("feature", fontsize=6.5)
-    for ax, title in zip(axes[0], titles, strict=True):
-        ax.set_title(title, fontsize=7)
-    axes[3, 1].set_xlabel("norm", fontsize=6.5)
+    figure, axes = new_figure(2, len(titles), height=2.4)
+    for (picture, bars), (W, b), title in zip(axes.T, networks, titles, strict=True):
+        image, colours = _gram(picture, W, b), _norm_bars(bars, W)
+        picture.set_title(title, fontsize=7)
+    axes[0, 0].set_ylabel("$W^\\top W$, b", fontsize=6.5)
+    axes[1, 0].set_ylabel("feature", fontsize=6.5)
+    axes[1, 0].set_xlabel("norm", fontsize=6.5)
     n, m, seeds = (data.sizes[name] for name in ("feature", "hidden", "seed"))
     figure.suptitle(f"{n} features in {m} dimensions, best of {seeds} seeds", fontsize=8)
-    figure.colorbar(image, ax=axes[:2], label="entry", shrink=0.9)
-    figure.colorbar(colours, ax=axes[2:], label="interference", shrink=0.9)
-    return figure
-
-
-def counts(data: xr.Dataset) -> Figure:
-    """Represented features over density: every seed, the optimum, and the published counts."""
-    figure, axes = new_figure(1, 2, height=2.5)
-    left, right = axes[0]
-    p, q = data.density.values, data.notebook_density.values
-    kept, norms = represented(data), data.notebook_norm.values
-    label = f"mean of {len(kept)} seeds (95 % interval)"
-    mean_curve(left, p, kept.T, BLUE, label=label, each=True)
-    optimum = (np.linalg.norm(data.optimum_W.values, axis=1) > REPRESENTED).sum(axis=-1)
-    square = {"color": OPTIMUM, "markersize": 4, "fillstyle": "none"}
-    left.plot(p, optimum, "s", label="lowest exact loss", **square)
-    ratio = data.sizes["scaled_hidden"] / data.sizes["hidden"]
-    larger = (data.scaled_norm.values > REPRESENTED).sum(axis=-1) / ratio
-    n, m = data.sizes["scaled_feature"], data.sizes["scaled_hidden"]
-    mean_curve(left, p, larger.T, ORANGE, label=f"{n} in {m}, divided by {ratio:g}", linestyle="--")
-    rows, squares = (norms > REPRESENTED).sum(axis=-1), (norms**2).sum(axis=-1)
-    mean_curve(right, q, rows.T, BLUE, label=label, each=True)
-    mean_curve(right, q, squares.T, GREY, label="squared Frobenius norm", linestyle="--")
-    panels = ((left, p, "", COUNTS, 20), (right, q, "notebook_", NOTEBOOK_COUNTS, 100))
-    for ax, places, name, published, of in panels:
-        n, m = data.sizes[f"{name}feature"], data.sizes[f"{name}hidden"]
-        if n == of:
-            marks = {"markersize": 4, "label": "published"}
-            ax.plot(list(published), list(published.values()), "kx", **marks)
-        reference_line(ax, y=m)
-        ax.set_ylabel("features with norm above 0.5")
-        ax.set_title(f"{n} features in {m} dimensions")
-        density_axis(ax, places)
-        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.legend(loc="upper left", fontsize=6)
-    letter_panels(axes[0])
+    figure.colorbar(image, ax=axes[0], label="entry", shrink=0.9)
+    figure.colorbar(colours, ax=axes[1], label="interference", shrink=0.9)
     return figure
 
 

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import mean_curve, reference_line
-from circuitax.figures.palette import BLACK, BLUE, COLOURS, GREY, ORANGE
+from circuitax.figures.palette import BLUE, GREY, ORANGE
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, geometric_mean_of, mean_of, share_of
 from experiments.superposition.shared.figure_polytopes import turning_sets
@@ -26,8 +26,6 @@ PLANE = 0.25  # a singular value over the first, below which W lacks its directi
 APART = 15  # degrees by which two sets may miss a right angle
 PHASE = 0.05  # share of training that is a phase
 SHOWN = 0  # the seed of the single-network panels: the first one, whatever it shows
-ROWS = 16  # seeds of the panel with a row for each: the first ones
-MARKS = "svo^"  # of regimes, and of the opening
 
 
 def drift(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -230,7 +228,7 @@ def loss_kinks(data: xr.Dataset) -> list[np.ndarray]:
 
 
 def octahedron(data: xr.Dataset) -> Figure:
-    """One network that opens, the cosines of all networks, and when each changes regime."""
+    """One network that opens, and the cosines of all networks."""
     steps, W, seeds = data.set_step.values, data.set_W.values, data.sizes["seed"]
     figure = Figure(figsize=(PAGE, 4.0))
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.7)).flat
@@ -239,27 +237,15 @@ def octahedron(data: xr.Dataset) -> Figure:
     times.append((times[2] + times[3]) / 2)
     shown = sorted(set(np.searchsorted(steps, [t for t in times if np.isfinite(t)])))
     turning_sets(above, W[shown, first], [f"step {steps[at]}" for at in shown])
-    left, right = panels = below.subplots(1, 2, width_ratios=[1, 1.3])
-    mean_curve(left, steps, inside(W), ORANGE, label="inside a set, mean", each=True)
+    ax = below.subplots()
+    mean_curve(ax, steps, inside(W), ORANGE, label="inside a set, mean", each=True)
     farthest = across(W).min(axis=-1).mean(axis=-1)
-    mean_curve(left, steps, farthest, BLUE, label="farthest of the other set", each=True)
+    mean_curve(ax, steps, farthest, BLUE, label="farthest of the other set", each=True)
     for height in (0, -1):
-        reference_line(left, y=height)
-    left.set(ylabel=f"cosine, {seeds} seeds: mean, 95 %", ylim=(-1.05, 1.45))
-    rows = range(min(seeds, ROWS))
-    for seed, at in zip(rows, loss_kinks(data), strict=False):
-        label = None if seed else "kink of the loss"
-        right.plot(at, np.full(len(at), seed), "D", color=BLACK, fillstyle="none", label=label)
-    marks = regimes(data) | {"begins to open": onset(data)}
-    for (name, when), marker, colour in zip(marks.items(), MARKS, COLOURS, strict=False):
-        right.plot(when[rows], rows, marker, color=colour, label=name)
-    for line in right.lines:
-        line.set(markersize=3, markeredgewidth=0.6)
-    right.set(ylabel="seed", ylim=(-1, 1.45 * len(rows)), xlim=(0, steps[-1] * 1.02))
-    for ax in panels:
-        ax.set_xlabel("step")
-        ax.legend(fontsize=6, loc="upper center", ncols=1 + (ax is right))
-    letter_panels([above.axes[0], *panels])
+        reference_line(ax, y=height)
+    ax.set(xlabel="step", ylabel=f"cosine, {seeds} seeds: mean, 95 %", ylim=(-1.05, 1.45))
+    ax.legend(fontsize=6, loc="upper center")
+    letter_panels([above.axes[0], ax])
     return figure
 
 

@@ -8,8 +8,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from circuitax.figures.marks import legend_above, reference_line
-from circuitax.figures.palette import BLACK, DIVERGING, GREY, PINK
+from circuitax.figures.marks import reference_line
+from circuitax.figures.palette import BLACK, DIVERGING, PINK
 from circuitax.figures.style import COLUMN, new_figure
 from circuitax.records.sample import (
     Absent,
@@ -190,25 +190,6 @@ def weights(data: xr.Dataset) -> Figure:
         figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
     else:  # all panels share one scale; the last image carries it
         figure.colorbar(image, ax=axes, label=r"$W^\top W$", shrink=0.8)
-    return figure
-
-
-def loss(data: xr.Dataset) -> Figure:
-    """Excess over the exact optimum for every seed, and for the best of them."""
-    figure, axes = new_figure(1, 1, height=2.3)
-    ax, p = axes[0, 0], data.density.values
-    for colour, base in zip(COLOURS, data.importance_base.values, strict=False):
-        cell = data.sel(importance_base=base)
-        above = 100 * (cell.loss.values / cell.optimum_loss.values - 1)
-        dots = {"color": colour, "markersize": 2.5, "alpha": 0.6}
-        ax.plot(np.tile(p, above.shape[0]), above.ravel(), ".", **dots)
-        ax.plot(p, np.nanmin(above, axis=0), color=colour, label=f"best seed, {_label(base)}")
-    ax.axhspan(0.01, 100 * TOLERANCE, color=GREY, alpha=0.15, label="counted as reached")
-    ax.plot([], [], ".", color=GREY, label=f"each of {data.sizes['seed']} seeds")
-    ax.set(yscale="log", ylim=(0.01, None))
-    ax.set(ylabel="loss above the\nexact optimum (%)")
-    density_axis(ax, [1, 0.5, 0.2, 0.1, 0.05])
-    legend_above(figure, ax, 4)
     return figure
 
 

@@ -35,7 +35,7 @@ from circuitax.kernel.model_fields import named_fields
 from circuitax.kernel.norm import Rule, Step, norm_scale, plain
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
-from circuitax.kernel.secants import PAIR, log_total, secant, weight_secant
+from circuitax.kernel.secants import PAIR, log_total, weight_secant
 
 SOURCES = 32  # of CD-T that pass together, beside one whole text
 POINTS = 8  # at which derivatives are taken together: the weights are read once for all of them
@@ -178,14 +178,6 @@ def holding(share: float | int) -> Rule:
         operator.mul: lambda a, b: share * a * hold(b) + (1 - share) * hold(a) * b,
     }
     return lambda step: held.get(step, step)
-
-
-def softmax_secant(step: Step) -> Step:
-    """Derivatives, but the secant of the softmax, which AtP* takes between two texts.
-
-    Source: Kramár et al. 2024, who take it for single queries and keys.
-    """
-    return secant(step) if step is attention.attend else step
 
 
 def contextual(step: Step) -> Step:

@@ -85,6 +85,23 @@ def stepwise(step: F) -> F:
     return replaced
 
 
+def softmax_secant(step: F) -> F:
+    """Derivatives, but the secant of the softmax, which AtP* takes between two texts.
+
+    Values are mixed by the mean of the derivatives in both. Source: Kramár et al. 2024, who take it
+    for single queries and keys.
+    """
+    if step is not attention.attend:
+        return step
+
+    def attend(scores: Array, mask: Bool[Array, "dest src"], v: Array) -> tuple[Array, Array]:
+        pattern = _softmax(scores, mask)
+        return _even(attention.mix_values(pattern, v)), pattern
+
+    replaced: Any = attend
+    return replaced
+
+
 def in_other(x: Array) -> Array:
     """The same number in the other text."""
     return jax.lax.ppermute(x, PAIR, [(0, 1), (1, 0)])
