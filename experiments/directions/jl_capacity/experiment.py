@@ -17,11 +17,9 @@ from circuitax.projection.coherence import coherence, guaranteed_sparsity, recov
 from circuitax.projection.laws import random_capacity
 from circuitax.projection.packings import (
     capacity_bound,
-    coherence_bound,
     greedy_counts,
     optimised_counts,
     random_counts,
-    welch_bound,
 )
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.optim import OptimSpec
@@ -47,8 +45,7 @@ class Spec:
         n_seeds: Packings and models of each size.
         n_candidates: Directions that greedy packing tries.
         n_steps: Steps of the packing optimiser.
-        widths: Hidden neurons m of the models, each with ``4 m`` features, increasing, within the
-            largest of ``optimised_dims``.
+        widths: Hidden neurons m of the models, each with ``4 m`` features, increasing.
         density: Of the models' features.
         batch_size: Of the models.
         optim: How they are trained.
@@ -77,16 +74,6 @@ class Spec:
     n_decode: Ten = 500
     n_dictionaries: Two = 16
 
-    def __post_init__(self) -> None:
-        largest = self.optimised_dims[-1]
-        if not np.isfinite(capacity_bound(largest, self.epsilon)):
-            raise ValueError(
-                f"optimised_dims={self.optimised_dims} must have a finite bound at "
-                f"epsilon={self.epsilon}: d below 3/epsilon² - 2"
-            )
-        if self.widths[-1] > largest:
-            raise ValueError(f"widths={self.widths} must be at most {largest}, as packings are")
-
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Capacity against dimension; coherence of learned features; decoding of sparse features."""
@@ -99,8 +86,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     optimised = lab.stage("optimised", optimised_counts, at["optimised"], *moved)
     decoded = lab.stage("decode", _decode, spec, at["decode"])
     table, represented = _features(spec, derive(key, "models"), lab)
-    sizes = [(4 * m, m) for m in spec.widths]
-    n_active = np.arange(1, spec.max_active + 1)
+    guaranteed = [guaranteed_sparsity(float(largest)) for largest in decoded["coherence"]]
     bound = [capacity_bound(d, eps) for d in spec.optimised_dims]
     return xr.Dataset(
         {
@@ -111,13 +97,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "bound": ("optimised_dim", bound),
             "coherence": (("kind", "measure", "width", "seed"), table),
             "n_represented": (("width", "seed"), represented),
-            "coherence_bound": ("width", [float(coherence_bound(n, m)) for n, m in sizes]),
-            "welch": ("width", [float(welch_bound(n, m)) for n, m in sizes]),
             "decoded": (("dictionary", "n_active"), decoded["exact"] / spec.n_decode),
-            "guaranteed": (
-                "dictionary",
-                [guaranteed_sparsity(float(largest)) for largest in decoded["coherence"]],
-            ),
+            "guaranteed": ("dictionary", guaranteed),
         },
         coords={
             "random_dim": list(spec.random_dims),
@@ -126,7 +107,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "width": list(spec.widths),
             "kind": list(KINDS),
             "measure": ["absolute", "signed", "mean_square"],
-            "n_active": n_active,
+            "n_active": np.arange(1, spec.max_active + 1),
         },
         attrs={
             "epsilon": eps,

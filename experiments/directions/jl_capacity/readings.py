@@ -7,22 +7,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import legend_above, seed_dots
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, slope_estimate
 from circuitax.records.sample import Sample, exactly, mean_of, mean_of_those_finite
-
-KIND_STYLE = {
-    "random": (GREY, "random"),
-    "learned": (BLUE, "learned (toy model)"),
-    "optimised": (GREEN, "optimised"),
-}
-MEASURES = {
-    "absolute": r"largest $|\cos|$",
-    "signed": r"largest $\cos$",
-    "mean_square": r"mean $\cos^2$",
-}
 
 
 def untaught(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
@@ -96,30 +84,6 @@ def capacity(data: xr.Dataset) -> Figure:
     letter_panels(axes[0])
     trials, seeds = data.sizes["trial"], data.sizes["seed"]
     sample_note(figure, f"median and middle half of {trials} random and {seeds} other sets")
-    return figure
-
-
-def learned(data: xr.Dataset) -> Figure:
-    """Coherence of random, learned and optimised directions at equal sizes."""
-    figure, axes = new_figure(1, 3, height=2.3)
-    widths = data.width.values
-    x = np.arange(len(widths))
-    for ax, (measure, label) in zip(axes[0], MEASURES.items(), strict=True):
-        for shift, (kind, (colour, name)) in zip((-0.25, 0, 0.25), KIND_STYLE.items(), strict=True):
-            value = data.coherence.sel(kind=kind, measure=measure)
-            ax.bar(x + shift, value.mean("seed"), 0.23, color=colour, label=name, alpha=0.8)
-            for k in range(len(widths)):
-                dots = value.isel(width=k).values
-                seed_dots(ax, x[k] + shift, dots, BLACK, half_width=0, size=2, opacity=1)
-        bound = {"absolute": data.coherence_bound, "mean_square": data.welch**2}.get(measure)
-        if bound is not None:
-            ax.hlines(bound, x - 0.4, x + 0.4, color=BLACK, linewidth=1, label="lower bound")
-        ax.set_xticks(x, [f"{4 * m} in {m}" for m in widths])
-        ax.set(title=label, xlabel="features in neurons")
-    axes[0, 0].set_ylabel("overlap of directions")
-    legend_above(figure, axes[0, 0], columns=4)
-    letter_panels(axes[0])
-    sample_note(figure, f"bars: means, dots: each of {data.sizes['seed']} seeds")
     return figure
 
 

@@ -30,7 +30,9 @@ def grid(data: xr.Dataset) -> dict[str, Sample]:
     proven, n = named != "", named.size
     lower, upper, loss = (data[k].values for k in ("lower", "upper", "optimiser_loss"))
     inside = (loss >= lower - SLACK) & (loss <= upper + SLACK)
-    same = (optimiser_phases(data) == named)[proven].mean()
+    W = data.optimiser_W.values
+    best = phases(np.abs(W[..., 1]), np.where(W[..., 1] != 0, W[..., 0] ** 2, 0.0)).astype(str)
+    same = (best == named)[proven].mean()
     return {
         "proof-classes": exactly(proven.mean(), n),
         "proof-losses": exactly((upper - lower <= 1e-6).mean(), n),
@@ -74,12 +76,6 @@ def proven_phases(data: xr.Dataset) -> np.ndarray:
     names = np.array([PHASE_OF.get(str(name), "") for name in data["class"].values])
     number = possible.values.argmax(axis=-1)
     return np.where(possible.values.sum(axis=-1) == 1, names[number], "")
-
-
-def optimiser_phases(data: xr.Dataset) -> np.ndarray:
-    """The phase of the optimiser's best solution."""
-    W = data.optimiser_W.values
-    return phases(np.abs(W[..., 1]), np.where(W[..., 1] != 0, W[..., 0] ** 2, 0.0)).astype(str)
 
 
 def norm_jumps(data: xr.Dataset) -> np.ndarray:

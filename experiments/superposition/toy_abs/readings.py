@@ -4,8 +4,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import legend_above
-from circuitax.figures.palette import PHASE_COLOURS
 from circuitax.figures.style import new_figure, sample_note
 from circuitax.records.sample import (
     Absent,
@@ -164,29 +162,18 @@ def _neurons(data: xr.Dataset, p: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def neurons(data: xr.Dataset) -> Figure:
-    """Input weights of the best network at each density, and the main feature's share of them."""
-    n_density = data.sizes["sweep_density"]
-    figure, axes = new_figure(2, n_density, height=2.9, height_ratios=(1.6, 1), sharex=True)
-    main, others = PHASE_COLOURS["dedicated"], PHASE_COLOURS["superposed"]
-    for i, (above, below) in enumerate(axes.T):
+    """Input weights of the best network at each density, monosemantic neurons first."""
+    figure, axes = new_figure(1, data.sizes["sweep_density"], height=2.2)
+    for i, ax in enumerate(axes[0]):
         W = np.abs(data.sweep_W_in.values[i]).T
         live = data.sweep_live.values[i, int(data.sweep_best[i])]
         W = W[live] / W[live].max(axis=1, keepdims=True)
-        share = 1 / W.sum(axis=1)
-        order = np.lexsort((W.argmax(axis=1), -share.round(1)))
-        image = above.imshow(W[order].T, vmin=0, vmax=1, cmap="Greys", aspect="auto")
-        places = np.arange(len(W))
-        below.bar(places, share[order], 1.0, color=main, label="its main feature")
-        rest = 1 - share[order]
-        below.bar(places, rest, 1.0, bottom=share[order], color=others, label="all others")
-        above.set_title(f"$p$ = {float(data.sweep_density[i]):g}")
-        above.set_xlim(-0.5, live.size - 0.5)
-        below.set(ylim=(0, 1), xticks=[], xlabel=f"{len(W)} of {live.size}\nneurons")
-    for ax in axes[:, 1:].flat:
-        ax.set_yticks([])
+        order = np.lexsort((W.argmax(axis=1), -(1 / W.sum(axis=1)).round(1)))
+        image = ax.imshow(W[order].T, vmin=0, vmax=1, cmap="Greys", aspect="auto")
+        ax.set_title(f"$p$ = {float(data.sweep_density[i]):g}")
+        ax.set(xlim=(-0.5, live.size - 0.5), xlabel=f"{len(W)} of {live.size}\nneurons")
+        ax.set(xticks=[], yticks=[])
     axes[0, 0].set_ylabel("feature, most\nimportant on top")
-    axes[1, 0].set_ylabel("share of the\ninput weights")
     figure.colorbar(image, ax=axes[0], label="|weight| /\nlargest of neuron", pad=0.01)
-    legend_above(figure, axes[1, 0], 2)
     sample_note(figure, f"best of {data.sizes['sweep_seed']} seeds at each density")
     return figure

@@ -69,9 +69,10 @@ def decay_helps(data: xr.Dataset, kind: str) -> Sample:
 def clearer(data: xr.Dataset) -> dict[str, Sample]:
     """Changes of the arrangement's clarity from no decay to the strongest one."""
     _require(data)
+    circle = _follow_places(data, feature_cosines(data))
     return {
         f"constructive-{name}-decay": mean_of(_at(data, values, STRONG) - _at(data, values, NONE))
-        for name, values in (("circle", circle(data)), ("clusters", clusters(data)))
+        for name, values in (("circle", circle), ("clusters", clusters(data)))
     }
 
 
@@ -87,11 +88,6 @@ def feature_cosines(data: xr.Dataset) -> np.ndarray:
     norms = np.maximum(np.sqrt(np.diagonal(found, axis1=-2, axis2=-1)), 1e-12)
     cosines: np.ndarray = found / (norms[..., :, None] * norms[..., None, :])
     return cosines
-
-
-def circle(data: xr.Dataset) -> np.ndarray:
-    """Fit of cosines of circular features to their places, ``[seed, decay]``."""
-    return _follow_places(data, feature_cosines(data))
 
 
 def clusters(data: xr.Dataset) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Correlated features prefer right angles, anticorrelated ones opposite directions."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -9,11 +7,10 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from circuitax.figures.marks import reference_line
-from circuitax.figures.palette import BLACK, COLOURS, DIVERGING, GREY, ORANGE
+from circuitax.figures.palette import COLOURS, DIVERGING
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, mean_of, share_of
 from circuitax.superposition.polytopes import angles, gaps
-from experiments.superposition.shared.phase_axes import density_axis
 
 # A pair is collapsed when its members are at most this many degrees apart.
 COLLAPSED_ANGLE = 20.0
@@ -24,8 +21,6 @@ SIZES = (4, 6, 20)
 ANGLES = {"correlated": 90, "anticorrelated": 180}  # of partners
 # Least norm of a hexagon over its greatest; one that is less even misses by as much as one can.
 EVEN_NORMS, NO_HEXAGON = 0.9, 180.0
-# Collapsed pairs by the paper, from density to density.
-PUBLISHED = ((0.02, 0.05, 0), (0.05, 0.15, 1), (0.15, 0.2, 2), (0.25, 0.5, 3))
 
 
 def pair_angle(data: xr.Dataset, kind: str) -> Sample:
@@ -157,31 +152,12 @@ def pairs(data: xr.Dataset) -> Figure:
 
 
 def collapse(data: xr.Dataset) -> Figure:
-    """The best networks of three pairs over density as arrows, and how many pairs collapse."""
+    """The best networks of three pairs over density as arrows."""
     p, best = data.crowded_density.values, best_weights(data, "crowded")
-    figure = new_figure(1, 1, height=3.2)[0]
-    figure.clf()
-    grid = figure.add_gridspec(2, len(p), height_ratios=[1, 2])
-    for i, density in enumerate(p):
-        ax = figure.add_subplot(grid[0, len(p) - 1 - i])  # sparse to the right
-        _arrows(ax, best[i])
+    figure, axes = new_figure(1, len(p), height=1.6)
+    for ax, W, density in zip(axes[0, ::-1], best, p, strict=True):  # sparse to the right
+        _arrows(ax, W)
         ax.set_title(f"$p$ = {density:g}", fontsize=7)
-    below = figure.add_subplot(grid[1, :])
-    for low, high, count in PUBLISHED:
-        shade: dict[str, Any] = {"color": ORANGE, "alpha": 0.35, "linewidth": 0}
-        below.fill_between([low, high], count - 0.12, count + 0.12, **shade)
-    below.fill_between([], [], [], label="published range", **shade)
-    every = collapsed(data.crowded_W.values)
-    random = np.random.default_rng(0)
-    shake = np.exp(random.uniform(-0.03, 0.03, every.shape))
-    lift = random.uniform(-0.08, 0.08, every.shape)
-    dots: dict[str, Any] = {"color": GREY, "markersize": 3, "label": f"each of {len(every)} seeds"}
-    below.plot((p * shake).ravel(), (every + lift).ravel(), ".", **dots)
-    square: dict[str, Any] = {"color": BLACK, "markersize": 9, "fillstyle": "none"}
-    below.plot(p, collapsed(best), "s", label="best network", **square)
-    below.set(ylabel="collapsed pairs of three", yticks=[0, 1, 2, 3])
-    density_axis(below, p)
-    below.legend(loc="upper right", fontsize=6)
     figure.suptitle("best network of three correlated pairs (colours)", fontsize=8)
     return figure
 

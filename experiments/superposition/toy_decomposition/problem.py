@@ -91,8 +91,14 @@ class Decomposition:
         x = feature_columns(batch.features, hyper.density, signed=False).T
         inputs, target = through(whole_maps(hyper), hyper.b, x)
         raw: Any = module.apply(variables, inputs)
+        low = [lower_leaky(g) for g in raw]
+        apply: Any = partial(module.apply, variables, method="masked")
         all_at_once, one_each = (
-            masked_maps(module, params, _masks(raw, draws)) for draws in batch.masks
+            [
+                partial(apply, mask=g + (1 - g) * r, place=place)
+                for place, (g, r) in enumerate(zip(low, draws, strict=True))
+            ]
+            for draws in batch.masks
         )
         output = through(all_at_once, hyper.b, x)[1]
         single = jnp.zeros(())
@@ -117,15 +123,6 @@ def whole_maps(hyper: TargetHyper) -> list[Map]:
     return [partial(jnp.matmul, b=W) for W in hyper.maps]
 
 
-def masked_maps(
-    module: DecomposedMaps, params: PyTree, masks: Sequence[Float[Array, "batch n_components"]]
-) -> list[Map]:
-    """The decomposed maps as functions, with a mask for each."""
-
-    apply: Any = partial(module.apply, {"params": params}, method="masked")
-    return [partial(apply, mask=mask, place=place) for place, mask in enumerate(masks)]
-
-
 def through(
     maps: Sequence[Map], b: Float[Array, " n_features"], x: Float[Array, "batch n_features"]
 ) -> tuple[list[Float[Array, "batch _"]], Float[Array, "batch n_features"]]:
@@ -134,12 +131,6 @@ def through(
     for part in maps[:-1]:
         inputs.append(part(inputs[-1]))
     return inputs, jax.nn.relu(maps[-1](inputs[-1]) + b[None])
-
-
-def _masks(raw: Sequence[Array], draws: Array) -> list[Array]:
-    """``g + (1 - g) r`` for each map."""
-    importances = [lower_leaky(g) for g in raw]
-    return [g + (1 - g) * r for g, r in zip(importances, draws, strict=True)]
 
 
 @partial(jax.jit, static_argnums=(0, 2))

@@ -2,7 +2,7 @@
 
 This is "Demonstrating Superposition" of the toy-models paper: n = 20 features in m = 5 dimensions
 with importance 0.7^i, its enlarged copy 80 / 20 with 0.9^i, and the 100 / 20 model of the official
-notebook, whose importance falls from 1 to 1/100. The smallest model's exact optimum is found too.
+notebook, whose importance falls from 1 to 1/100.
 """
 
 from dataclasses import dataclass, field
@@ -14,17 +14,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Key
 
-from circuitax.config.ranges import NotNegative, Positive
+from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
 from circuitax.kernel.mlp import Activation
-from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import crossed_training, each_member, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.expected_loss import Convention, exact_losses, linear_loss
 from circuitax.superposition.features import interference_sq
-from circuitax.superposition.optimum import find_optimum
 from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
@@ -35,7 +33,7 @@ class Spec:
     """Three models over sparsity.
 
     Attributes:
-        small: n and m of the paper's model, whose exact optimum is found.
+        small: n and m of the paper's model.
         scaled: n and m of its enlarged copy.
         notebook: n and m of the official notebook's model.
         density: Densities of the paper's figures.
@@ -45,9 +43,6 @@ class Spec:
             sample of a thousand.
         large_batch_size: Fresh samples a step of the two larger models.
         optim: Of the official notebook except rate and schedule.
-        restarts: Random starts of the exact optimum, beside the best trained networks.
-        climbs: Times that the optimum of every density is climbed from by swaps and drops of
-            features, after it was started from those of all densities.
     """
 
     small: tuple[Positive, Positive] = (20, 5)
@@ -60,12 +55,10 @@ class Spec:
     batch_size: Positive = 512
     large_batch_size: Positive = 256
     optim: OptimSpec = field(default_factory=OptimSpec)
-    restarts: NotNegative = 0
-    climbs: NotNegative = 0
 
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
-    """Train all models; then improve the best small ones on the exact loss."""
+    """Train all models, and evaluate the small ones on the exact loss."""
     cells = _cells(spec.density, 0.7 ** np.arange(spec.small[0]))
     arrays: dict[str, Any] = {}
     members: dict[str, Any] = {}
@@ -89,15 +82,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         norm = np.linalg.norm(np.asarray(trained.models.W), axis=1).reshape(spec.seeds, -1, size[0])
         arrays[f"{name}_norm"] = (("seed", axis, f"{name}_feature"), norm)
         arrays[f"{name}_alive"] = (("seed", axis), trained.alive.reshape(spec.seeds, -1))
-    searched = derive(key, "optimum"), spec, cells
-    best = np.maximum(arrays["relu_best"][1], 0), np.arange(len(spec.density))
-    starts = TiedWeights(arrays["relu_W"][1][best], arrays["relu_b"][1][best])
-    optimum = lab.stage("optimum", _optimum, *searched, starts, False)
-    for i in lab.track(range(spec.climbs), "climbs of the optimum"):
-        starts = TiedWeights(optimum["W"], optimum["b"])
-        optimum = lab.stage(f"optimum-{i}", _optimum, *searched, starts, True)
-    dims = {"W": ("density", "hidden", "feature"), "b": ("density", "feature")}
-    arrays |= {f"optimum_{k}": (dims.get(k, "density"), v) for k, v in optimum.items()}
     coords = {
         "density": np.asarray(spec.density),
         "notebook_density": np.asarray(spec.notebook_density),
@@ -116,7 +100,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             "scaled": ToySpec().weight_std(*spec.scaled),
             "notebook": ToySpec().weight_std(*spec.notebook),
         },
-        "optimum": "starts: the best trained network of every density, and random ones; climbs",
     }
     return xr.Dataset(arrays, coords, notes)
 
@@ -160,20 +143,3 @@ def _networks(name: str, trained: Trained, loss: np.ndarray, spec: Spec) -> dict
         f"{name}_alive": (dims, alive),
         f"{name}_best": ("density", np.asarray(best.restart)),
     }
-
-
-def _optimum(
-    key: Key[Array, ""], spec: Spec, cells: ToyHyper, starts: TiedWeights, thorough: bool
-) -> dict[str, np.ndarray]:
-    """The lowest exact loss at every density: from given networks, and at random."""
-    with jax.enable_x64(True):
-        p, weight, W, b = (jnp.asarray(np.asarray(a), jnp.float64) for a in (*cells, *starts))
-        m, starts = spec.small[1], TiedWeights(W, b)
-        found = find_optimum(
-            key, p, weight, n_hidden=m, n_restarts=spec.restarts, starts=starts, thorough=thorough
-        )
-        return {
-            "W": np.asarray(found.weights.W),
-            "b": np.asarray(found.weights.b),
-            "loss": np.asarray(found.loss),
-        }

@@ -122,8 +122,8 @@ def kink_at_opening(data: xr.Dataset, shift: int = 0) -> Sample:
     ``shift`` each seed has the opening of one some places on.
     """
     data = _wanted(data)
-    found, opens = loss_kinks(data), np.roll(onset(data), -shift)
-    log = np.log(data.set_loss.values)
+    opens, log = np.roll(onset(data), -shift), np.log(data.set_loss.values)
+    found = [kinks(data.set_step.values, row) for row in log.T]
     fallen = data.set_step.values[(log <= (log[0] + log[-1]) / 2).argmax(axis=0)]
     rows = [_near_opening(data, found, zero, opens) for zero in (0 * fallen, fallen)]
     if min(map(len, rows)) < 2:
@@ -220,11 +220,6 @@ def _near_opening(
     with np.errstate(invalid="ignore"):  # no other seed has a kink
         near = log[own] - np.where(others, log, 0).sum(axis=1) / others.sum(axis=1)
     return near[np.isfinite(near)]
-
-
-def loss_kinks(data: xr.Dataset) -> list[np.ndarray]:
-    """Kinks of the logarithm of every seed's loss."""
-    return [kinks(data.set_step.values, row) for row in np.log(data.set_loss.values.T)]
 
 
 def octahedron(data: xr.Dataset) -> Figure:
