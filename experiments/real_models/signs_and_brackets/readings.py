@@ -10,7 +10,6 @@ from experiments.real_models.shared.published_numbers import (
     of_task,
     single_numbers,
 )
-from experiments.real_models.signs_and_brackets.brackets import TOWERS
 
 # Tables printed by the author of the page.
 PRINTED: dict[str, list[float]] = {
@@ -30,6 +29,7 @@ TEXTS = {
     "copies-unseen": 20,
 }
 TOWER, LISTED, UNLISTED = 30, (24, 26, 28, 30, 32), (2, 4, 6)  # by the page, and besides it
+TOWERS = tuple(range(2, 38, 2))  # sizes of the first of two towers
 ON_POSITIVE = 4  # of the six neurons, the first, which fire where the mean is positive by the text
 
 
