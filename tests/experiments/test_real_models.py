@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 from circuitax.circuits.known import induction_model
 from circuitax.circuits.paths.frozen import frozen_model
@@ -19,6 +20,7 @@ from circuitax.models.transformer import init as init_model
 from circuitax.records.record import Record
 from experiments.real_models.certified_paths.experiment import missed_heads
 from experiments.real_models.certified_paths.readings import heads_of
+from experiments.real_models.contrast.readings import by_reading
 from experiments.real_models.name_movers.experiment import read as read_names
 from experiments.real_models.neuron_circuits.circuits import (
     METHODS,
@@ -218,3 +220,26 @@ def test_smollm2_has_the_loss_of_the_reference():
     log_p = jax.nn.log_softmax(seen.logits, axis=-1)[:-1]
     losses = -np.take_along_axis(np.asarray(log_p), texts.plain[3, 1:, None], axis=1)[:, 0]
     assert losses[64:].mean() == pytest.approx(BY_TEXT[3], abs=2e-4)
+
+
+# --- Differences of two texts.
+
+
+def test_what_heads_read_is_a_share_of_the_difference_in_pairs_that_are_right():
+    whole = [[[3.0, -1.0], [2.0, -3.0], [4.0, 1.0]]]  # the last pair is wrong at its other text
+    chosen_by = [[[0.1, 5.0, 4.0]]]
+    route = np.zeros((1, 3, 3, 3))  # by value, query and key
+    route[0, :, :, 0] = 100.0
+    route[0, :, 1, 1:], route[0, :, 2, 2] = 1.0, 0.5
+    data = xr.Dataset(
+        {
+            "whole": (("task", "unit", "side"), whole),
+            "chosen_by": (("task", "method", "head"), chosen_by),
+            "route": (("task", "unit", "read", "head"), route),
+        },
+        {"task": ["agreement"], "method": ["secant"], "read": ["value", "query", "key"]},
+        {"missing": "", "weights": "smollm2"},
+    )
+    found = by_reading(data, "agreement", "secant", n=2, read="query").estimate()
+    assert found.n == 2
+    np.testing.assert_allclose(found.value, np.mean([1.5 / 4, 1.5 / 5]))

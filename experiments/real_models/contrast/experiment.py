@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from circuitax.circuits.attribution import (
     outputs,
@@ -23,7 +23,7 @@ from circuitax.circuits.attribution import (
     with_neurons,
     with_replaced,
 )
-from circuitax.circuits.contrast import contrast
+from circuitax.circuits.contrast import Routes, contrast
 from circuitax.circuits.patching import each_head
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive, host_generator
@@ -32,14 +32,7 @@ from circuitax.kernel.run import run as forward_run
 from circuitax.kit.members import stack_named
 from circuitax.kit.real_model import REAL, at_hand, check_real_name, open_weights, outside_inputs
 from circuitax.lab.lab import Lab
-from experiments.real_models.contrast.methods import (
-    METHODS,
-    PASSES,
-    RANKED,
-    all_flows,
-    circuits_of,
-    largest_neurons,
-)
+from experiments.real_models.contrast import methods
 from experiments.real_models.shared.pairs import TASKS, Pairs, drawn_pairs, most_pairs
 
 PLACES = 5  # positions at the end that are kept; in every task both texts differ within them
@@ -47,8 +40,9 @@ PLACES = 5  # positions at the end that are kept; in every task both texts diffe
 AXES = {
     "lead": ("half", "pair", "side"),
     "crossing": ("half", "pair", "stage", "place"),
-    "right": ("unit",),
     "whole": ("unit", "side"),
+    "chosen_by": ("method", "head"),
+    "route": ("unit", "read", "head"),
     "position_value": ("unit", "cut", "place"),
     "position_flow": ("unit", "method", "cut", "place"),
     "part_value": ("few", "layer", "part"),
@@ -113,9 +107,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     coords = {
         "task": list(TASKS),
         "half": ["chosen on", "looked at"],
-        "method": list(METHODS),
-        "passes": ("method", list(PASSES.values())),
-        "ranked_by": list(RANKED),
+        "method": list(methods.METHODS),
+        "passes": ("method", list(methods.PASSES.values())),
+        "ranked_by": list(methods.RANKED),
+        "read": list(Routes._fields),
         "place": np.arange(-PLACES, 0),
         "cut": list(spec.cuts),
         "layer": list(spec.layers),
@@ -127,17 +122,17 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
 def examine(model: Model, given: Pairs, spec: Spec) -> dict[str, np.ndarray]:
     """Flows and interchanges of one task."""
     texts, asked, few = jnp.asarray(given.tokens), jnp.asarray(given.right), spec.few
-    leads, crossing = (
-        np.stack(part)
-        for part in zip(*(contrasts(model, texts[i], asked[i]) for i in (0, 1)), strict=True)
-    )
+    by_half = [contrasts(model, texts[i], asked[i]) for i in (0, 1)]
+    leads, crossing, routes = map(np.stack, zip(*by_half, strict=True))
     right = (leads[..., 0] > 0) & (leads[..., 1] < 0)
     order = np.argsort(~right, axis=-1, kind="stable")[:, : spec.exact]
     cuts, layers = list(spec.cuts), list(spec.layers)
     to_rank, found = (
-        all_flows(model, texts[i, order[i]], asked[i, order[i]], jnp.asarray(cuts)) for i in (0, 1)
+        methods.all_flows(model, texts[i, order[i]], asked[i, order[i]], jnp.asarray(cuts))
+        for i in (0, 1)
     )
-    neurons, circuits = largest_neurons(to_rank, spec.neurons), circuits_of(to_rank, spec.sizes)
+    neurons = methods.largest_neurons(to_rank, spec.neurons)
+    circuits = methods.circuits_of(to_rank, spec.sizes)
     differ = (given.tokens[:, :, 0] != given.tokens[:, :, 1]).any(axis=(0, 1))
     n_players = differ.size - int(differ.argmax())
     computed = ("position_value", "part_value", "head_lead", "neuron_lead", "kept")
@@ -157,31 +152,32 @@ def examine(model: Model, given: Pairs, spec: Spec) -> dict[str, np.ndarray]:
             values["head_lead"].append(with_replaced(model, words, both, to, each_head(model)))
             values["neuron_lead"].append(with_neurons(model, words, both, to, jnp.asarray(neurons)))
     parts = np.concatenate([found.heads, found.past[..., None]], axis=-1)
-    kept = np.stack(values["kept"])
+    kept = np.reshape(values.pop("kept"), (spec.exact, 2, len(methods.RANKED), -1))
     return {name: np.stack(value) for name, value in values.items()} | {
         "lead": leads,
         "crossing": last_places(crossing),
-        "right": right[1, order[1]],
         "whole": leads[1, order[1]],
+        "chosen_by": np.mean(to_rank.heads, axis=0).reshape(len(methods.METHODS), -1),
+        "route": routes[1, order[1]].reshape(spec.exact, len(Routes._fields), -1),
         "position_flow": last_places(np.asarray(found.cuts)[:, :, cuts, -n_players:]),
         "part_flow": parts[:few, :, layers],
-        "head_flow": np.reshape(found.heads[:few], (few, len(METHODS), -1)),
+        "head_flow": np.reshape(found.heads[:few], (few, len(methods.METHODS), -1)),
         "neuron_flow": found.units[:few, :, *neurons.T],
-        "kept": kept.reshape(*kept.shape[:2], len(RANKED), len(spec.sizes)),
+        "kept": kept,
     }
 
 
 @jax.jit
 def contrasts(
     model: Model, texts: Int[Array, "pair 2 n_ctx"], asked: Int[Array, "pair 2"]
-) -> tuple[Float[Array, "pair 2"], Float[Array, "pair stage n_ctx"]]:
-    """The lead at both texts of each pair, and its flow by position, as the library has it."""
+) -> tuple[Array, ...]:
+    """The lead at both texts of each pair, its flow by position, and how heads read it."""
 
-    def one(given: tuple[Array, Array]) -> tuple[Array, Array]:
+    def one(given: tuple[Array, Array]) -> tuple[Array, ...]:
         (first, other), (token, minus) = (forward_run(model, x) for x in given[0]), given[1]
         found = contrast(first, other, token=token, minus=minus)
         ends = (run.logits[-1, token] - run.logits[-1, minus] for run in (first, other))
-        return jnp.stack([*ends]), found.flow
+        return jnp.stack([*ends]), found.flow, jnp.stack(found.routes)
 
     return jax.lax.map(one, (texts, asked))
 

@@ -15,18 +15,13 @@ TRUTHS = {"position": "positions", "part": "parts of a layer", "head": "heads", 
 SHOWN = ("secant", "mean of both gradients", "EAP-IG, 5 steps", "RelP", "random")
 
 
-def error(data: xr.Dataset, truth: str, method: str) -> Sample:
-    """Relative error of the flows of a pair, ``|flow - truth| / |truth|``."""
-    return mean_of(errors(data, truth, method))
-
-
-def nearer(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
-    """That error less the one of another method."""
-    return mean_of(errors(data, truth, method) - errors(data, truth, than))
+def error(data: xr.Dataset, truth: str, method: str, than: str = "") -> Sample:
+    """Relative error of the flows of a pair, ``|flow - truth| / |truth|``, less that of another."""
+    return mean_of(errors(data, truth, method) - (errors(data, truth, than) if than else 0))
 
 
 def ratio(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
-    """Geometric mean of the ratio of both errors."""
+    """Geometric mean of the error of one method over that of another."""
     return geometric_mean_of(np.log(errors(data, truth, method) / errors(data, truth, than)))
 
 
@@ -41,7 +36,7 @@ def more_alike(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
 
 def closing(data: xr.Dataset) -> Sample:
     """Largest difference between the flow through a cut and that of the lead, over the latter."""
-    delta = of_smollm2(data).lead.isel(side=0) - data.lead.isel(side=1)
+    delta = -of_smollm2(data).lead.diff("side").isel(side=0)
     return exactly(np.abs(data.crossing.sum("place") / delta - 1).max(), delta.size)
 
 
@@ -49,6 +44,15 @@ def at_place(data: xr.Dataset, task: str, first: int, last: int, more: int, less
     """Share of the difference at one place less that at another, mean over cuts of a range."""
     shares = shares_of(of_smollm2(data), task).isel(stage=slice(first, last + 1)).mean("stage")
     return mean_of((shares.sel(place=more) - shares.sel(place=less)).values)
+
+
+def by_reading(data: xr.Dataset, task: str, chosen_by: str, n: int, read: str) -> Sample:
+    """Share of the difference by one way of reading less that by others, in the top heads."""
+    of = of_smollm2(data).sel(task=task)
+    heads = np.argsort(-of.chosen_by.sel({"method": chosen_by}).values)[:n]
+    by_read = of.route.isel(head=heads).sum("head")
+    more = (2 * by_read.sel(read=read) - by_read.sum("read")) / -of.whole.diff("side").isel(side=0)
+    return mean_of(more.values[is_right(of.whole).values])
 
 
 def area(data: xr.Dataset, method: str, than: str) -> Sample:
@@ -72,16 +76,20 @@ def of_pairs(data: xr.Dataset, truth: str, method: str) -> list[tuple[np.ndarray
     else:  # single interchange, in both texts
         taken = data.whole.values[:, : flow.shape[1], :, None] - data[f"{truth}_lead"].values
         value = (taken[:, :, 0] - taken[:, :, 1]) / 2
-    right = data.right.values[:, : flow.shape[1]].astype(bool)
+    right = is_right(data.whole).values[:, : flow.shape[1]]
     return [(f.ravel(), v.ravel()) for f, v in zip(flow[right], value[right], strict=True)]
+
+
+def is_right(lead: xr.DataArray) -> xr.DataArray:
+    """Whether the model is right at both texts of a pair."""
+    return (lead.isel(side=0) > 0) & (lead.isel(side=1) < 0)
 
 
 def shares_of(data: xr.Dataset, task: str) -> xr.DataArray:
     """Flow over difference of all right pairs of a task, by cut and place."""
     of = data.sel(task=task).stack(each=("half", "pair"))
-    right = (of.lead.isel(side=0) > 0) & (of.lead.isel(side=1) < 0)
-    shares = of.crossing / (of.lead.isel(side=0) - of.lead.isel(side=1))
-    return shares.isel(each=np.flatnonzero(right.values))
+    shares = of.crossing / -of.lead.diff("side").isel(side=0)
+    return shares.isel(each=np.flatnonzero(is_right(of.lead)))
 
 
 def faithfulness(data: xr.Dataset, method: str) -> np.ndarray:
@@ -90,7 +98,7 @@ def faithfulness(data: xr.Dataset, method: str) -> np.ndarray:
     kept, whole = ((x * sign).sum("side") for x in (data.kept.sel(ranked_by=method), data.whole))
     empty = kept.isel(size=0)
     shares = (kept - empty) / (whole - empty).mean("unit")
-    return shares.values[data.right.values.astype(bool)]
+    return shares.values[is_right(data.whole).values]
 
 
 def sums(data: xr.Dataset) -> Figure:
@@ -136,7 +144,6 @@ def circuits(data: xr.Dataset) -> Figure:
         rows = faithfulness(of_smollm2(data), name).T
         mean_curve(panel, data["size"].values, rows, colour, label=name, marker=".", opacity=0.15)
     reference_line(panel, y=1)
-    panel.set(xscale="symlog", xlabel="heads and MLPs kept", ylabel="faithfulness")
-    panel.set(xlim=(0, None))
+    panel.set(xscale="symlog", xlabel="heads and MLPs kept", ylabel="faithfulness", xlim=(0, None))
     panel.legend(fontsize=6)
     return figure
