@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from circuitax.commands.cli import YES_NO, Command, Option, UsageError, n_jobs, wanted
-from circuitax.config.catalogue import ExperimentEntry, discover, upstream_order
+from circuitax.config.catalogue import IDLE_SECONDS, ExperimentEntry, discover, upstream_order
 from circuitax.config.spec import SCALES
 from circuitax.lab.pages import write_pages
 from circuitax.lab.runs import (
@@ -137,11 +137,16 @@ def main(options: dict[str, Any]) -> int:
 def most_first(names: list[str], entries: dict[str, ExperimentEntry]) -> list[str]:
     """By published statements for each expected second, then by seconds, after its requirements.
 
-    What an experiment requires, and is not there before it, counts with it.
+    What an experiment requires, and is not there before it, counts with it. One that finds
+    nothing to read here has none.
     """
-    published = {
-        name: sum(row.published for row in entries[name].table.rows)
+    seconds = {
+        name: entries[name].seconds("quick") or UNKNOWN_SECONDS
         for name in dict.fromkeys(item for name in names for item in upstream_order(name, entries))
+    }
+    published = {
+        name: sum(row.published for row in entries[name].table.rows) * (expected > IDLE_SECONDS)
+        for name, expected in seconds.items()
     }
     ordered: list[str] = []
 
@@ -149,8 +154,8 @@ def most_first(names: list[str], entries: dict[str, ExperimentEntry]) -> list[st
         return [item for item in upstream_order(name, entries) if item not in ordered]
 
     def rank(name: str) -> tuple[float, float, str]:
-        seconds = sum(entries[item].seconds("quick") or UNKNOWN_SECONDS for item in new(name))
-        return -sum(published[item] for item in new(name)) / seconds, seconds, name
+        total = sum(seconds[item] for item in new(name))
+        return -sum(published[item] for item in new(name)) / total, total, name
 
     while waiting := [name for name in names if name not in ordered]:
         ordered += new(min(waiting, key=rank))
