@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from circuitax.kernel.run import run
-from circuitax.models.hub_config import FAMILIES
+from circuitax.models.hub_config import FAMILIES, read_hub
 from circuitax.models.pretrained import load_pretrained
 
 HERE = Path(__file__).parents[1] / "fixtures" / "families"
@@ -79,3 +79,8 @@ def test_factors_of_granite_are_not_rounded(dtype: str) -> None:
     table = load_file(folder / "model.safetensors")["model.layers.0.mlp.down_proj.weight"].T
     found = load_pretrained(folder, dtype=dtype).blocks.mlp.W_out[0]
     np.testing.assert_array_equal(found, (table.astype(dtype).astype(float) * 0.22).astype(dtype))
+
+
+def test_a_cut_gelu_opens() -> None:
+    config = json.loads((HERE / "gpt2" / "config.json").read_text())
+    assert read_hub(config | {"activation_function": "gelu_10"}).spec.activation == "gelu_10"

@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -25,16 +26,37 @@ class Activation(StrEnum):
     relu = "relu"
     relu_squared = "relu_squared"
     gelu = "gelu"
+    gelu_10 = "gelu_10"
     gelu_tanh = "gelu_tanh"
     silu = "silu"
     linear = "linear"
+
+
+def _tanh_gate(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    return 0.5 * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3)))
+
+
+_exact_gelu, _normal = partial(jax.nn.gelu, approximate=False), jax.scipy.stats.norm.cdf
+# The activation, and the factor by which it multiplies its argument.
+_FORMS: dict[Activation, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
+    Activation.relu: (jax.nn.relu, lambda z: z > 0),
+    Activation.relu_squared: (lambda z: jax.nn.relu(z) ** 2, jax.nn.relu),
+    Activation.gelu: (_exact_gelu, _normal),
+    Activation.gelu_10: (
+        lambda z: jnp.minimum(_exact_gelu(z), 10),
+        lambda z: _normal(z) * (10 / jnp.maximum(z, 10)),
+    ),
+    Activation.gelu_tanh: (partial(jax.nn.gelu, approximate=True), _tanh_gate),
+    Activation.silu: (jax.nn.silu, jax.nn.sigmoid),
+    Activation.linear: (lambda z: z, jnp.ones_like),
+}
 
 
 def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
     """Apply one activation to every entry.
 
     ``relu(z) = max(0, z)``; ``relu_squared(z) = max(0, z)²``; ``gelu(z) = z Φ(z)``;
-    ``silu(z) = z σ(z)``; ``linear(z) = z``;
+    ``gelu_10(z) = min(z Φ(z), 10)``; ``silu(z) = z σ(z)``; ``linear(z) = z``;
     ``gelu_tanh(z) = z (1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``, the form of GPT-2 and Gemma.
 
     Source: S0 Definition 4 (ReLU) and footnote 1 (GELU).
@@ -43,46 +65,19 @@ def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[A
         is; nothing here needs it (E26).
     """
     z = jnp.asarray(z)
-    wide = at_least_single(z)
-    match _known(activation):
-        case Activation.relu:
-            return jax.nn.relu(z)
-        case Activation.relu_squared:
-            return jax.nn.relu(z) ** 2
-        case Activation.gelu:
-            return jax.nn.gelu(wide, approximate=False).astype(z.dtype)
-        case Activation.gelu_tanh:
-            return jax.nn.gelu(wide, approximate=True).astype(z.dtype)
-        case Activation.silu:
-            return jax.nn.silu(wide).astype(z.dtype)
-        case Activation.linear:
-            return z
+    return _FORMS[_known(activation)][0](at_least_single(z)).astype(z.dtype)
 
 
 def gate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
     """The factor g of an activation written as ``z g(z)``.
 
     ``relu``: the step, 1 for z > 0; ``relu_squared``: ``max(0, z)``; ``gelu``: Φ(z); ``silu``:
-    σ(z); ``linear``: 1; ``gelu_tanh``: ``(1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``. None of them
-    divides by z, so that 0 is no case.
+    σ(z); ``linear``: 1; ``gelu_tanh``: ``(1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``; ``gelu_10``:
+    ``Φ(z) min(1, 10 / z)``. None of them divides by a z near 0.
 
     Source: ours; RelP and LRP hold the same factor.
     """
-    wide = at_least_single(z)
-    match _known(activation):
-        case Activation.relu:
-            return (z > 0).astype(z.dtype)
-        case Activation.relu_squared:
-            return jax.nn.relu(z)
-        case Activation.gelu:
-            return jax.scipy.stats.norm.cdf(wide).astype(z.dtype)
-        case Activation.gelu_tanh:
-            inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
-            return (0.5 * (1 + jnp.tanh(inner))).astype(z.dtype)
-        case Activation.silu:
-            return jax.nn.sigmoid(wide).astype(z.dtype)
-        case Activation.linear:
-            return jnp.ones_like(z)
+    return _FORMS[_known(activation)][1](at_least_single(z)).astype(z.dtype)
 
 
 def _known(activation: Activation | str) -> Activation:

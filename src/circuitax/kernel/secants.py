@@ -274,6 +274,10 @@ def divided_difference(
         apart = jnp.where((a > 0) == (b > 0), 1, jnp.abs(a - b))
         crossing = jnp.maximum(jnp.maximum(a, b), 0) / apart
         return jnp.where((a > 0) == (b > 0), (a > 0).astype(a.dtype), crossing)
+    if activation == Activation.gelu_10:
+        below, under = (10 - activate(z, Activation.gelu) for z in (a, b))
+        cut = divided_difference(below, under, Activation.relu)
+        return cut * divided_difference(a, b, Activation.gelu)
     mean_gate = (gate(a, activation) + gate(b, activation)) / 2
     if activation == Activation.silu:
         slope = _sigmoid_slope(a, b)

@@ -39,6 +39,7 @@ _ACTIVATIONS = {
     "relu2": Activation.relu_squared,
     "gelu": Activation.gelu,
     "gelu_python": Activation.gelu,
+    "gelu_10": Activation.gelu_10,
     "gelu_new": Activation.gelu_tanh,
     "gelu_pytorch_tanh": Activation.gelu_tanh,
     "gelu_fast": Activation.gelu_tanh,
