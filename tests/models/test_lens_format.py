@@ -208,6 +208,7 @@ def test_a_gated_bias_moves_behind_the_product() -> None:
         {"window": 3, "local_layers": (1,), "score_cap": 2.0, "logit_cap": 5.0},
         {"qk_norm": True, "causal": False, "norm": Norm.rmsnorm, "norm_eps": 1e-3},
         {"d_vocab_out": 3, "score_scale": 0.5, "parallel": True, "d_mlp": 5},
+        {"activation": Activation.gelu_tanh, "d_mlp": 5, "norm": Norm.layernorm},
     ],
     ids=lambda options: next(iter(options)),
 )
@@ -217,6 +218,7 @@ def test_options_go_there_and_back(tmp_path: Path, options: dict) -> None:
     model = init(jax.random.key(0), spec)
     save_pretrained(model, tmp_path)
     again = load_pretrained(tmp_path)
+    assert again.spec.activation == spec.activation
     jax.tree.map(np.testing.assert_array_equal, again.named(), model.named())
     tokens = jnp.array([1, 5, 2, 2, 6])
     before, after = (np.asarray(forward(m, tokens)[0]) for m in (model, again))

@@ -14,15 +14,12 @@ from safetensors.flax import save_file as save_flax
 from safetensors.numpy import load_file
 
 from circuitax.kernel.forward import forward
-from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
-from circuitax.kernel.spec import TransformerSpec
 from circuitax.models import pretrained, sources
 from circuitax.models.lens_format import model_from_lens, spec_from_config
 from circuitax.models.pretrained import load_pretrained, save_pretrained
 from circuitax.models.sources import tensors_of
-from circuitax.models.transformer import init
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "transformer_lens"
 NAMES = sorted(folder.name for folder in FIXTURES.iterdir())
@@ -73,31 +70,6 @@ def test_saved_models_are_the_same_file_again(tmp_path: Path, name: str) -> None
     )
     assert before.keys() == after.keys()
     jax.tree.map(np.testing.assert_array_equal, before, after)
-
-
-@pytest.mark.parametrize(
-    ("activation", "name"), [(Activation.relu, "relu"), (Activation.gelu_tanh, "gelu_new")]
-)
-def test_models_with_mlp_go_there_and_back(
-    tmp_path: Path, activation: Activation, name: str
-) -> None:
-    spec = TransformerSpec(
-        d_vocab=7,
-        n_ctx=4,
-        n_heads=2,
-        d_model=6,
-        d_mlp=5,
-        activation=activation,
-        positions=Positions.learned,
-        norm=Norm.layernorm,
-        biases=True,
-    )
-    model = jax.jit(init, static_argnums=1)(jax.random.key(0), spec)
-    save_pretrained(model, tmp_path)
-    again = load_pretrained(tmp_path)
-    assert again.spec.activation == activation
-    assert json.loads((tmp_path / "config.json").read_text())["act_fn"] == name
-    jax.tree.map(np.testing.assert_array_equal, again, model.replace(spec=again.spec))
 
 
 CONFIG = json.loads((FIXTURES / "standard_None" / "config.json").read_text())
