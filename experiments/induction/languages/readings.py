@@ -13,7 +13,7 @@ from circuitax.figures.marks import (
     notice,
     seed_column,
     seed_dots,
-    word_table,
+    trigram_table,
     zero_line,
 )
 from circuitax.figures.palette import BLACK, TEXT_COLOURS
@@ -152,15 +152,5 @@ def words(data: xr.Dataset) -> Figure:
     table = data.attrs.get("tables", {}).get("english", {}).get("words")
     if table is None:
         return notice("the English text is not at hand, or too few of its tokens are words")
-    n_heads, n_rows = np.shape(table["sources"])
-    groups: dict[str, list[tuple[str, ...]]] = {}
-    for head, row in np.ndindex(n_heads, n_rows):
-        source = visible(table["sources"][head][row].strip(), 10)
-        there, outs = (
-            [visible(word.strip(), 10) for word in table[name][head][row]]
-            for name in ("destinations", "outs")
-        )
-        cells = source, "  ".join(there), "  ".join(outs), f"{source} … {there[0]} {outs[0]}"
-        groups.setdefault(f"head {head}", []).append(cells)
-    places = {"it sees": 0.0, "and stands at": 0.16, "so it says": 0.45, "as in": 0.74}
-    return word_table(groups, places)
+    shown = np.vectorize(lambda word: visible(word.strip(), 10), otypes=[object])
+    return trigram_table(*(shown(table[name]) for name in ("sources", "destinations", "outs")))

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from circuitax.display.viewers import visible
-from circuitax.figures.marks import mean_bars, seed_column, word_table, zero_line
+from circuitax.figures.marks import mean_bars, seed_column, trigram_table, zero_line
 from circuitax.figures.palette import BLACK, BLUE, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.record import members_where
@@ -68,20 +68,8 @@ def trigrams(data: xr.Dataset) -> Figure:
 
     Of the most frequent tokens alone. S0 is "Some Structures in Transformer Architectures".
     """
-    names = [visible(str(name), 8) for name in data.token.values]
-
-    def words(tokens: xr.DataArray) -> str:
-        return "  ".join(names[int(token)] for token in tokens)
-
-    groups: dict[str, list[tuple[str, ...]]] = {}
-    for head, i in np.ndindex(data.sizes["head"], data.sizes["row"]):
-        table = data.isel(head=head, row=i)
-        there, outs = words(table.destinations), words(table.outs)
-        source = names[int(table.sources)]
-        example = f"{source} … {there.split()[0]} {outs.split()[0]}"
-        groups.setdefault(f"head {head}", []).append((source, there, outs, example))
-    places = {"it sees": 0.0, "and stands at": 0.16, "so it says": 0.45, "as in": 0.74}
-    return word_table(groups, places)
+    names = np.array([visible(str(name), 8) for name in data.token.values])
+    return trigram_table(*(names[data[name]] for name in ("sources", "destinations", "outs")))
 
 
 def eigenvalues(data: xr.Dataset) -> Figure:

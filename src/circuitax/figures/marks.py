@@ -3,7 +3,7 @@
 An interval that is not finite (a single seed has none) is drawn as nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, SupportsFloat
 
 import numpy as np
@@ -237,27 +237,32 @@ def legend_above(figure: Figure, ax: Axes, columns: int, **how: Any) -> None:
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, **how)
 
 
-def word_table(
-    groups: Mapping[str, Sequence[Sequence[str]]], columns: Mapping[str, float]
-) -> Figure:
-    """A table of words in groups of rows, each named at its left; call it under ``styled``.
+# Where each column of a table of skip-trigrams begins, in [0, 1], by what stands above it.
+TRIGRAM_COLUMNS = {"it sees": 0.0, "and stands at": 0.16, "so it says": 0.45, "as in": 0.74}
+
+
+def trigram_table(sources: np.ndarray, destinations: np.ndarray, outs: np.ndarray) -> Figure:
+    """The skip-trigrams of each head as words, with an example in grey; call it under ``styled``.
 
     Args:
-        groups: Rows of cells by the name of their group; all rows have a cell for each column.
-        columns: Where each column begins, in [0, 1], by what stands above it; the last is in grey.
+        sources: A word for each row of each head, ``[head, row]``.
+        destinations: Words from which the head attends to it, ``[head, row, entry]``.
+        outs: Words that it then raises, ``[head, row, entry]``.
     """
-    height = sum(len(rows) + 0.5 for rows in groups.values())
-    figure, axes = new_figure(height=0.5 + 0.19 * height)
+    n_heads, n_rows = sources.shape
+    figure, axes = new_figure(height=0.5 + 0.19 * n_heads * (n_rows + 0.5))
     ax, y = axes[0, 0], 0.0
-    for title, x in columns.items():
+    for title, x in TRIGRAM_COLUMNS.items():
         ax.text(x, -0.7, title, fontsize=7, weight="bold")
-    for name, rows in groups.items():
-        middle = y + 0.5 * len(rows)
-        ax.text(-0.02, middle, name, rotation=90, ha="right", va="center")
-        for row in rows:
-            for x, word in zip(columns.values(), row, strict=True):
+    for head in range(n_heads):
+        middle = y + 0.5 * n_rows
+        ax.text(-0.02, middle, f"head {head}", rotation=90, ha="right", va="center")
+        for source, there, said in zip(sources[head], destinations[head], outs[head], strict=True):
+            example = f"{source} … {there[0]} {said[0]}"
+            cells = (source, "  ".join(there), "  ".join(said), example)
+            for x, word in zip(TRIGRAM_COLUMNS.values(), cells, strict=True):
                 text = ax.text(x, y + 0.5, word, fontsize=6, family="monospace", parse_math=False)
-                text.set(va="center", color=GREY if x == max(columns.values()) else BLACK)
+                text.set(va="center", color=GREY if word is example else BLACK)
             y += 1
         y += 0.5
     ax.set(xlim=(-0.05, 1.0), ylim=(y, -1.2))
