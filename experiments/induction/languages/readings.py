@@ -75,17 +75,7 @@ def rejoined(data: xr.Dataset) -> Sample:
 
 def worth(data: xr.Dataset) -> dict[str, Sample]:
     """Nats a token that paths of each order and single heads of each layer save."""
-    found = term_worth(_english(data))
-    samples = {
-        "order-1-above-0": found.heads - found.direct,
-        "order-1-above-2": found.heads - found.virtual,
-        "order-1-share": found.heads / found.of_all_orders,
-        "order-2-share": found.virtual / found.of_all_orders,
-        "layer-0-nearly-redundant": found.first_last / found.first_alone,
-        "layer-1-above-0": found.second_last - found.first_last,
-        "layer-1-share": found.second_last / found.of_both_layers,
-    }
-    return {f"english-{name}": mean_of(values) for name, values in samples.items()}
+    return term_worth(_english(data)).named("english")
 
 
 def _english(data: xr.Dataset) -> xr.Dataset:

@@ -43,3 +43,6 @@ def before_training(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
     """The same heads with their weights at the start."""
     names = ("composition_z", "copying", "matching")
     return data.assign({name: data[f"{name}_at_init"] for name in names})
+
+
+WORLDS = {"before training": before_training}

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from circuitax.records.sample import Sample, mean_of
+
 
 class TermWorth(NamedTuple):
     """Nats a token that are saved, one number for each member.
@@ -33,6 +35,24 @@ class TermWorth(NamedTuple):
     def of_both_layers(self) -> xr.DataArray:
         """By single heads of both layers together, once the direct path is there."""
         return self.first_alone + self.second_last
+
+    def named(self, text: str) -> dict[str, Sample]:
+        """Means, differences and shares by the ids of rows, which begin with a word for the text.
+
+        "Nearly redundant" is what heads of the first layer save given the second's, over alone.
+        """
+        values = {
+            "order-0": self.direct,
+            "order-1-above-0": self.heads - self.direct,
+            "order-1-above-2": self.heads - self.virtual,
+            "order-2": self.virtual,
+            "order-1-share": self.heads / self.of_all_orders,
+            "order-2-share": self.virtual / self.of_all_orders,
+            "layer-0-nearly-redundant": self.first_last / self.first_alone,
+            "layer-1-above-0": self.second_last - self.first_last,
+            "layer-1-share": self.second_last / self.of_both_layers,
+        }
+        return {f"{text}-{name}": mean_of(each) for name, each in values.items()}
 
 
 def term_worth(members: xr.Dataset) -> TermWorth:

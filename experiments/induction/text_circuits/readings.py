@@ -27,27 +27,13 @@ WORLDS = {"before training": before_training}
 def orders(data: xr.Dataset) -> dict[str, Sample]:
     """Nats a token that paths of order 0, 1 and 2 save, their differences and shares."""
     members = members_where(data)
-    worth = term_worth(members)
-    values = {
-        "text-order-0": worth.direct,
-        "text-order-0-above-bigram": members.order_loss.isel(order=0) - members.bigram_loss,
-        "text-order-1-above-0": worth.heads - worth.direct,
-        "text-order-1-above-2": worth.heads - worth.virtual,
-        "text-order-2": worth.virtual,
-        "text-order-1-share": worth.heads / worth.of_all_orders,
-        "text-order-2-share": worth.virtual / worth.of_all_orders,
-    }
-    return {name: mean_of(each) for name, each in values.items()}
+    above = members.order_loss.isel(order=0) - members.bigram_loss
+    return term_worth(members).named("text") | {"text-order-0-above-bigram": mean_of(above)}
 
 
 def layers(data: xr.Dataset) -> dict[str, Sample]:
     """What single heads of a layer save with and without those of the other one."""
-    worth = term_worth(members_where(data))
-    return {
-        "text-layer-0-nearly-redundant": mean_of(worth.first_last / worth.first_alone),
-        "text-layer-1-above-0": mean_of(worth.second_last - worth.first_last),
-        "text-layer-1-share": mean_of(worth.second_last / worth.of_both_layers),
-    }
+    return term_worth(members_where(data)).named("text")
 
 
 def heads_near(data: xr.Dataset) -> dict[str, Sample]:

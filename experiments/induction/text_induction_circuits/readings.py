@@ -14,7 +14,7 @@ from experiments.induction.shared.figure_head_panels import (
 from experiments.induction.shared.figure_term_panels import terms
 from experiments.induction.shared.head_roles import (
     PREFIX_SCORE,
-    before_training,
+    WORLDS,
     formed,
     of_induction,
 )
@@ -22,9 +22,6 @@ from experiments.induction.shared.measures_term_worth import term_worth
 
 __all__ = ["WORLDS", "composes", "composition", "eigenvalues", "in_the_corner", "looks_back"]
 __all__ += ["matches", "patterns", "raises", "repeats", "stripes", "terms", "worth"]
-
-
-WORLDS = {"before training": before_training}
 
 
 def composes(data: xr.Dataset) -> dict[str, Sample]:
@@ -95,12 +92,7 @@ def stripes(data: xr.Dataset, first_layer: bool = False) -> Sample:
 
 def worth(data: xr.Dataset) -> dict[str, Sample]:
     """Nats a token that paths of each order and single heads of each layer save."""
-    found = term_worth(formed(data))
-    return {
-        "primed-order-1-above-2": mean_of(found.heads - found.virtual),
-        "primed-layer-0-nearly-redundant": mean_of(found.first_last / found.first_alone),
-        "primed-layer-1-above-0": mean_of(found.second_last - found.first_last),
-    }
+    return term_worth(formed(data)).named("primed")
 
 
 def repeats(data: xr.Dataset) -> Figure:

@@ -18,7 +18,7 @@ from experiments.induction.shared.figure_term_panels import ORDERS, SELECTIONS, 
 from experiments.induction.shared.head_roles import (
     PREFIX_SCORE,
     PREVIOUS_SCORE,
-    before_training,
+    WORLDS,
     formed,
     of_induction,
 )
@@ -28,9 +28,6 @@ __all__ += ["in_the_corner", "over_training", "patterns", "raises", "repeats", "
 __all__ += ["stripes", "terms"]
 
 CORNER = 0.7  # of both scores, from which a head lies in the corner
-
-
-WORLDS = {"before training": before_training}
 
 
 def composes(data: xr.Dataset) -> dict[str, Sample]:
