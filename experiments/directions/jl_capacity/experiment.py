@@ -74,6 +74,10 @@ class Spec:
     n_decode: Ten = 500
     n_dictionaries: Two = 16
 
+    def __post_init__(self) -> None:
+        if not np.isfinite(capacity_bound(self.optimised_dims[-1], self.epsilon)):
+            raise ValueError(f"optimised_dims={self.optimised_dims} must be below 3/epsilon² - 2")
+
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Capacity against dimension; coherence of learned features; decoding of sparse features."""

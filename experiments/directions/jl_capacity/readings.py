@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.figures.marks import interval_bars
 from circuitax.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate, slope_estimate
@@ -108,9 +109,8 @@ def decoding(data: xr.Dataset) -> Figure:
 
 def _spread(ax: Axes, dims: xr.DataArray, counts: xr.DataArray, colour: str, label: str) -> None:
     """Median with the middle half of the repetitions."""
-    values = counts.values
-    middle = np.median(values, axis=1)
-    low, high = np.quantile(values, [0.25, 0.75], axis=1)
-    bars: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "capsize": 2, "linewidth": 0.8}
-    arms = np.stack([middle - low, high - middle])
-    ax.errorbar(dims.values, middle, yerr=arms, color=colour, label=label, **bars)
+    quartiles = np.quantile(counts.values, [0.25, 0.5, 0.75], axis=1).T
+    n = counts.shape[1]
+    found = [Estimate(middle, low, high, n, "middle half") for low, middle, high in quartiles]
+    dots: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 0.8}
+    interval_bars(ax, dims.values, found, colour=colour, label=label, **dots)

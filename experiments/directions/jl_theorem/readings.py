@@ -58,9 +58,12 @@ def maps(data: xr.Dataset) -> Figure:
     eps = data.attrs["pair_epsilon"]
     grid, law = data.ratio_grid.values, data.law.values
     figure, axes = new_figure(1, 2, height=2.3, sharey=True)
-    intervals = {"statement": (1 - eps, 1 + eps), "proof": (1.0, (1 + eps) ** 2)}
+    intervals = {
+        r"stated: $[1-\varepsilon,\ 1+\varepsilon]$": (1 - eps, 1 + eps),
+        r"proved: $[1,\ (1+\varepsilon)^2]$": (1.0, (1 + eps) ** 2),
+    }
     bins = np.linspace(grid[0], grid[-1], 97)
-    for ax, (name, (low, high)) in zip(axes[0], intervals.items(), strict=True):
+    for ax, (title, (low, high)) in zip(axes[0], intervals.items(), strict=True):
         ax.axvspan(low, high, color=GREY, alpha=0.25, linewidth=0)
         for kind, colour, label, gain in (
             ("signs", BLUE, r"$\pm 1/\sqrt{m}$", 1.0),
@@ -71,11 +74,7 @@ def maps(data: xr.Dataset) -> Figure:
             filled: dict[str, Any] = {"density": True, "histtype": "stepfilled", "alpha": 0.55}
             ax.hist(ratio, bins, color=colour, label=text, **filled)
             ax.plot(gain * grid, law / gain, color=BLACK, linewidth=0.8)
-        words = {
-            "statement": r"stated: $[1-\varepsilon,\ 1+\varepsilon]$",
-            "proof": r"proved: $[1,\ (1+\varepsilon)^2]$",
-        }
-        ax.set(title=words[name], xlim=(0.55, 1.95), xlabel=r"$\|f(x)-f(y)\|^2\,/\,\|x-y\|^2$")
+        ax.set(title=title, xlim=(0.55, 1.95), xlabel=r"$\|f(x)-f(y)\|^2\,/\,\|x-y\|^2$")
         ax.set_ylim(0, 1.65 * law.max())
         ax.legend(loc="upper right")
     axes[0, 0].set_ylabel("density over maps")

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from circuitax.figures.marks import interval_bars
 from circuitax.figures.palette import BLUE, EVERY, GREY
 from circuitax.figures.style import letter_panels, new_figure, sample_note
 from circuitax.records.estimate import Estimate
 from circuitax.records.sample import NotRun
-
-BARS: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "capsize": 2, "linewidth": 0.8}
 
 
 def numbers(data: xr.Dataset) -> dict[str, Estimate]:
@@ -56,7 +56,7 @@ def threshold(data: xr.Dataset) -> Figure:
     median = data.threshold.isel(delta=0)
     for colour, e in zip(EVERY, eps, strict=False):
         cell, law = median.sel(epsilon=e), data.predicted.sel(epsilon=e)
-        left.errorbar(n, cell.sel(end="dim"), yerr=_arms(cell), color=colour, **BARS)
+        _bars(left, n, cell, colour)
         left.plot(n, law, color=colour, linewidth=1)
         name = rf"$\varepsilon={e:g}$"
         left.text(1.08 * n[-1], law[-1], name, va="center", color=colour, fontsize=7)
@@ -68,8 +68,7 @@ def threshold(data: xr.Dataset) -> Figure:
     left.legend(loc="upper left")
     cell = median.isel(n_points=-1)
     scale = eps**2 / np.log(n[-1])
-    measured = {"color": BLUE, "label": "measured, 50 % succeed", **BARS}
-    right.errorbar(eps, cell.sel(end="dim") * scale, yerr=_arms(cell) * scale, **measured)
+    _bars(right, eps, cell * scale, BLUE, label="measured, 50 % succeed")
     lines = (
         ("predicted", "-", "exact law, pairs independent"),
         ("union", "-.", "exact law, union bound, 90 %"),
@@ -88,7 +87,9 @@ def threshold(data: xr.Dataset) -> Figure:
     return figure
 
 
-def _arms(cell: xr.DataArray) -> np.ndarray:
-    """Lengths below and above the dot; an end that the table does not reach is drawn as nothing."""
-    dim, low, high = (cell.sel(end=name).values for name in ("dim", "low", "high"))
-    return np.nan_to_num(np.stack([dim - low, high - dim]))
+def _bars(ax: Axes, x: np.ndarray, cell: xr.DataArray, colour: str, label: str = "") -> None:
+    """Thresholds with their ends; one that the table does not reach is drawn as nothing."""
+    ends = cell.transpose(..., "end").values
+    found = [Estimate(dim, low, high, 0, "interval") for dim, low, high in ends]
+    dots: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 0.8}
+    interval_bars(ax, x, found, colour=colour, label=label, **dots)

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from circuitax.display.viewers import visible
 from circuitax.figures.marks import (
     interval_bars,
+    legend_above,
     mean_bars,
     notice,
     seed_column,
@@ -131,8 +132,7 @@ def readings(data: xr.Dataset) -> Figure:
     for ax in axes.flat:
         zero_line(ax)
     title = f"mean and 95 % interval over seeds, n = {' and '.join(counts)}"
-    where: dict[str, Any] = {"loc": "outside upper center", "ncols": 3, "title_fontsize": 7}
-    figure.legend(*loss.get_legend_handles_labels(), title=title, **where)
+    legend_above(figure, loss, columns=3, title=title, title_fontsize=7)
     letter_panels(axes.flat)
     return figure
 

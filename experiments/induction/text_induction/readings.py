@@ -3,7 +3,7 @@
 import xarray as xr
 from matplotlib.figure import Figure
 
-from circuitax.figures.marks import mean_curve
+from circuitax.figures.marks import legend_above, mean_curve
 from circuitax.figures.palette import BLACK, GREY, ORANGE
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.estimate import Estimate, difference_estimate, mean_estimate
@@ -95,8 +95,7 @@ def training(data: xr.Dataset) -> Figure:
         ax.set_ylim(top=5.2)
     n, share = data.sizes["member"], float(data.share_repeated)
     title = f"mean of {n} seeds, 95 % interval; {share:.0%} of held-out tokens end a repeated pair"
-    entries = axes[1, 0].get_legend_handles_labels()
-    figure.legend(*entries, loc="outside upper center", ncols=3, title=title, title_fontsize=7)
+    legend_above(figure, axes[1, 0], columns=3, title=title, title_fontsize=7)
     letter_panels(axes.flat)
     return figure
 
@@ -116,7 +115,6 @@ def heads(data: xr.Dataset) -> Figure:
         ax.axhline(0, color=BLACK, linewidth=0.5)
         ax.set(xlabel="prefix matching on random repeats", ylabel=f"cost on {label}, nats")
     title = f"one mark for each head of {data.sizes['member']} seeds"
-    entries = axes[0, 0].get_legend_handles_labels()
-    figure.legend(*entries, loc="outside upper center", ncols=3, title=title, title_fontsize=7)
+    legend_above(figure, axes[0, 0], columns=3, title=title, title_fontsize=7)
     letter_panels(axes[0])
     return figure

@@ -42,14 +42,7 @@ def widths(data: xr.Dataset) -> Figure:
     left, right = axes[0]
     x = data.width.values
     mean_curve(left, x, data.kl, BLUE, label="zero-layer model", least=1e-6, marker="o")
-    left.plot(
-        x[:-1],
-        data.rank_kl.values[:-1],
-        color=GREY,
-        linestyle=":",
-        marker="s",
-        label="SVD of the log table",
-    )
+    left.plot(x[:-1], data.rank_kl.values[:-1], "s:", color=GREY, label="SVD of the log table")
     left.set(yscale="log", ylabel="KL from the table, nats")
     for name, colour, label in (("train", BLUE, "training text"), ("held_out", ORANGE, "held-out")):
         mean_curve(right, x, data[name], colour, label=label, least=1e-6, marker="o")

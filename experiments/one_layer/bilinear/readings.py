@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import mean_curve, reference_line, seed_column, zero_line
 from circuitax.figures.palette import BLACK, DEPTH_COLOURS, GREEN, GREY, PINK
 from circuitax.figures.style import COLUMN, letter_panels, new_figure, sample_note
-from circuitax.records.sample import Absent, NotRun, Sample, mean_of
+from circuitax.records.sample import Absent, NotRun, Sample, mean_of_those_finite
 
 KEPT = 4
 MOST = 0.03  # nats by which a layer more may lose: beyond, a model was not trained well enough
@@ -27,7 +27,7 @@ def gap(data: xr.Dataset, depth: int, kind: str = "bilinear") -> Sample:
                 f"GELU models of {depth} layers end {more:.2f} nats above those of {depth - 1}: "
                 "they were not trained well enough to compare with"
             )
-    return _mean(gaps_of(data, kind, depth))
+    return mean_of_those_finite(gaps_of(data, kind, depth))
 
 
 def kept_share(data: xr.Dataset, depth: int, random: bool = False) -> Sample:
@@ -35,7 +35,7 @@ def kept_share(data: xr.Dataset, depth: int, random: bool = False) -> Sample:
     if data.attrs["d_model"] != NEEDED:
         raise NotRun(f"this run has not {NEEDED} eigenvectors of each direction")
     loss = data.random_loss.mean("draw") if random else data.kept_loss.sel(kept=KEPT)
-    return _mean(shares_kept(data, loss, depth))
+    return mean_of_those_finite(shares_kept(data, loss, depth))
 
 
 def gaps_of(data: xr.Dataset, kind: str, depth: int) -> np.ndarray:
@@ -59,13 +59,6 @@ def _alive(data: xr.Dataset, model: str) -> np.ndarray:
     if model not in data.model.values:
         raise NotRun(f"this run has no model {model}")
     return np.asarray(data.alive.sel(model=model).values, bool)
-
-
-def _mean(samples: np.ndarray) -> Sample:
-    values = np.asarray(samples, float)
-    if not values.size or not np.isfinite(values).all():
-        raise Absent("no seed stayed finite")
-    return mean_of(values)
 
 
 def losses(data: xr.Dataset) -> Figure:

@@ -1,5 +1,7 @@
 """Identities and random models: greatest errors, the mean composition score, and the figure."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -70,27 +72,14 @@ def closing(data: xr.Dataset) -> Figure:
     shift = np.linspace(-0.25, 0.25, worst.sizes["check"])
     for (name, label), (colour, marker), dx in zip(LABELS.items(), LOOKS, shift, strict=True):
         error = np.maximum(worst.sel(check=name).values, FLOOR)
-        by_depth.plot(
-            np.arange(len(error)) + dx, error, marker, color=colour, markersize=4, label=label
-        )
+        dots: dict[str, Any] = {"color": colour, "markersize": 4, "label": label}
+        by_depth.plot(np.arange(len(error)) + dx, error, marker, **dots)
     arms = [str(arm).replace(" layers", "").replace(", ", ",\n") for arm in data.arm.values]
-    by_depth.set(
-        yscale="log",
-        ylim=(FLOOR / 8, 1e-9),
-        xticks=range(len(arms)),
-        xticklabels=arms,
-        xlabel="layers",
-        ylabel="greatest relative error (float64)",
-    )
+    by_depth.set_xticks(range(len(arms)), arms)
+    by_depth.set(xlabel="layers", ylabel="greatest relative error (float64)")
+    by_depth.set(yscale="log", ylim=(FLOOR / 8, 1e-9))
     reference_line(by_depth, y=1e-12, label="tolerance")
-    by_depth.annotate(
-        "exactly 0",
-        (0, FLOOR),
-        (0, -3),
-        textcoords="offset points",
-        ha="center",
-        va="top",
-        fontsize=6,
-    )
+    below: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 6}
+    by_depth.annotate("exactly 0", (0, FLOOR), (0, -3), textcoords="offset points", **below)
     by_depth.legend(loc="upper left", ncols=2)
     return figure
