@@ -7,7 +7,6 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Float, Int
 
@@ -18,7 +17,7 @@ from circuitax.kernel.keys import derive
 from circuitax.kernel.model import Model
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.measured_training import measured_training
-from circuitax.kit.members import drawn_by_each, each_with_own, file_name_of
+from circuitax.kit.members import drawn_by_each, each_with_own, file_name_of, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
@@ -29,9 +28,7 @@ from experiments.induction.clamped_formation.pairs import (
     PARTS,
     Answer,
     PairSource,
-    answer_logs,
-    clamp,
-    given,
+    answer_loss,
 )
 
 SUBSETS = tuple(product((False, True), repeat=len(PARTS)))
@@ -72,10 +69,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     looks = [each_with_own(measure_heads, texts)(models) for models in ends[0]]
     axes = {"strength": ("head",), "kept": ("count",), "without": (), "pair": ("first", "head")}
     heads = xr.Dataset(
-        {
-            name: (("when", "member", *rest), np.stack([look[name] for look in looks]))
-            for name, rest in axes.items()
-        },
+        {key: (("when", "member", *rest), stack_named(looks, key)) for key, rest in axes.items()},
         coords={"when": ["start", "end"], "count": [1, 2]},
     )
     tokens = curves[0].step * spec.task.batch * LENGTH
@@ -98,9 +92,7 @@ def _arm(spec: Spec, key: jax.Array, lab: Lab, name: str) -> tuple[xr.Dataset, l
         n_ctx=LENGTH - 1,
     )
     parts = jnp.repeat(jnp.array(subsets), spec.seeds, axis=0)
-    plan = Plan(
-        Answer(Transformer(sizes), source, clamp), spec.optim, spec.measure_every, mesh=lab.mesh
-    )
+    plan = Plan(Answer(Transformer(sizes), source), spec.optim, spec.measure_every, mesh=lab.mesh)
     members = new_members(derive(key, "members"), spec.optim.learning_rate, parts)
     state = init(plan, members)
     as_models = partial(model_from_params, spec=sizes)
@@ -117,19 +109,13 @@ def _arm(spec: Spec, key: jax.Array, lab: Lab, name: str) -> tuple[xr.Dataset, l
         measure=each_with_own(measure, exams, parts),
         as_models=as_models,
     )
-
-    def by_cell(values: np.ndarray, axis: int) -> np.ndarray:
-        return values.reshape(
-            *values.shape[:axis], len(subsets), spec.seeds, *values.shape[axis + 1 :]
-        )
-
-    over = ("step", "cell", "member")
+    over, split = ("step", "cell", "member", "left"), (len(subsets), spec.seeds)
+    found = {
+        key: (over[: curve.ndim + 1], curve.reshape(len(curve), *split, *curve.shape[2:]))
+        for key, curve in trained.curves.items()
+    }
     curves = xr.Dataset(
-        {
-            "loss": (over, by_cell(trained.curves["loss"], 1)),
-            "part_loss": ((*over, "left"), by_cell(trained.curves["part_loss"], 1)),
-            "alive": (over[1:], by_cell(trained.alive, 0)),
-        },
+        found | {"alive": (over[1:3], trained.alive.reshape(split))},
         coords={"step": trained.steps, "cell": [_cell(name, parts) for parts in subsets]},
     )
     return curves, [start, plain(trained.models)]
@@ -146,11 +132,7 @@ def measure(
     model: Model, texts: Int[Array, "text 6"], parts: Bool[Array, " 3"]
 ) -> dict[str, Array]:
     """Losses of one member: under what it is given, and with each part alone left to it, nats."""
-
-    def loss(some: Bool[Array, " 3"]) -> Float[Array, ""]:
-        edits = jax.vmap(lambda text: given(model, text, some))(texts[:, :-1])
-        return -answer_logs(model, texts, edits).mean()
-
+    loss = partial(answer_loss, model, texts)
     return {"loss": loss(parts), "part_loss": jax.lax.map(loss, jnp.array(ALL_BUT))}
 
 

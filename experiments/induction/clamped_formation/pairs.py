@@ -14,7 +14,7 @@ from circuitax.kernel.linalg import gram, symmetric_eigen
 from circuitax.kernel.model import Model
 from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
-from circuitax.training.language import Edit, NextToken, Step
+from circuitax.training.language import NextToken
 
 PARTS = ("previous", "matching", "copying")
 # Every token of a text of two labelled exemplars, their query and its answer.
@@ -59,35 +59,28 @@ class PairSource:
 class Answer(NextToken):
     """`NextToken` whose loss is that of the answer alone, and whose exemplars stay as drawn.
 
-    ``edit`` is given; ``module`` has one output for each label.
+    ``module`` has one output for each label; a member's numbers say which parts it is given.
     """
 
     def loss(self, params: PyTree, batch: PyTree, hyper: PyTree) -> Float[Array, ""]:
         """The mean loss of the answers of a batch, nats."""
-        texts, step = batch
-        spec, edit = cast(Transformer, self.module).spec, cast(Edit, self.edit)
+        spec = cast(Transformer, self.module).spec
         is_label = (jnp.arange(spec.d_vocab) < spec.vocab_out)[:, None]
         drawn = jax.lax.stop_gradient(params["W_E"])
         named = params | {"W_E": jnp.where(is_label, params["W_E"], drawn)}
-        model, step = model_from_params(named, spec), step._replace(hyper=hyper)
-        edits = jax.vmap(lambda text: edit(model, text, step))(texts[:, :-1])
-        return -answer_logs(model, texts, edits).mean()
+        return answer_loss(model_from_params(named, spec), batch, hyper)
 
 
-def answer_logs(
-    model: Model, texts: Int[Array, "batch 6"], edits: Interventions
-) -> Float[Array, " batch"]:
-    """The logarithm of the probability of each text's answer, under its own interventions."""
+def answer_loss(
+    model: Model, texts: Int[Array, "batch 6"], parts: Bool[Array, " 3"]
+) -> Float[Array, ""]:
+    """The mean loss of the answers of texts, nats, to a model that is given some parts."""
 
-    def one(text: Array, edit: Interventions) -> Array:
-        return jax.nn.log_softmax(forward(model, text[:-1], edit)[0][-1])[text[-1]]
+    def one(text: Array) -> Array:
+        logits = forward(model, text[:-1], given(model, text[:-1], parts))[0][-1]
+        return -jax.nn.log_softmax(logits)[text[-1]]
 
-    return jax.vmap(one)(texts, edits)
-
-
-def clamp(model: Model, text: Int[Array, " 5"], step: Step) -> Interventions:
-    """`given` as an edit in training: ``step.hyper`` says which parts a member is given."""
-    return given(model, text, step.hyper)
+    return jax.vmap(one)(texts).mean()
 
 
 def given(model: Model, text: Int[Array, " 5"], parts: Bool[Array, " 3"]) -> Interventions:

@@ -75,8 +75,7 @@ def many_to_many(data: xr.Dataset, when: str = "end") -> Sample:
 
 
 def _cell(data: xr.Dataset, cell: str) -> xr.Dataset:
-    members = data.sel(cell=cell, drop=True)
-    return members_where(members, members.alive)
+    return members_where(data.sel(cell=cell, drop=True))
 
 
 def _loss(data: xr.Dataset, cell: str) -> np.ndarray:

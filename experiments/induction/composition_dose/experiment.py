@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
@@ -63,9 +62,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     source = RepeatedSource(**{**vars(spec.task), "batch": spec.texts, "distinct": True})
     exams = drawn_by_each(source, derive(key, "evaluation"), spec.seeds)
     examine = each_with_own(partial(measure, task=spec.task), exams)
-    found: dict[tuple[str, float], dict[str, Any]] = {}
-    divergences = {}
-    changes = {}
+    found: dict[tuple[str, float], xr.Dataset] = {}
+    divergences, changes = {}, {}
     for kind, dose in [(k, d) for k in KINDS for d in spec.doses if d or k == KINDS[0]]:
         name = f"{kind}-{dose:g}" if dose else "none"
         prices = dose * jnp.eye(len(KINDS))[KINDS.index(kind)]
@@ -82,30 +80,19 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             penalty=priced,
             hyper=jnp.tile(prices, (spec.seeds, 1)),
         )
-        found[kind, dose] = trained.curves | {"alive": trained.alive}
-        divergences[name] = trained.divergence
-        if "weights" in trained.curves:
-            weights = found[kind, dose].pop("weights")
+        curves, over = trained.curves, ("step", "member", "composition")
+        if (weights := curves.pop("weights", None)) is not None:
             changes[dose] = xr.Dataset(weight_changes(weights, trained.models, exams))
-
-    def grid(name: str) -> np.ndarray:
-        cells = [[found[k if d else KINDS[0], d][name] for d in spec.doses] for k in KINDS]
-        return np.array(cells)
-
-    over = ("kind", "dose", "step", "member")
-    data = xr.Dataset(
-        {
-            **{name: (over, grid(name)) for name in ("loss", "in_context", "prefix")},
-            "excess": ((*over, "composition"), grid("excess")),
-            "alive": (("kind", "dose", "member"), grid("alive")),
-        },
-        coords={
-            "kind": list(KINDS),
-            "dose": list(spec.doses),
-            "step": trained.steps,
-            "composition": list(KINDS),
-            "weight": list(WEIGHTS),
-        },
+        arrays = {key: (over[: curve.ndim], curve) for key, curve in curves.items()}
+        found[kind, dose] = xr.Dataset(arrays | {"alive": ("member", trained.alive)})
+        divergences[name] = trained.divergence
+    rows = [[found[k if d else KINDS[0], d] for d in spec.doses] for k in KINDS]
+    data = xr.concat([xr.concat(row, "dose") for row in rows], "kind").assign_coords(
+        kind=list(KINDS),
+        dose=list(spec.doses),
+        step=trained.steps,
+        composition=list(KINDS),
+        weight=list(WEIGHTS),
     )
     shares = xr.concat([changes[dose] for dose in spec.doses], "dose")
     on_text = text_data(spec.text, derive(key, "text"), lab)

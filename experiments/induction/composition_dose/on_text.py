@@ -100,16 +100,12 @@ def text_data(spec: TextSetting, key: jax.Array, lab: Lab) -> xr.Dataset:
     best = {name: trained.curves[name].max(axis=(2, 3)) for name in ("prefix", "previous")}
     losses = {name: trained.curves[name] for name in ("loss", "loss_repeated", "loss_new")}
     found = best | losses | {"K": trained.curves["excess"][..., KINDS.index("K")]}
-    over = ("text_step", "cell", "text_member")
-    split = (len(cells), spec.seeds)
+    over, split = ("text_step", "cell", "text_member"), (len(cells), spec.seeds)
     tokens = trained.steps * spec.batch * (length - 1)
     data = {f"text_{name}": (over, v.reshape(len(v), *split)) for name, v in found.items()}
-    alive = {"text_alive": (over[1:], trained.alive.reshape(split))}
+    data["text_alive"] = (over[1:], trained.alive.reshape(split))
     return xr.Dataset(
-        data | alive | {"text_chance": float(trained.curves["chance"][0, 0])},
-        coords={
-            "cell": [f"{kind} {dose:g}" for kind, dose in cells],
-            "tokens": ("text_step", tokens),
-        },
-        attrs={"text": text.about(), "divergence": trained.divergence},
+        data | {"text_chance": float(trained.curves["chance"][0, 0])},
+        {"cell": [f"{kind} {dose:g}" for kind, dose in cells], "tokens": ("text_step", tokens)},
+        {"text": text.about(), "divergence": trained.divergence},
     )

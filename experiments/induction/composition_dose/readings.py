@@ -1,5 +1,8 @@
 """Doses of composition: delays of the phase change, what forms in the end, and the figure."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -96,15 +99,19 @@ def _on_text(data: xr.Dataset, name: str) -> xr.DataArray:
     return members_where(data[f"text_{name}"], data.text_alive.all("cell"))
 
 
+def _looks(data: xr.Dataset) -> Iterator[tuple[float, dict[str, Any]]]:
+    """Every dose of K-composition and its look: black without one, else the darker the larger."""
+    for dose, shade in zip(data.dose.values, np.linspace(0.3, 1, data.sizes["dose"]), strict=True):
+        label = f"dose {dose:g}".replace("-", "−")
+        yield dose, {"colour": COLOURS["K"] if dose else BLACK, "label": label, "alpha": shade}
+
+
 def doses(data: xr.Dataset) -> Figure:
     """In-context score over training at every dose of K-composition, and delays of every kind."""
     figure, axes = new_figure(1, 3, height=2.4)
-    shades = np.linspace(0.25, 1.0, data.sizes["dose"])
-    for shade, dose in zip(shades, data.dose.values, strict=True):
+    for dose, look in _looks(data):
         curve = _cell(data, "K", dose).in_context.transpose("step", "member")
-        colour = BLACK if dose == 0 else COLOURS["K"]
-        label = f"dose {dose:g}".replace("-", "−")
-        mean_curve(axes[0, 0], data.step, curve, colour, label=label, alpha=shade)
+        mean_curve(axes[0, 0], data.step, curve, **look)
     axes[0, 0].set(xlabel="step", ylabel="in-context score, nats", title="price on K-composition")
     axes[0, 0].set_ylim(top=1.4)
     axes[0, 0].legend(loc="upper center", ncols=2)
@@ -128,14 +135,11 @@ def weights(data: xr.Dataset) -> Figure:
     """Shares of each weight in the fall of the loss, one mark for each dose of K-composition."""
     figure, axes = new_figure(1, 1, height=2.6)
     ax = axes[0, 0]
-    shades = np.linspace(0.4, 1.0, data.sizes["dose"])
-    for place, (shade, dose) in enumerate(zip(shades, data.dose.values, strict=True)):
+    for place, (dose, look) in enumerate(_looks(data)):
         shares = _carried(data, dose)
         estimates = [mean_of(shares.sel(weight=weight)).estimate() for weight in LOOK]
-        colour = BLACK if dose == 0 else COLOURS["K"]
         x = np.arange(len(LOOK)) + 0.15 * (place - (data.sizes["dose"] - 1) / 2)
-        label = f"dose {dose:g}".replace("-", "−")
-        interval_bars(ax, x, estimates, colour=colour, fmt="o", label=label, alpha=shade)
+        interval_bars(ax, x, estimates, fmt="o", **look)
     ax.set_xticks(range(len(LOOK)), list(LOOK))
     ax.set_ylabel("share of the fall")
     zero_line(ax)

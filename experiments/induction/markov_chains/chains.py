@@ -83,7 +83,6 @@ def posterior_mean(
     for back in range(order):
         earlier = text[jnp.maximum(place - back, 0)]
         same &= earlier[:, None] == earlier[None, :]
-    same &= (place >= order - 1)[:, None]
     return _shares(same[:, :-1].astype(followed.dtype) @ followed[1:])
 
 

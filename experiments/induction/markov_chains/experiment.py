@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -23,21 +23,12 @@ from circuitax.lab.lab import Lab
 from circuitax.training.optim import OptimSpec
 from experiments.induction.markov_chains.chains import ChainSource, posterior_mean
 
-
-class Arm(NamedTuple):
-    """Depth of a model, its heads a layer, and the chains that it reads."""
-
-    n_layers: int
-    n_heads: int
-    order: int
-    even: bool
-
-
+# Layers of a model, heads of each, order of the chains that it reads, and whether they are even.
 ARMS = {
-    "1 layer": Arm(1, 1, 1, False),
-    "2 layers": Arm(2, 1, 1, False),
-    "2 layers, even": Arm(2, 1, 1, True),
-    "2 layers, order 2": Arm(2, 2, 2, False),
+    "1 layer": (1, 1, 1, False),
+    "2 layers": (2, 1, 1, False),
+    "2 layers, even": (2, 1, 1, True),
+    "2 layers, order 2": (2, 2, 2, False),
 }
 PREDICTORS = ("uniform", "unigram", "bigram", "trigram")
 
@@ -74,8 +65,8 @@ class Spec:
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train each arm, and measure how far it is from every predictor."""
     found, divergences = {}, {}
-    for name, arm in ARMS.items():
-        source = replace(spec.task, order=arm.order, even=arm.even)
+    for name, (n_layers, n_heads, order, even) in ARMS.items():
+        source = replace(spec.task, order=order, even=even)
         exams = drawn_by_each(
             replace(source, batch=spec.texts), derive(key, "evaluation"), spec.seeds
         )
@@ -83,7 +74,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             lab,
             file_name_of(name),
             derive(key, name),
-            replace(spec.model, n_layers=arm.n_layers, n_heads=arm.n_heads),
+            replace(spec.model, n_layers=n_layers, n_heads=n_heads),
             source,
             spec.optim,
             seeds=spec.seeds,
@@ -130,23 +121,21 @@ def predicted(texts: Array, source: ChainSource) -> Array:
 
 
 def _dataset(steps: np.ndarray, found: dict[str, dict[str, Any]]) -> xr.Dataset:
-    stack = partial(stack_named, found.values())
     over = ("arm", "step", "member")
+    axes = {
+        "loss": over,
+        "distance": (*over, "predictor"),
+        "previous": (*over, "layer"),
+        "matching": (*over, "layer"),
+        "alive": ("arm", "member"),
+    }
+    # Models of one layer are padded to two.
     data = xr.Dataset(
-        {
-            "loss": (over, stack("loss")),
-            "distance": ((*over, "predictor"), stack("distance")),
-            "previous": ((*over, "layer"), stack("previous", -1)),
-            "matching": ((*over, "layer"), stack("matching", -1)),
-            "alive": (("arm", "member"), stack("alive")),
-        },
+        {name: (dims, stack_named(found.values(), name, -1)) for name, dims in axes.items()},
         coords={"arm": list(found), "step": steps, "predictor": list(PREDICTORS)},
     )
-
-    def half_way(curve: xr.DataArray) -> tuple[tuple[str, str], np.ndarray]:
-        rows = jnp.asarray(curve.transpose("arm", "member", "step").values)
-        return ("arm", "member"), np.asarray(reached(jnp.asarray(steps), rows, 0.5))
-
-    data["previous_date"] = half_way(data.previous.isel(layer=0))
-    data["matching_date"] = half_way(data.matching.isel(layer=-1))
+    for name, layer in (("previous", 0), ("matching", -1)):
+        curve = data[name].isel(layer=layer).transpose("arm", "member", "step")
+        dates = reached(jnp.asarray(steps), jnp.asarray(curve.values), 0.5)
+        data[f"{name}_date"] = ("arm", "member"), np.asarray(dates)
     return data

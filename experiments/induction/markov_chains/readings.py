@@ -80,8 +80,7 @@ def _phases(members: xr.Dataset) -> list[tuple[str, ...]]:
 
 
 def _arm(data: xr.Dataset, arm: str) -> xr.Dataset:
-    members = data.sel(arm=arm, drop=True)
-    return members_where(members, members.alive)
+    return members_where(data.sel(arm=arm, drop=True))
 
 
 def phases(data: xr.Dataset) -> Figure:
