@@ -103,9 +103,9 @@ def text_data(spec: TextSetting, key: jax.Array, lab: Lab) -> xr.Dataset:
     over, split = ("text_step", "cell", "text_member"), (len(cells), spec.seeds)
     tokens = trained.steps * spec.batch * (length - 1)
     data = {f"text_{name}": (over, v.reshape(len(v), *split)) for name, v in found.items()}
-    data["text_alive"] = (over[1:], trained.alive.reshape(split))
+    alive = {"text_alive": (over[1:], trained.alive.reshape(split))}
     return xr.Dataset(
-        data | {"text_chance": float(trained.curves["chance"][0, 0])},
+        data | alive | {"text_chance": float(trained.curves["chance"][0, 0])},
         {"cell": [f"{kind} {dose:g}" for kind, dose in cells], "tokens": ("text_step", tokens)},
         {"text": text.about(), "divergence": trained.divergence},
     )
