@@ -102,8 +102,9 @@ def _on_text(data: xr.Dataset, name: str) -> xr.DataArray:
 def _looks(data: xr.Dataset) -> Iterator[tuple[float, dict[str, Any]]]:
     """Every dose of K-composition and its look: black without one, else the darker the larger."""
     for dose, shade in zip(data.dose.values, np.linspace(0.3, 1, data.sizes["dose"]), strict=True):
+        colour, alpha = (COLOURS["K"], shade) if dose else (BLACK, 1.0)
         label = f"dose {dose:g}".replace("-", "−")
-        yield dose, {"colour": COLOURS["K"] if dose else BLACK, "label": label, "alpha": shade}
+        yield dose, {"colour": colour, "label": label, "alpha": alpha}
 
 
 def doses(data: xr.Dataset) -> Figure:
