@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Int
+from jaxtyping import Array
 
 from circuitax.circuits.ledger.ledger import Ledger, head_ledger
 from circuitax.circuits.patching import head_gradients
@@ -96,13 +96,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
 
 def examine(model: Model, prompt: Prompt, k: int, budget: int) -> dict[str, Any]:
     """The ledger of one prompt, its search, and scores of heads for comparison."""
-    ids = jnp.asarray(prompt.ids)
-    seen = read(model, ids)
+    seen = forward_run(model, prompt.ids, outputs=True)
     logits = np.asarray(seen.logits[-1], np.float64)
     others = np.where(np.arange(logits.size) == prompt.right, -np.inf, logits)
     rival = int(others.argmax())
     lead = logits[prompt.right] - logits[rival]
-    frozen, last = frozen_model(seen, mlps="sources"), ids.size - 1
+    frozen, last = frozen_model(seen, mlps="sources"), prompt.ids.size - 1
     direction = frozen.read_out.W_U[:, prompt.right] - frozen.read_out.W_U[:, rival]
     found = head_ledger(frozen, last, direction, k=k, budget=budget)
     n_paths = len(found.paths)
@@ -132,12 +131,6 @@ def missed_heads(paths: tuple[Path, ...], scores: np.ndarray) -> float:
     rows, columns = np.unravel_index(order, scores.shape)
     named = set(zip(rows.tolist(), columns.tolist(), strict=True))
     return len(on_paths - named) / len(on_paths)
-
-
-@jax.jit
-def read(model: Model, ids: Int[Array, " n_ctx"]) -> Run:
-    """The run that is explained."""
-    return forward_run(model, ids, outputs=True)
 
 
 @jax.jit

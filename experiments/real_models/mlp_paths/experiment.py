@@ -18,6 +18,7 @@ from circuitax.circuits.paths.frozen import frozen_model
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.keys import derive, host_generator
 from circuitax.kernel.model import Model
+from circuitax.kernel.run import run as forward_run
 from circuitax.kit.members import stack_named
 from circuitax.kit.real_model import at_hand, open_weights, text_excerpts, token_names
 from circuitax.lab.lab import Lab
@@ -26,7 +27,6 @@ from experiments.real_models.mlp_paths.parts import (
     layer_maps,
     names_tokens,
     output_maps,
-    read,
     split,
     stable_rank,
 )
@@ -77,7 +77,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         return [kind * spec.prompts + i for kind in range(len(KINDS)) for i in range(n)]
 
     each = [
-        lab.stage(f"prompt-{i:03d}", examine, model, ids[i])
+        lab.stage(f"prompt-{i:03d}", split, model, ids[i])
         for i in lab.track(range(len(ids)), "prompts")
     ]
     mapped = first(spec.maps)
@@ -108,16 +108,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     return xr.Dataset(arrays, coords, notes)
 
 
-def examine(model: Model, text: np.ndarray) -> dict[str, np.ndarray]:
-    """One prompt's logit, `split`."""
-    return {name: np.asarray(part) for name, part in split(model, jnp.asarray(text)).items()}
-
-
 def take_apart(
     model: Model, text: np.ndarray, source: int, tokens: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Ranks of the maps of all tokens, and which tokens that of the source names, by layer."""
-    frozen = frozen_model(read(model, jnp.asarray(text)))
+    frozen = frozen_model(forward_run(model, text, outputs=True))
     maps = np.asarray(output_maps(frozen, gain_of(model)))
     by_layer = np.moveaxis(np.asarray(layer_maps(frozen, source)), 1, 0)
     W_U = np.asarray(centre_vocabulary(frozen.read_out.W_U), np.float64)
@@ -131,7 +126,7 @@ def take_apart(
 
 def ranks_of(model: Model, text: np.ndarray) -> np.ndarray:
     """`stable_rank` of the map of each token."""
-    maps = output_maps(frozen_model(read(model, jnp.asarray(text))), gain_of(model))
+    maps = output_maps(frozen_model(forward_run(model, text, outputs=True)), gain_of(model))
     return np.array([stable_rank(each) for each in np.asarray(maps)])
 
 

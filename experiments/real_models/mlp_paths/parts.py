@@ -20,16 +20,10 @@ from circuitax.circuits.paths.frozen import (
 from circuitax.circuits.paths.groups import carried_back
 from circuitax.kernel.gauge import centre_vocabulary
 from circuitax.kernel.model import Model
-from circuitax.kernel.run import Run, run
+from circuitax.kernel.run import run
 
 AT_ONCE = 64  # directions
 FIRST, TOP = 3, 10  # singular vectors that are read, and tokens that each of them names
-
-
-@jax.jit
-def read(model: Model, text: Int[Array, " n_ctx"]) -> Run:
-    """The run that is explained."""
-    return run(model, text, outputs=True)
 
 
 @jax.jit

@@ -27,7 +27,7 @@ from circuitax.config.ranges import NotNegative, Positive
 from circuitax.data.files import fingerprint
 from circuitax.data.synthetic import sample_repeated
 from circuitax.data.tokenizer import read_tokenizer
-from circuitax.kernel.chain import Chain, chain_of, entries, materialise, rows
+from circuitax.kernel.chain import chain_of, entries, materialise, rows
 from circuitax.kernel.forward import forward
 from circuitax.kernel.interventions import ablate_heads
 from circuitax.kernel.keys import derive
@@ -240,14 +240,11 @@ def _text(spec: Spec, model: Model) -> xr.Dataset:
 
 def _one_layer(model: Model, k: int = 100) -> xr.Dataset:
     """Eigenvalue score of each head, and how many top skip-trigrams of it repeat a token."""
-    ov, qk = _first_layer(token_ov(model)), _first_layer(token_qk(model))
+    qk, ov = token_qk(model), token_ov(model)
     find = jax.jit(partial(top_triples, k=min(k, model.d_vocab)))
-    copies = []
-    for head in range(model.n_heads):
-        one = [Chain(tuple(f[head] if f.ndim == 3 else f for f in c.factors)) for c in (qk, ov)]
-        found = find(*one)
-        copies.append(float((found.out == found.source).mean()))
-    found = {"one_layer_copying": np.asarray(copying_score(ov)), "one_layer_copies": copies}
+    strongest = [find(qk[0, head], ov[0, head]) for head in range(model.n_heads)]
+    copies = [float((top.out == top.source).mean()) for top in strongest]
+    found = {"one_layer_copying": np.asarray(copying_score(ov))[0], "one_layer_copies": copies}
     return xr.Dataset({name: ("one_layer_head", values) for name, values in found.items()})
 
 
@@ -278,16 +275,11 @@ def _heads_with(
 ) -> Bool[np.ndarray, "n head"]:
     """Heads of layer 0 with (source, destination, out): positive score, out in the top k."""
     source, dest, out = triples.T
-    qk, ov = (_first_layer(chain) for chain in (token_qk(model), token_ov(model)))
-    attended = entries(qk, dest, source) > 0
-    raised = materialise(rows(ov, source), max_entries=2**28)
+    attended = entries(token_qk(model), dest, source)[0] > 0
+    raised = materialise(rows(token_ov(model), source), max_entries=2**28)[0]
     own = jnp.take_along_axis(raised, out[None, :, None], axis=-1)
     has = attended & ((raised > own).sum(axis=-1) < k) & (own[..., 0] > 0)
     return np.asarray(has).T
-
-
-def _first_layer(chain: Chain) -> Chain:
-    return Chain(tuple(f[0] if f.ndim == 4 else f for f in chain.factors))
 
 
 def _ids(

@@ -114,12 +114,13 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     mean = np.asarray(plain.scores).mean(axis=0)
     inducers = _top(mean[KINDS.index(PREFIX)], spec.top)
     before = _top(mean[KINDS.index(PREVIOUS)], spec.top)
-    rest = np.setdiff1d(np.arange(nothing.size), inducers)
+    places = np.arange(nothing.size).reshape(nothing.shape)
+    rest = np.setdiff1d(places, inducers)
     rng = host_generator(draws_key)
     drawn = [rng.choice(rest, spec.top, replace=False) for _ in range(spec.draws)]
     sets = {"induction": inducers, "previous": before}
     sets |= {f"random {i}": chosen for i, chosen in enumerate(drawn)}
-    marks = [nothing, *(_marked(nothing, chosen) for chosen in sets.values())]
+    marks = [nothing, *(np.isin(places, chosen) for chosen in sets.values())]
     without = [on_texts(texts.plain, mark) for mark in lab.track(marks[1:], "sets removed")]
     removed = [plain, *without]
     rows, columns = np.unravel_index(inducers, nothing.shape)
@@ -165,9 +166,3 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
 def _top(scores: np.ndarray, n: int) -> np.ndarray:
     """Flat indices of the n largest, the largest first."""
     return np.argsort(-scores.ravel(), kind="stable")[:n]
-
-
-def _marked(like: np.ndarray, heads: np.ndarray) -> np.ndarray:
-    marks = np.zeros(like.size)
-    marks[heads] = 1.0
-    return marks.reshape(like.shape)

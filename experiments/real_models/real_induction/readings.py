@@ -84,8 +84,7 @@ def second_copies(data: xr.Dataset, without: str) -> Sample:
     """Rise of the loss on second copies without a set, less that without sets at random."""
     loss = of_smollm2(data).loss.sel(part="second").mean("text")
     rise = loss - loss.sel(set="intact")
-    others = [name for name in draws(data) if name != without]
-    return mean_of((rise.sel(set=without) - rise.sel(set=others)).values)
+    return mean_of((rise.sel(set=without) - rise.sel(set=draws(data, without))).values)
 
 
 def previous_feeds(data: xr.Dataset, without: str) -> Sample:
@@ -103,8 +102,8 @@ def in_context_lost(data: xr.Dataset, without: str) -> Sample:
     """Rise of that difference without a set, less that without sets at random."""
     falls = prose_falls(data)
     rise = falls - falls.sel(set="intact")
-    others = [name for name in draws(data) if name != without]
-    return mean_of((rise.sel(set=without) - rise.sel(set=others).mean("set")).values)
+    others = rise.sel(set=draws(data, without)).mean("set")
+    return mean_of((rise.sel(set=without) - others).values)
 
 
 def places(data: xr.Dataset) -> xr.DataArray:
@@ -139,9 +138,10 @@ def of_top(data: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
     return values.isel(layer=best.removed_layer, head=best.removed_head)
 
 
-def draws(data: xr.Dataset) -> list[str]:
-    """Names of the random sets."""
-    return [str(name) for name in data["set"].values if str(name).startswith("random")]
+def draws(data: xr.Dataset, but: str = "") -> list[str]:
+    """Names of the random sets, all or all but one."""
+    names = map(str, data["set"].values)
+    return [name for name in names if name.startswith("random") and name != but]
 
 
 def prose_falls(data: xr.Dataset) -> xr.DataArray:

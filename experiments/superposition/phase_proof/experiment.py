@@ -244,18 +244,14 @@ def _crossing() -> np.ndarray:
     """Densities of five features: a pentagon is proven better at one, two digons at the other."""
     place = optimize.brentq(_difference, 0.1, 0.4, xtol=1e-9)
     below, above = place * (1 - FAMILY_STEP), place * (1 + FAMILY_STEP)
-    proven = (_pentagon(below)[1] < _digons(below)[0], _digons(above)[1] < _pentagon(above)[0])
+    pentagons = proven_loss(5, below), proven_loss(5, above)
+    proven = pentagons[0].upper < _digons(below)[0], _digons(above)[1] < pentagons[1].lower
     return np.where(proven, [below, above], np.nan)
 
 
 def _difference(p: float) -> float:
     """The pentagon's loss less that of two digons, by searches that prove nothing."""
     return best_member(5, p)[0] - 2 * best_member(2, p)[0] - (p / 3 - p**2 / 4)
-
-
-def _pentagon(p: float) -> tuple[float, float]:
-    found = proven_loss(5, p)
-    return found.lower, found.upper
 
 
 def _digons(p: float) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """Weights as they are before any training, and dimensionalities of features; without JAX."""
 
 import numpy as np
+import xarray as xr
 
 
 def normal_weights(rng: np.random.Generator, std: float, *shape: int) -> np.ndarray:
@@ -20,3 +21,9 @@ def dimensionalities(W: np.ndarray) -> np.ndarray:
     fourth = np.einsum("...ii->...i", gram) ** 2
     shared: np.ndarray = fourth / np.maximum((gram**2).sum(axis=-1), np.finfo(float).tiny)
     return shared
+
+
+def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+    """As many networks at their start, where biases are 0."""
+    W = normal_weights(rng, float(data.attrs["init_std"]), *data.W.shape)
+    return data.assign(W=data.W.copy(data=W), b=xr.zeros_like(data.b))

@@ -28,6 +28,7 @@ from circuitax.superposition.hidden_layers import asymmetric_motif, serving
 from circuitax.training.ensemble import RULE
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, weighted_squared_error
+from experiments.superposition.shared.cells import by_cell, cells_over
 
 # A neuron that does less than this for every feature is not counted.
 LEAST_SERVING = 0.25
@@ -163,20 +164,11 @@ def _trained(
 ) -> tuple[MLPWeights, np.ndarray, dict[str, Any]]:
     """Every seed at every density, ``[density, seed, ...]``."""
     arm = getattr(spec, name)
-    shape = (len(arm.density), arm.n_features)
-    cells = ToyHyper(
-        jnp.broadcast_to(jnp.asarray(arm.density, float)[:, None], shape),
-        jnp.broadcast_to(arm.importance_base ** jnp.arange(float(arm.n_features)), shape),
-    )
+    cells = cells_over(arm.density, arm.importance_base ** jnp.arange(float(arm.n_features)))
     problem = AbsoluteToy(arm.n_features, arm.n_hidden, spec.batch_size, spec.init_scale)
     trained = crossed_training(lab, name, key, problem, spec.optim, cells, seeds=arm.seeds)
-
-    def by_cell(leaf: Any) -> np.ndarray:
-        values = np.asarray(leaf)
-        return np.moveaxis(values.reshape(arm.seeds, shape[0], *values.shape[1:]), 0, 1)
-
-    weights = jax.tree.map(by_cell, trained.models)
-    return weights, by_cell(trained.alive), trained.divergence
+    weights = jax.tree.map(partial(by_cell, seeds=arm.seeds), trained.models)
+    return weights, by_cell(trained.alive, arm.seeds), trained.divergence
 
 
 def _measured(spec: Spec, arm: Arm, key: jax.Array, weights: MLPWeights) -> dict[str, Array]:

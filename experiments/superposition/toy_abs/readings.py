@@ -15,6 +15,7 @@ from circuitax.records.sample import (
     mean_of_those_finite,
     share_of,
 )
+from experiments.superposition.shared.cell_readings import place_of
 
 # What one side of one neuron does for a feature counts from here; 1 is all of it.
 SERVES = 0.5
@@ -77,7 +78,7 @@ def polysemantic_growth(data: xr.Dataset) -> Sample:
     """Polysemantic neurons at p = 0.01 less those at 0.03, over all neurons of the network."""
     mixed = (data.sweep_live & ~data.sweep_pure).mean("sweep_neuron")
     share = mixed.where(np.isfinite(data.sweep_loss)).transpose("sweep_density", "sweep_seed")
-    sparser, denser = (_where(data.sweep_density.values, p) for p in (0.01, 0.03))
+    sparser, denser = (place_of(p, data.sweep_density) for p in (0.01, 0.03))
     return mean_of_those_finite(share.values[sparser] - share.values[denser])
 
 
@@ -96,7 +97,7 @@ def unimportant(data: xr.Dataset) -> Sample:
 
 def has_motif(data: xr.Dataset, density: float) -> Sample:
     """Share of networks that have an asymmetric motif."""
-    cell = _where(data.motif_density.values, density)
+    cell = place_of(density, data.motif_density)
     there = data.case_seed.values[data.case_cell.values == cell]
     return share_of(np.isin(data.motif_seed.values, there))
 
@@ -129,17 +130,9 @@ def both_sides(W_in: np.ndarray, W_out: np.ndarray) -> np.ndarray:
     return (up == 1) & (down == 1)
 
 
-def _where(density: np.ndarray, p: float) -> int:
-    """The place of a density."""
-    found = np.flatnonzero(np.isclose(density, p))
-    if not found.size:
-        raise NotRun(f"this run has no density {p:g}")
-    return int(found[0])
-
-
 def _at(data: xr.Dataset, density: float, values: np.ndarray) -> np.ndarray:
     """The finite numbers of the networks of a density, of ``[density, seed]``."""
-    row = values[_where(data.sweep_density.values, density)]
+    row = values[place_of(density, data.sweep_density)]
     if not np.isfinite(row).any():
         raise Absent("no network has a neuron in use")
     finite: np.ndarray = row[np.isfinite(row)]
@@ -152,7 +145,7 @@ def _neurons(data: xr.Dataset, p: float) -> tuple[np.ndarray, np.ndarray]:
     Of the network of lowest loss; a neuron spreads over the participation ratio of its squared
     input weights, ``(sum w^2)^2 / sum w^4``.
     """
-    cell = data.isel(sweep_density=_where(data.sweep_density.values, p))
+    cell = data.isel(sweep_density=place_of(p, data.sweep_density))
     live = cell.sweep_live.isel(sweep_seed=int(cell.sweep_best)).values.astype(bool)
     if not live.any():
         raise Absent("the best network has no neuron in use")

@@ -19,6 +19,7 @@ from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import at_index, derive, member_keys, uniforms
 from circuitax.kernel.toy import feature_columns
 from circuitax.kernel.weights import TiedWeights
+from circuitax.kit.measured_training import Trained
 from circuitax.kit.members import crossed_training
 from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec, init_weights
@@ -32,7 +33,8 @@ from circuitax.superposition.features import (
     norms,
 )
 from circuitax.training.optim import OptimSpec
-from circuitax.training.toy import ToyHyper, ToyProblem, tied_columns, weighted_squared_error
+from circuitax.training.toy import ToyProblem, tied_columns, weighted_squared_error
+from experiments.superposition.shared.cells import by_cell, cells_over
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,7 @@ class AdversarialToy:
 
     def init(self, key: Key[Array, ""], hyper: AttackedHyper) -> TiedWeights:
         """Gaussian weights, zero biases."""
-        weights = init_weights(self.model, key)
-        return TiedWeights(*weights)
+        return TiedWeights(*init_weights(self.model, key))
 
     def batch(self, key: Key[Array, ""], step: Int[Array, ""]) -> AttackedBatch:
         """Uniforms of the features, and the attacked feature with its sign."""
@@ -159,11 +160,10 @@ def _trained(
     key: jax.Array, spec: Spec, density: np.ndarray, lab: Lab
 ) -> tuple[TiedWeights, dict[str, Any]]:
     """Every seed at every density, ``[cell, seed, ...]``; not a number where one diverged."""
-    ones = jnp.ones((len(density), spec.n_features))
-    cells = ToyHyper(jnp.asarray(density)[:, None] * ones, ones)
+    cells = cells_over(density, np.ones(spec.n_features))
     problem = ToyProblem(ToySpec(spec.n_features, spec.n_hidden), spec.batch_size, Convention.sum)
     found = crossed_training(lab, "sweep", key, problem, spec.optim, cells, seeds=spec.seeds)
-    return _by_cell(found.models, found.alive, spec.seeds), found.divergence
+    return _of_cells(found, spec.seeds), found.divergence
 
 
 def _defended(key: jax.Array, spec: Spec, lab: Lab) -> tuple[TiedWeights, dict[str, Any]]:
@@ -174,15 +174,13 @@ def _defended(key: jax.Array, spec: Spec, lab: Lab) -> tuple[TiedWeights, dict[s
     cells = AttackedHyper(spec.defence_density * ones, ones, strength)
     problem = AdversarialToy(ToySpec(spec.n_features, spec.n_hidden), spec.batch_size)
     found = crossed_training(lab, "defence", key, problem, spec.optim, cells, seeds=spec.seeds)
-    return _by_cell(found.models, found.alive, spec.seeds), found.divergence
+    return _of_cells(found, spec.seeds), found.divergence
 
 
-def _by_cell(models: TiedWeights, alive: np.ndarray, seeds: int) -> TiedWeights:
-    def one(leaf: Array) -> Array:
-        masked = jnp.where(alive.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.nan)
-        return jnp.moveaxis(masked.reshape(seeds, -1, *leaf.shape[1:]), 0, 1)
-
-    return TiedWeights(one(models.W), one(models.b))
+def _of_cells(found: Trained, seeds: int) -> TiedWeights:
+    W, b, alive = (jnp.asarray(by_cell(part, seeds)) for part in (*found.models, found.alive))
+    masks = alive[..., None, None], alive[..., None]
+    return TiedWeights(*(jnp.where(on, a, jnp.nan) for on, a in zip(masks, (W, b), strict=True)))
 
 
 def _attacked(

@@ -5,6 +5,7 @@ anticorrelated pairs in two dimensions; three correlated pairs in two dimensions
 after the other as density rises; and two sets of ten in ten dimensions (local bases).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -12,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Key
 
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
@@ -23,9 +23,10 @@ from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.correlated_sets import SetPatterns, set_loss, set_patterns
 from circuitax.superposition.expected_loss import Convention
-from circuitax.training.ensemble import RULE, best_of
+from circuitax.training.ensemble import RULE
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import Features, ToyHyper, ToyProblem
+from experiments.superposition.shared.cells import networks
 
 PAIR = 2
 # Name: number of sets, how members of a set occur together.
@@ -67,28 +68,39 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every arm; evaluate the networks in two dimensions on the exact loss."""
     arrays: dict[str, Any] = {}
     coords: dict[str, Any] = {"seed": np.arange(spec.seeds)}
-    members = {}
-    for name, (n_sets, features) in ARMS.items():
-        density = spec.crowded_density if name == "crowded" else spec.pair_density
-        found, members[name] = _arm(lab, name, key, spec, np.asarray(density), n_sets, features)
-        axis, feature = f"{name}_density", f"{name}_feature"
-        coords[axis] = np.asarray(density)
-        dims = ("seed", axis)
-        arrays |= {
-            f"{name}_W": ((*dims, "hidden", feature), found["W"]),
-            f"{name}_loss": (dims, found["loss"]),
-            f"{name}_best": (axis, found["best"]),
-        }
+    members: dict[str, Any] = {}
+
+    def train(name: str, p: Iterable[float], model: ToySpec, size: int, how: Features) -> Trained:
+        """Every seed at every density of the sets of an arm, in one ensemble."""
+        problem = ToyProblem(model, spec.batch_size, Convention.sum, features=how, set_size=size)
+        density = coords[f"{name}_density"] = np.asarray(p)
+        of_sets = np.repeat(density[:, None], model.n_features // size, axis=1)
+        cells = ToyHyper(jnp.asarray(of_sets), jnp.ones((len(density), model.n_features)))
+        given = derive(key, name), problem, spec.optim, cells
+        trained = crossed_training(lab, f"train-{name}", *given, seeds=spec.seeds)
+        members[name] = trained.divergence
+        return trained
+
+    for name, (n_sets, how) in ARMS.items():
+        given = spec.crowded_density if name == "crowded" else spec.pair_density
+        trained = train(name, given, ToySpec(PAIR * n_sets, N_HIDDEN), PAIR, how)
+        density = coords[f"{name}_density"]
+        opposite = how is Features.anticorrelated
+        with jax.enable_x64(True):
+            patterns = set_patterns(
+                n_sets, PAIR, anticorrelated=opposite, log2_points=spec.log2_points
+            )
+        loss = lab.stage(f"loss-{name}", _losses, trained.models, density, patterns)
+        axes = {"seed": spec.seeds, f"{name}_density": len(density)}
+        found = networks(trained.models, trained.alive, loss, **axes)
+        arrays |= {f"{name}_{of}": found[of] for of in ("loss", "best")}
+        arrays[f"{name}_W"] = ((*axes, "hidden", f"{name}_feature"), found["W"][1])
     size = spec.basis_size
-    density = np.asarray(spec.basis_density)
-    trained = _train(lab, "basis", key, spec, (2 * size, size), size, density, Features.correlated)
-    members["basis"] = trained.divergence
-    shape = (spec.seeds, len(density), size, 2 * size)
-    W = np.asarray(trained.models.W).reshape(shape)
-    axes = ("seed", "basis_density", "basis_hidden", "basis_feature")
-    arrays["basis_W"] = (axes, W)
-    arrays["basis_loss"] = (axes[:2], trained.training_loss[-1].reshape(shape[:2]))
-    coords["basis_density"] = density
+    trained = train("basis", spec.basis_density, ToySpec(2 * size, size), size, Features.correlated)
+    shape = (spec.seeds, len(spec.basis_density), size, 2 * size)
+    dims = ("seed", "basis_density", "basis_hidden", "basis_feature")
+    arrays["basis_W"] = (dims, np.asarray(trained.models.W).reshape(shape))
+    arrays["basis_loss"] = (dims[:2], trained.training_loss[-1].reshape(shape[:2]))
     notes = {
         "loss": "sum over features; exact patterns of sets, quasi-Monte Carlo over values",
         "selection": RULE,
@@ -100,61 +112,12 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     return xr.Dataset(arrays, coords, notes)
 
 
-def _train(
-    lab: Lab,
-    name: str,
-    key: Key[Array, ""],
-    spec: Spec,
-    size: tuple[int, int],
-    set_size: int,
-    density: np.ndarray,
-    features: Features,
-) -> Trained:
-    """Every seed at every density, in one ensemble."""
-    problem = ToyProblem(
-        ToySpec(*size), spec.batch_size, Convention.sum, features=features, set_size=set_size
-    )
-    n_sets = size[0] // set_size
-    p = jnp.asarray(np.repeat(density[:, None], n_sets, axis=1))
-    cells = ToyHyper(p, jnp.ones((len(density), size[0])))
-    return crossed_training(
-        lab, f"train-{name}", derive(key, name), problem, spec.optim, cells, seeds=spec.seeds
-    )
-
-
-def _arm(
-    lab: Lab,
-    name: str,
-    key: Key[Array, ""],
-    spec: Spec,
-    density: np.ndarray,
-    n_sets: int,
-    features: Features,
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Trained networks of pairs in two dimensions, their losses, and the best of each density."""
-    size = (PAIR * n_sets, N_HIDDEN)
-    trained = _train(lab, name, key, spec, size, PAIR, density, features)
-    shape = (spec.seeds, len(density))
-    W = np.asarray(trained.models.W).reshape(*shape, N_HIDDEN, size[0])
-    b = np.asarray(trained.models.b).reshape(*shape, size[0])
-    alive = trained.alive.reshape(shape)
-    with jax.enable_x64(True):
-        patterns = set_patterns(
-            n_sets,
-            PAIR,
-            anticorrelated=features is Features.anticorrelated,
-            log2_points=spec.log2_points,
-        )
-    loss = lab.stage(f"loss-{name}", _losses, W, b, density, patterns)
-    loss = np.where(alive, loss, np.nan)
-    best = np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart)
-    return {"W": W, "loss": loss, "best": best}, trained.divergence
-
-
-def _losses(W: np.ndarray, b: np.ndarray, density: np.ndarray, patterns: SetPatterns) -> np.ndarray:
+def _losses(models: TiedWeights, density: np.ndarray, patterns: SetPatterns) -> np.ndarray:
     """The exact loss of every network, ``[seed, density]``."""
+    by_seed = (np.asarray(leaf, np.float64) for leaf in models)
+    by_seed = (leaf.reshape(-1, len(density), *leaf.shape[1:]) for leaf in by_seed)
     with jax.enable_x64(True):
-        weights = TiedWeights(jnp.asarray(W, jnp.float64), jnp.asarray(b, jnp.float64))
+        weights = TiedWeights(*map(jnp.asarray, by_seed))
         over_density = jax.vmap(set_loss, (0, 0, None))
         mapped = jax.jit(jax.vmap(over_density, (0, None, None)))
         return np.asarray(mapped(weights, jnp.asarray(density), patterns))

@@ -11,6 +11,8 @@ from circuitax.figures.palette import COLOURS, DIVERGING
 from circuitax.figures.style import PAGE, letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, mean_of, share_of
 from circuitax.superposition.polytopes import angles, gaps
+from experiments.superposition.shared.cell_readings import of_best, place_of
+from experiments.superposition.shared.figure_polytopes import arrows
 
 # A pair is collapsed when its members are at most this many degrees apart.
 COLLAPSED_ANGLE = 20.0
@@ -32,10 +34,8 @@ def pair_angle(data: xr.Dataset, kind: str) -> Sample:
 def anticorrelated_share(data: xr.Dataset, density: float) -> Sample:
     """Share of networks at a density whose anticorrelated pairs are antipodal."""
     _require(data)
-    p = data.anticorrelated_density.values
-    if density not in p:
-        raise NotRun(f"this run has no density {density:g}")
-    return share_of(_as_published(data, "anticorrelated")[:, p == density][:, 0])
+    place = place_of(density, data.anticorrelated_density)
+    return share_of(_as_published(data, "anticorrelated")[:, place])
 
 
 def best_pair(data: xr.Dataset, kind: str) -> Sample:
@@ -102,12 +102,6 @@ def pair_angles(W: np.ndarray) -> np.ndarray:
     return np.degrees(np.arccos(np.clip(cosine, -1, 1)))
 
 
-def best_weights(data: xr.Dataset, name: str) -> np.ndarray:
-    """Weights of the network with the lowest exact loss at every density."""
-    best = np.maximum(data[f"{name}_best"].values, 0)
-    return data[f"{name}_W"].values[best, np.arange(best.size)]
-
-
 def collapsed(W: np.ndarray) -> np.ndarray:
     """Number of pairs with a common direction, ``[...]``."""
     return (pair_angles(W) < COLLAPSED_ANGLE).sum(axis=-1)
@@ -144,7 +138,7 @@ def pairs(data: xr.Dataset) -> Figure:
     """The best networks of two pairs as arrows, at the greatest density."""
     figure, axes = new_figure(1, 2, height=2.3)
     for ax, name in zip(axes[0], ANGLES, strict=True):
-        _arrows(ax, best_weights(data, name)[-1])
+        _arrows(ax, of_best(data[f"{name}_W"], data[f"{name}_best"])[-1])
         p = data[f"{name}_density"].values[-1]
         ax.set_title(f"two {name} pairs\n$p$ = {p:g}, best of {data.sizes['seed']}", fontsize=7)
     letter_panels(axes[0])
@@ -153,7 +147,7 @@ def pairs(data: xr.Dataset) -> Figure:
 
 def collapse(data: xr.Dataset) -> Figure:
     """The best networks of three pairs over density as arrows."""
-    p, best = data.crowded_density.values, best_weights(data, "crowded")
+    p, best = data.crowded_density.values, of_best(data.crowded_W, data.crowded_best)
     figure, axes = new_figure(1, len(p), height=1.6)
     for ax, W, density in zip(axes[0, ::-1], best, p, strict=True):  # sparse to the right
         _arrows(ax, W)
@@ -182,11 +176,6 @@ def bases(data: xr.Dataset) -> Figure:
 
 def _arrows(ax: Axes, W: np.ndarray) -> None:
     """Columns of W; one colour for each pair, its second member lighter."""
-    for feature in range(W.shape[1]):
-        colour = to_rgba(COLOURS[feature // 2], 1.0 if feature % 2 == 0 else 0.55)
-        x, y = W[:, feature]
-        ax.plot(
-            [0, x], [0, y], color=colour, linewidth=1.5, marker="o", markevery=[1], markersize=2.5
-        )
-    ax.set(aspect="equal", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
+    colours = [to_rgba(COLOURS[i // 2], 0.55 if i % 2 else 1.0) for i in range(W.shape[1])]
+    arrows(ax, W, colours, linewidth=1.5, markersize=2.5)
+    ax.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))

@@ -14,20 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
 
 from circuitax.config.ranges import Positive, PositiveNumber
 from circuitax.kernel.keys import derive
 from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.measured_training import chunk_size, measured_training
-from circuitax.kit.members import crossed_training, in_every_seed, stack_ragged
+from circuitax.kit.members import stack_ragged
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import DecomposedMaps
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.expected_loss import Convention, exact_losses
+from circuitax.superposition.expected_loss import Convention
 from circuitax.training import ensemble
 from circuitax.training.optim import OptimSpec
-from circuitax.training.toy import ToyHyper, ToyProblem
+from circuitax.training.toy import ToyProblem
+from experiments.superposition.shared.cells import best_trained
 from experiments.superposition.toy_decomposition.problem import (
     ALIVE,
     MAGNITUDE,
@@ -98,7 +98,17 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     arrays: dict[str, Any] = {}
     losses, sizes = {}, {}
     for size, target in (("small", spec.small), ("large", spec.large)):
-        weights, loss = _targets(derive(key, f"{size} targets"), spec, target, size, lab)
+        model = ToySpec(target.n_features, target.n_hidden)
+        weights, loss = best_trained(
+            lab,
+            f"targets-{size}",
+            derive(key, f"{size} targets"),
+            ToyProblem(model, spec.target_batch, Convention.mean),
+            spec.target_optim,
+            spec.density,
+            seeds=target.seeds,
+            candidates=target.candidates,
+        )
         losses[size] = loss.tolist()
         sizes[size] = [target.n_features, target.n_hidden, target.n_components]
         for between in spec.between:
@@ -125,24 +135,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         "weight_decay": {"targets": spec.target_optim.weight_decay, "method": 0.0},
     }
     return xr.Dataset(arrays, coords, notes)
-
-
-def _targets(
-    key: jax.Array, spec: Spec, target: Target, size: str, lab: Lab
-) -> tuple[TiedWeights, Float[np.ndarray, " seed"]]:
-    """The best candidate of every seed, and its exact loss, summed over features."""
-    n, m = target.n_features, target.n_hidden
-    cell = ToyHyper(jnp.full((1, n), spec.density), jnp.ones((1, n)))
-    problem = ToyProblem(ToySpec(n, m), spec.target_batch, Convention.mean)
-    total = target.seeds * target.candidates
-    trained = crossed_training(
-        lab, f"targets-{size}", key, problem, spec.target_optim, cell, seeds=total
-    )
-    every = in_every_seed(cell, total)
-    loss = lab.stage(f"target-loss-{size}", exact_losses, trained.models, *every)
-    by_seed = np.where(trained.alive, loss, np.inf).reshape(target.seeds, target.candidates)
-    best = np.arange(target.seeds) * target.candidates + by_seed.argmin(axis=1)
-    return TiedWeights(*(np.asarray(a)[best] for a in trained.models)), loss[best]
 
 
 def _decomposed(

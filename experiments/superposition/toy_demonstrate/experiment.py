@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Key
 
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
@@ -23,9 +21,10 @@ from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.expected_loss import Convention, exact_losses, linear_loss
 from circuitax.superposition.features import interference_sq
-from circuitax.training.ensemble import RULE, best_of
+from circuitax.training.ensemble import RULE
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
+from experiments.superposition.shared.cells import cells_over, networks
 
 
 @dataclass(frozen=True)
@@ -59,26 +58,36 @@ class Spec:
 
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train all models, and evaluate the small ones on the exact loss."""
-    cells = _cells(spec.density, 0.7 ** np.arange(spec.small[0]))
+    cells = cells_over(spec.density, 0.7 ** np.arange(spec.small[0]))
     arrays: dict[str, Any] = {}
     members: dict[str, Any] = {}
-    for name, output in (("relu", Activation.relu), ("linear", Activation.linear)):
-        trained = _train(lab, name, key, spec, spec.small, cells, output)
+
+    def train(name: str, cells: ToyHyper, model: ToySpec, batch: int) -> Trained:
+        """Every seed at every density, in one ensemble."""
+        given = derive(key, name), ToyProblem(model, batch, Convention.sum), spec.optim, cells
+        trained = crossed_training(lab, f"train-{name}", *given, seeds=spec.seeds)
         members[name] = trained.divergence
+        return trained
+
+    for name, output in (("relu", Activation.relu), ("linear", Activation.linear)):
+        trained = train(name, cells, ToySpec(*spec.small, output=output), spec.batch_size)
         everywhere = in_every_seed(cells, spec.seeds)
         if output is Activation.relu:
             loss = lab.stage(f"loss-{name}", exact_losses, trained.models, *everywhere)
         else:
             loss = np.asarray(jax.vmap(linear_loss)(trained.models, *everywhere))
-        arrays |= _networks(name, trained, loss, spec)
+        axes = {"seed": spec.seeds, "density": len(spec.density)}
+        found = networks(trained.models, trained.alive, loss, **axes)
+        overlap = np.asarray(each_member(interference_sq)(trained.models.W))
+        found["interference"] = ((*axes, "feature"), overlap.reshape(*axes.values(), -1))
+        arrays |= {f"{name}_{of}": values for of, values in found.items()}
     falls = {
         ("scaled", "density"): 0.9 ** np.arange(spec.scaled[0]),
         ("notebook", "notebook_density"): 100 ** -np.linspace(0, 1, spec.notebook[0]),
     }
     for (name, axis), importance in falls.items():
-        size, larger = getattr(spec, name), _cells(getattr(spec, axis), importance)
-        trained = _train(lab, name, key, spec, size, larger, Activation.relu)
-        members[name] = trained.divergence
+        size, larger = getattr(spec, name), cells_over(getattr(spec, axis), importance)
+        trained = train(name, larger, ToySpec(*size), spec.large_batch_size)
         norm = np.linalg.norm(np.asarray(trained.models.W), axis=1).reshape(spec.seeds, -1, size[0])
         arrays[f"{name}_norm"] = (("seed", axis, f"{name}_feature"), norm)
         arrays[f"{name}_alive"] = (("seed", axis), trained.alive.reshape(spec.seeds, -1))
@@ -102,44 +111,3 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         },
     }
     return xr.Dataset(arrays, coords, notes)
-
-
-def _cells(density: tuple[float, ...], importance: np.ndarray) -> ToyHyper:
-    """One cell for each density, ``[cell, n]``."""
-    p = np.repeat(np.asarray(density)[:, None], len(importance), axis=1)
-    return ToyHyper(jnp.asarray(p), jnp.asarray(np.broadcast_to(importance, p.shape)))
-
-
-def _train(
-    lab: Lab,
-    name: str,
-    key: Key[Array, ""],
-    spec: Spec,
-    size: tuple[int, int],
-    cells: ToyHyper,
-    output: Activation,
-) -> Trained:
-    """Every seed at every density, in one ensemble."""
-    batch = spec.batch_size if size == spec.small else spec.large_batch_size
-    problem = ToyProblem(ToySpec(*size, output=output), batch, Convention.sum)
-    return crossed_training(
-        lab, f"train-{name}", derive(key, name), problem, spec.optim, cells, seeds=spec.seeds
-    )
-
-
-def _networks(name: str, trained: Trained, loss: np.ndarray, spec: Spec) -> dict[str, Any]:
-    """All seeds of the small models."""
-    dims, shape = ("seed", "density"), (spec.seeds, len(spec.density))
-    W, b = np.asarray(trained.models.W), np.asarray(trained.models.b)
-    alive = trained.alive.reshape(shape)
-    loss = np.where(alive, loss.reshape(shape), np.nan)
-    overlap = np.asarray(each_member(interference_sq)(trained.models.W))
-    best = best_of(jnp.asarray(loss.T), jnp.asarray(alive.T))
-    return {
-        f"{name}_W": ((*dims, "hidden", "feature"), W.reshape(*shape, *W.shape[1:])),
-        f"{name}_b": ((*dims, "feature"), b.reshape(*shape, -1)),
-        f"{name}_interference": ((*dims, "feature"), overlap.reshape(*shape, -1)),
-        f"{name}_loss": (dims, loss),
-        f"{name}_alive": (dims, alive),
-        f"{name}_best": ("density", np.asarray(best.restart)),
-    }

@@ -14,6 +14,7 @@ from circuitax.figures.style import new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, resampled, share_of
 from circuitax.records.worlds import shuffle
 from circuitax.superposition.polytopes import Phase, phases, polytopes
+from experiments.superposition.shared.cell_readings import of_best, place_of
 from experiments.superposition.shared.random_weights import normal_weights
 
 # A feature is represented when its norm is above this.
@@ -122,10 +123,7 @@ def rescaled(data: xr.Dataset) -> Sample:
 def notebook(data: xr.Dataset, density: float, square: bool = False) -> Sample:
     """Represented features of the notebook's model, or its squared Frobenius norm."""
     _require(data)
-    near = np.flatnonzero(np.abs(data.notebook_density.values / density - 1) < 0.02)
-    if not near.size:
-        raise NotRun(f"this run has no density {density:g}")
-    norm = data.notebook_norm.values[:, near[0]]
+    norm = data.notebook_norm.values[:, place_of(density, data.notebook_density, within=0.02)]
     return mean_of((norm**2 if square else norm > REPRESENTED).sum(axis=-1))
 
 
@@ -136,8 +134,7 @@ def represented(data: xr.Dataset) -> np.ndarray:
 
 def best_networks(data: xr.Dataset, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
     """Weights and biases of the network with the lowest exact loss at every density."""
-    best = np.maximum(data[f"{name}_best"].values, 0), np.arange(data.sizes["density"])
-    W, b = (data[f"{name}_{k}"].values[best] for k in ("W", "b"))
+    W, b = (of_best(data[f"{name}_{part}"], data[f"{name}_best"]) for part in ("W", "b"))
     return list(zip(W, b, strict=True))
 
 

@@ -21,7 +21,8 @@ from circuitax.superposition.climb import TEGUM_FACTORS, tegum_gains
 from circuitax.superposition.expected_loss import Convention
 from circuitax.superposition.features import dimensionality, dimensions_per_feature
 from circuitax.training.optim import OptimSpec
-from circuitax.training.toy import ToyHyper, ToyProblem
+from circuitax.training.toy import ToyProblem
+from experiments.superposition.shared.cells import cells_over
 from experiments.superposition.toy_geometry.labels import NAMES, labels
 
 
@@ -52,11 +53,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every (seed, density) at once; measure geometry; compute the exact theory."""
     n, m = spec.n_features, spec.n_hidden
     density = 1 / np.asarray(spec.inverse_density, float)
-    p = jnp.asarray(np.repeat(density[:, None], n, axis=1))
     problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
-    trained = crossed_training(
-        lab, "train", key, problem, spec.optim, ToyHyper(p, jnp.ones_like(p)), seeds=spec.seeds
-    )
+    cells = cells_over(density, np.ones(n))
+    trained = crossed_training(lab, "train", key, problem, spec.optim, cells, seeds=spec.seeds)
     W = trained.models.W
     dims, shape = ("seed", "inverse_density"), (spec.seeds, len(density))
     axis = np.geomspace(spec.inverse_density[0], spec.inverse_density[-1], spec.theory_points)

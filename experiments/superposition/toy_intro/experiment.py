@@ -22,14 +22,14 @@ from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToyKind, ToySpec
 from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.superposition.optimum import branch_losses, find_optimum
-from circuitax.training.ensemble import RULE, best_of
+from circuitax.training.ensemble import RULE
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import fresh_losses
 from circuitax.training.toy import ToyHyper, ToyProblem
+from experiments.superposition.shared.cells import networks
 
-# Dimensions of what is known of each cell, and of each network.
+# Dimensions of what is known of each cell, and of weights.
 CELL = ("importance_base", "sparsity")
-NETWORK = ("seed", *CELL)
 WEIGHTS = ("hidden", "feature")
 
 
@@ -64,7 +64,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every (seed, importance, sparsity) at once; then find the optimum of each cell."""
     n, m = spec.model.n_features, spec.model.n_hidden
     cells = (len(spec.task.importance_base), len(spec.task.sparsity))
-    networks = (spec.seeds, *cells)
     hyper = _cells(spec)
     problem = ToyProblem(spec.model, spec.task.batch_size, spec.convention)
     trained = crossed_training(
@@ -99,17 +98,11 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         per_feature = n if spec.convention is Convention.mean else 1
         loss = per_feature * np.asarray(fresh).mean(axis=0)
 
-    alive = trained.alive.reshape(networks)
-    loss = np.where(alive, loss.reshape(networks), np.nan)
-    best = best_of(*(jnp.moveaxis(jnp.asarray(a), 0, -1) for a in (loss, alive)))
-    W, b = _encoder(trained.models)
+    axes = dict(zip(("seed", *CELL), (spec.seeds, *cells), strict=True))
+    train_loss = trained.training_loss.reshape(-1, *axes.values())
+    arrays |= networks(_encoder(trained.models), trained.alive, loss, **axes)
     arrays |= {
-        "loss": (NETWORK, loss),
-        "alive": (NETWORK, alive),
-        "W": (NETWORK + WEIGHTS, W.reshape(*networks, *W.shape[1:])),
-        "b": ((*NETWORK, "feature"), b.reshape(*networks, n)),
-        "train_loss": (("chunk", *NETWORK), trained.training_loss.reshape(-1, *networks)),
-        "best": (CELL, np.asarray(best.restart)),
+        "train_loss": (("chunk", *axes), train_loss),
         "density": ("sparsity", 1 - coords["sparsity"]),
     }
     notes = {

@@ -22,10 +22,11 @@ from circuitax.records.sample import (
     share_of,
 )
 from circuitax.superposition.polytopes import align, gaps
+from experiments.superposition.shared.cell_readings import of_best, place_of
 from experiments.superposition.shared.crossing import crossing
 from experiments.superposition.shared.figure_polytopes import arrows
 from experiments.superposition.shared.phase_axes import density_axis
-from experiments.superposition.shared.random_weights import normal_weights
+from experiments.superposition.shared.random_weights import at_start
 
 # A network has found the optimum when its loss is at most 5 % above it.
 TOLERANCE = 0.05
@@ -36,12 +37,6 @@ REPRESENTED, DROPPED = 0.5, 0.05
 # Greatest distance of a pentagon's gaps from 72 degrees.
 GAP_MISS = 4.0
 COLOURS = (BLACK, PINK)  # falling importance, uniform
-
-
-def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """As many networks at their start, where biases are 0."""
-    W = normal_weights(rng, float(data.attrs["init_std"]), *data.W.shape)
-    return data.assign(W=data.W.copy(data=W), b=xr.zeros_like(data.b))
 
 
 WORLDS = {"untrained": at_start}
@@ -117,10 +112,7 @@ def _of(data: xr.Dataset, base: float = 0.9) -> xr.Dataset:
 def _cell(data: xr.Dataset, density: float, base: float = 0.9) -> xr.Dataset:
     """The part of one density."""
     data = _of(data, base)
-    where = np.flatnonzero(np.isclose(data.density.values, density))
-    if not where.size:
-        raise NotRun(f"this run has no density {density:g}")
-    return data.isel(sparsity=where[0])
+    return data.isel(sparsity=place_of(density, data.density))
 
 
 def _published(data: xr.Dataset) -> xr.Dataset:
@@ -240,9 +232,7 @@ def solutions(data: xr.Dataset) -> list[tuple[str, np.ndarray]]:
     rows = []
     for base in data.importance_base.values:
         cell = data.sel(importance_base=base)
-        best = np.maximum(cell.best.values, 0)
-        weights = cell.W.values[best, np.arange(len(best))]
-        rows.append((f"{_label(base)}\nbest of {data.sizes['seed']}", weights))
+        rows.append((f"{_label(base)}\nbest of {data.sizes['seed']}", of_best(cell.W, cell.best)))
         if "optimum_W" in data:
             rows.append((f"{_label(base)}\noptimum", cell.optimum_W.values))
     return rows

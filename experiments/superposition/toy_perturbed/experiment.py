@@ -19,9 +19,10 @@ from circuitax.lab.lab import Lab
 from circuitax.models.toy import ToySpec
 from circuitax.superposition.expected_loss import Convention, exact_losses
 from circuitax.superposition.optimum import N_FEATURES, perturbed_branches
-from circuitax.training.ensemble import RULE, best_of
+from circuitax.training.ensemble import RULE
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
+from experiments.superposition.shared.cells import networks
 
 N_HIDDEN = 2
 
@@ -66,12 +67,8 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     problem = ToyProblem(ToySpec(N_FEATURES, N_HIDDEN), spec.batch_size, Convention.sum)
     trained = crossed_training(lab, "train", key, problem, spec.optim, cells, seeds=spec.seeds)
     everywhere = in_every_seed(cells, spec.seeds)
-    dims, shape = ("seed", "ratio"), (spec.seeds, len(ratio))
-    loss = lab.stage("exact", exact_losses, trained.models, *everywhere).reshape(shape)
-    alive = trained.alive.reshape(shape)
-    loss = np.where(alive, loss, np.nan)
-    W, b = np.asarray(trained.models.W), np.asarray(trained.models.b)
-
+    loss = lab.stage("exact", exact_losses, trained.models, *everywhere)
+    arrays = networks(trained.models, trained.alive, loss, seed=spec.seeds, ratio=len(ratio))
     axis = np.geomspace(ratio[0], ratio[-1], spec.exact_points)
     branch_axis = np.geomspace(0.02, 1, spec.base_points)
     bases = np.asarray(spec.base, float)
@@ -83,12 +80,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         np.concatenate([axis, grid[1]]),
     )
     over_base = exact[len(axis) :].reshape(len(bases), len(branch_axis), 2)
-    arrays: dict[str, Any] = {
-        "loss": (dims, loss),
-        "alive": (dims, alive),
-        "W": ((*dims, "hidden", "feature"), W.reshape(*shape, *W.shape[1:])),
-        "b": ((*dims, "feature"), b.reshape(*shape, -1)),
-        "best": ("ratio", np.asarray(best_of(jnp.asarray(loss.T), jnp.asarray(alive.T)).restart)),
+    arrays |= {
         "exact_loss": (("branch", "exact_ratio"), exact[: len(axis)].T),
         "base_loss": (("base", "base_ratio", "branch"), over_base),
     }

@@ -10,9 +10,9 @@ from circuitax.figures.palette import BLACK, GREY, ORANGE, POLYTOPE_COLOURS
 from circuitax.figures.style import letter_panels, new_figure
 from circuitax.records.sample import Absent, NotRun, Sample, best_of, exactly, mean_of, share_of
 from circuitax.superposition.polytopes import align, angles, gaps
-from experiments.superposition.shared.crossing import crossing
+from experiments.superposition.shared.cell_readings import of_best
 from experiments.superposition.shared.figure_polytopes import arrows
-from experiments.superposition.shared.random_weights import normal_weights
+from experiments.superposition.shared.random_weights import at_start
 from experiments.superposition.shared.transitions import transitions
 
 # A feature is represented when its norm is above this.
@@ -25,16 +25,9 @@ UNEVEN, EVEN_NORMS = 18.0, 0.75
 # Two features of a digon are at least this nearly opposite, and those of two digons at most this
 # nearly alike or opposite: their cosines, of 172 degrees, and of 15 from a right angle.
 ANTIPODAL, UPRIGHT = -0.99, float(np.sin(np.radians(15)))
-DIGONS, PENTAGON = 0, 1
 PRINTED = 2.5
 TICKS = [0.1, 0.2, 0.5, 1, 2, 4]
 COLOURS = (POLYTOPE_COLOURS["digon"], POLYTOPE_COLOURS["pentagon"])
-
-
-def at_start(data: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """As many networks at their start."""
-    W = normal_weights(rng, float(data.attrs["init_std"]), *data.W.shape)
-    return data.assign(W=data.W.copy(data=W))
 
 
 WORLDS = {"untrained": at_start}
@@ -96,22 +89,10 @@ def bend(data: xr.Dataset, ratio: float) -> Sample:
     return mean_of([less_bent(own_gaps(W)) - 72 for W in kept])
 
 
-def exact_crossing(data: xr.Dataset) -> float:
+def exact_crossing(ratio: xr.DataArray, losses: np.ndarray) -> float:
     """The ratio at which the lower of the exact branches changes; NaN if it does not."""
-    changes = transitions(np.log(data.exact_ratio.values), data.exact_loss.values)
+    changes = transitions(np.log(ratio.values), losses)
     return float(np.exp(changes[0])) if changes.size else float("nan")
-
-
-def base_crossings(data: xr.Dataset) -> np.ndarray:
-    """The crossing ratio at every density of the other features; NaN where there is none."""
-    at = np.log(data.base_ratio.values)
-    found = []
-    for losses in data.base_loss.values:
-        with np.errstate(invalid="ignore"):
-            gap = losses[:, PENTAGON] / losses[:, DIGONS] - 1
-        both = np.isfinite(gap)
-        found.append(float(np.exp(crossing(at[both], gap[both]))) if both.sum() > 1 else np.nan)
-    return np.array(found)
 
 
 def has_all_five(data: xr.Dataset) -> np.ndarray:
@@ -154,7 +135,7 @@ def _crossing(data: xr.Dataset) -> float:
     complete = {0.3, 0.4, 4.0} <= set(data.ratio.values.tolist())
     if not complete or data.attrs["density"] != 0.05:
         raise NotRun("this run has other ratios or densities")
-    at = exact_crossing(data)
+    at = exact_crossing(data.exact_ratio, data.exact_loss.values)
     if not np.isfinite(at) or not data.alive.all():
         raise Absent("the exact branches do not cross, or a network diverged")
     return at
@@ -172,7 +153,7 @@ def branches(data: xr.Dataset) -> Figure:
     label = f"{len(ratio)} trained networks a ratio"
     dots = {"markersize": 3.5, "color": BLACK, "fillstyle": "none", "markeredgewidth": 0.5}
     left.plot(ratio.ravel(), data.loss.values.ravel(), "o", label=label, **dots)
-    at = exact_crossing(data)
+    at = exact_crossing(data.exact_ratio, loss)
     if np.isfinite(at):
         reference_line(left, x=at, style="solid", label=f"exact crossing, {at:.3f}")
     reference_line(left, x=1 / PRINTED, label="printed, 1/2.5")
@@ -184,7 +165,9 @@ def branches(data: xr.Dataset) -> Figure:
     left.set_yticks([0.005, 0.01, 0.02, 0.05], ["0.005", "0.01", "0.02", "0.05"])
     left.minorticks_off()
     line = {"color": BLACK, "markersize": 3, "label": "exact crossing"}
-    right.plot(data.base.values, base_crossings(data), "o-", **line)
+    logs = np.log(data.base_loss.transpose("base", "branch", "base_ratio").values)  # a coarse grid
+    over_base = [exact_crossing(data.base_ratio, each) for each in logs]
+    right.plot(data.base.values, over_base, "o-", **line)
     reference_line(right, y=1 / PRINTED, label="printed, 1/2.5")
     reference_line(right, x=density, style="dashed", colour=GREY)
     right.set(xlabel="density of the other four features", ylabel="crossing ratio", ylim=(0, 1))
@@ -196,8 +179,7 @@ def branches(data: xr.Dataset) -> Figure:
 
 def solutions(data: xr.Dataset) -> Figure:
     """Columns of W of the best network at each ratio, rotated alike; the perturbed one upwards."""
-    best = np.maximum(data.best.values, 0)
-    weights = data.W.values[best, np.arange(best.size)]
+    weights = of_best(data.W, data.best)
     figure, axes = new_figure(1, len(weights), height=1.15)
     for ax, W, ratio in zip(axes[0], weights, data.ratio.values, strict=True):
         arrows(ax, upright(W), [GREY] * (W.shape[1] - 1) + [ORANGE])

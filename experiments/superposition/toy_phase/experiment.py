@@ -30,6 +30,7 @@ from circuitax.superposition.optimum import find_optimum
 from circuitax.training.ensemble import RULE, best_of, take
 from circuitax.training.optim import OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
+from experiments.superposition.shared.cells import by_cell
 
 MODELS = {"n=2, m=1": (2, 1), "n=3, m=2": (3, 2)}
 RANGES = {"importance": (0.1, 10.0), "density": (0.01, 1.0)}  # as in the paper's figure
@@ -140,13 +141,10 @@ def _trained(
     )
     loss = exact_losses(trained.models, *in_every_seed(cells, spec.seeds))
     with jax.enable_x64(True):
-
-        def by_cell(members: np.ndarray) -> Array:
-            shape = (spec.seeds, -1, *members.shape[1:])
-            return jnp.moveaxis(jnp.asarray(members).reshape(shape), 0, 1)
-
-        losses, alive = by_cell(loss), by_cell(trained.alive)
-        W = by_cell(np.asarray(trained.models.W, np.float64))
+        W, losses, alive = (
+            jnp.asarray(by_cell(members, spec.seeds))
+            for members in (np.asarray(trained.models.W, np.float64), loss, trained.alive)
+        )
         best = best_of(losses, alive)
         found = _picture(take(W, best.restart), best.loss)
         seeds = {

@@ -5,6 +5,7 @@ one with the lowest loss is looked at (toy-models paper, superposition in a priv
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any
 
 import jax
@@ -22,7 +23,8 @@ from circuitax.superposition.features import NeuronClass, neuron_classes, neuron
 from circuitax.training.ensemble import RULE, best_of
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import fresh_losses
-from circuitax.training.toy import ToyHyper, ToyProblem
+from circuitax.training.toy import ToyProblem
+from experiments.superposition.shared.cells import by_cell, cells_over
 
 REPRESENTED = 0.5  # a feature with a norm above it counts as represented
 
@@ -56,11 +58,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Train every restart at every density at once, and classify the neurons of each."""
     n, m = spec.n_features, spec.n_hidden
     density = np.asarray(spec.density)
-    importance = spec.importance_base ** jnp.arange(n)
-    cells = ToyHyper(
-        jnp.broadcast_to(jnp.asarray(density)[:, None], (len(density), n)),
-        jnp.broadcast_to(importance, (len(density), n)),
-    )
+    cells = cells_over(density, spec.importance_base ** jnp.arange(n))
     model = ToySpec(n, m, ToyKind.privileged)
     problem = ToyProblem(model, spec.batch_size, Convention.sum)
     trained = crossed_training(lab, "train", key, problem, spec.optim, cells, seeds=spec.restarts)
@@ -73,18 +71,14 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         derive(key, "evaluation"),
         spec.exam_batches,
     )
-
-    def by_cell(members: Any) -> np.ndarray:
-        values = np.asarray(members)
-        return np.moveaxis(values.reshape(spec.restarts, len(density), *values.shape[1:]), 0, 1)
-
-    alive = by_cell(trained.alive)
-    loss = np.where(alive, by_cell(exam.mean(axis=0)), np.nan)
+    of_cells = partial(by_cell, seeds=spec.restarts)
+    alive = of_cells(trained.alive)
+    loss = np.where(alive, of_cells(exam.mean(axis=0)), np.nan)
     best = best_of(jnp.asarray(loss), jnp.asarray(alive))
-    W, b = by_cell(trained.models.W), by_cell(trained.models.b)
-    kinds = by_cell(jax.vmap(neuron_classes)(trained.models.W))
-    represented = by_cell(jax.vmap(norms)(trained.models.W)) > REPRESENTED
-    neurons = by_cell(jax.vmap(neurons_per_feature)(trained.models.W))
+    W, b = map(of_cells, trained.models)
+    kinds = of_cells(jax.vmap(neuron_classes)(trained.models.W))
+    represented = of_cells(jax.vmap(norms)(trained.models.W)) > REPRESENTED
+    neurons = of_cells(jax.vmap(neurons_per_feature)(trained.models.W))
     chosen = np.arange(len(density)), np.maximum(np.asarray(best.restart), 0)
     arrays: dict[str, Any] = {
         "loss": (("density", "restart"), loss),

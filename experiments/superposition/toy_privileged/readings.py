@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from circuitax.figures.palette import DIVERGING
 from circuitax.figures.style import new_figure
 from circuitax.records.estimate import Estimate, best_estimate
-from circuitax.records.sample import NotRun, Sample, best_of, exactly, sample
+from circuitax.records.sample import Sample, best_of, exactly, sample
+from experiments.superposition.shared.cell_readings import place_of
 from experiments.superposition.shared.random_weights import normal_weights
 
 # Density: monosemantic neurons, and features represented, of the best solution, as published.
@@ -154,10 +155,7 @@ def _is_best(cell: xr.Dataset) -> np.ndarray:
 
 def _cell(data: xr.Dataset, p: float) -> xr.Dataset:
     """The part of one density."""
-    where = np.flatnonzero(np.isclose(data.density.values, p))
-    if not where.size:
-        raise NotRun(f"this run has no density {p:g}")
-    return data.isel(density=int(where[0]))
+    return data.isel(density=place_of(p, data.density))
 
 
 def weights(data: xr.Dataset) -> Figure:

@@ -18,12 +18,11 @@ from jaxtyping import Array, Float, PyTree
 
 from circuitax.config.ranges import Positive
 from circuitax.kernel.keys import derive
-from circuitax.kernel.weights import TiedWeights
 from circuitax.kit.members import crossed_training, in_every_seed
 from circuitax.lab.lab import Lab
 from circuitax.models.autoencoder import Autoencoder, Sparsity
 from circuitax.models.toy import ToySpec
-from circuitax.superposition.expected_loss import Convention, exact_losses
+from circuitax.superposition.expected_loss import Convention
 from circuitax.superposition.optimum import find_optimum
 from circuitax.training.dictionary import (
     DictionaryHyper,
@@ -36,7 +35,8 @@ from circuitax.training.dictionary import (
 )
 from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import SideBySide
-from circuitax.training.toy import ToyHyper, ToyProblem
+from circuitax.training.toy import ToyProblem
+from experiments.superposition.shared.cells import best_trained
 
 # P(a feature is on, given that its partner is); None for independent features.
 TOGETHER = {"exclusive": 0.0, "independent": None, "together": 0.8}
@@ -84,9 +84,11 @@ class Spec:
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Make the targets, train all methods on each, and score the dictionaries."""
     small = lab.stage("small", _small, derive(key, "small"), spec)
-    large, large_loss = _large(derive(key, "large"), spec, lab)
-    truths = {"small": np.asarray(small["W"]).T, "large": np.asarray(large.W).T}
-    losses = {"small": float(small["loss"]), "large": large_loss}
+    problem = ToyProblem(ToySpec(*spec.large), spec.batch_size, Convention.sum)
+    given = (derive(key, "large"), problem, spec.target_optim, spec.density)
+    (large, _), (large_loss,) = best_trained(lab, "large", *given, candidates=spec.target_seeds)
+    truths = {"small": np.asarray(small["W"]).T, "large": np.asarray(large)[0].T}
+    losses = {"small": float(small["loss"]), "large": float(large_loss)}
     orthogonal = np.eye(2 * spec.pairs)
     laws, narrow = list(TOGETHER.values()), [TOGETHER["independent"], TOGETHER["together"]]
     score = partial(_scored, spec, lab, derive(key, "autoencoders"))
@@ -131,18 +133,6 @@ def _small(key: jax.Array, spec: Spec) -> dict[str, Any]:
         best = find_optimum(key, p, equal, n_hidden=m, n_restarts=spec.restarts, thorough=False)
         W, b, loss = (np.asarray(leaf)[0] for leaf in (*best.weights, best.loss))
         return {"W": W, "b": b, "loss": loss}
-
-
-def _large(key: jax.Array, spec: Spec, lab: Lab) -> tuple[TiedWeights, float]:
-    """The trained model with the lowest exact loss."""
-    n, m = spec.large
-    cell = ToyHyper(*map(jax.device_put, (np.full((1, n), spec.density), np.ones((1, n)))))
-    problem = ToyProblem(ToySpec(n, m), spec.batch_size, Convention.sum)
-    seeds = spec.target_seeds
-    trained = crossed_training(lab, "large", key, problem, spec.target_optim, cell, seeds=seeds)
-    loss = lab.stage("large-loss", exact_losses, trained.models, *in_every_seed(cell, seeds))
-    best = int(np.argmin(np.where(trained.alive, loss, np.inf)))
-    return TiedWeights(*(np.asarray(leaf)[best] for leaf in trained.models)), float(loss[best])
 
 
 def _scored(
