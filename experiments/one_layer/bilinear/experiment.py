@@ -17,20 +17,19 @@ from jaxtyping import Array
 
 from circuitax.circuits.ledger.host_model import one_thread
 from circuitax.config.ranges import Positive
-from circuitax.data.text import Text, TextSpec, device_tokens, draw_windows, open_text
+from circuitax.data.text import TextSpec, device_tokens, draw_windows, open_text
 from circuitax.kernel.keys import at_index, derive
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.kit.measured_training import Trained, measured_training
 from circuitax.kit.members import drawn_by_each, each_with_own, member_of
 from circuitax.lab.lab import Lab
-from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
-from circuitax.training.language import text_losses, train_on_text
+from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
 from experiments.one_layer.bilinear.spectra import kept_losses
+from experiments.one_layer.shared.text_training import text_arm
 
 KINDS = ("bilinear", "gelu", "linear")
 
@@ -100,9 +99,23 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         derive(key, "windows"),
         spec.seeds,
     )
+    measure = each_with_own(lambda model, own: {"loss": text_losses(model, own).mean()}, windows)
     trained, found = {}, []
     for name, kind, sizes in models(spec):
-        trained[name] = _train(spec, name, kind, sizes, text, windows, key, lab)
+        trained[name] = text_arm(
+            lab,
+            name,
+            # Of one depth all kinds see the same windows in the same order.
+            derive(key, f"layers-{sizes.n_layers}"),
+            Transformer(sizes),
+            replace(spec.optim, learning_rate=spec.rates[KINDS.index(kind)]),
+            text.tokens.train,
+            batch=spec.batch,
+            length=length,
+            seeds=spec.seeds,
+            every=spec.measure_every,
+            measure=measure,
+        )
         if kind == KINDS[0]:
             with one_thread():
                 ends = trained[name].models
@@ -133,47 +146,6 @@ READ = {
     "kept_loss": ("depth", "seed", "kept"),
     "random_loss": ("depth", "seed", "draw"),
 }
-
-
-def _train(
-    spec: Spec,
-    name: str,
-    kind: str,
-    sizes: TransformerSpec,
-    text: Text,
-    windows: Array,
-    key: jax.Array,
-    lab: Lab,
-) -> Trained:
-    """One model trained, with its held-out losses."""
-    optim = replace(spec.optim, learning_rate=spec.rates[KINDS.index(kind)])
-    state, train = train_on_text(
-        # Of one depth all kinds see the same windows in the same order.
-        derive(key, f"layers-{sizes.n_layers}"),
-        Transformer(sizes),
-        optim,
-        text.tokens.train,
-        batch=spec.batch,
-        length=spec.model.n_ctx or 0,
-        seeds=spec.seeds,
-        chunk=spec.measure_every,
-        mesh=lab.mesh,
-    )
-
-    def loss(model: Model, own: Array) -> Array:
-        return text_losses(model, own).mean()
-
-    measure = each_with_own(loss, windows)
-    return measured_training(
-        lab,
-        name,
-        state,
-        train,
-        steps=spec.optim.steps,
-        every=spec.measure_every,
-        measure=lambda members: {"loss": measure(members)},
-        as_models=partial(model_from_params, spec=sizes),
-    )
 
 
 def _read(spec: Spec, ends: Model, windows: Array, key: jax.Array) -> dict[str, np.ndarray]:

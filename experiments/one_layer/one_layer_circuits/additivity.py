@@ -6,7 +6,7 @@ same windows; see `circuits.additive_heads`. "a unless b" is `UnlessSource`: att
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -36,8 +36,9 @@ from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
 from circuitax.models.transformer import init as init_model
 from circuitax.training.ensemble import Plan, advance, init, new_members
-from circuitax.training.language import NextToken, module_losses, train_on_text
+from circuitax.training.language import NextToken, module_losses
 from circuitax.training.optim import OptimSpec
+from experiments.one_layer.shared.text_training import text_arm
 
 
 @dataclass(frozen=True)
@@ -100,20 +101,17 @@ def text_gap(
     found: dict[str, np.ndarray] = {}
     for family, factor in (("softmax", 1.0), ("sum", task.sum_rate)):
         module = OneLayer(family, spec)
-        state, train = train_on_text(
+        trained = text_arm(
+            lab,
+            f"text-{family}",
             key,
             module,
-            task.optim,
+            replace(task.optim, learning_rate=factor * task.optim.learning_rate),
             tokens,
             batch=task.batch,
             length=spec.n_ctx or 0,  # set, or there would be no factors of positions
             seeds=task.seeds,
-            chunk=task.chunk,
-            learning_rate=factor * task.optim.learning_rate,
-            mesh=lab.mesh,
-        )
-        trained = measured_training(
-            lab, f"text-{family}", state, train, steps=task.optim.steps, every=task.chunk
+            every=task.chunk,
         )
         ends = np.asarray(jax.jit(partial(_losses, module))(trained.models, exam))
         found[f"{family}_end"] = np.where(trained.alive, ends, np.nan)

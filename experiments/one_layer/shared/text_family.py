@@ -1,8 +1,7 @@
 """A family of models of one text: no layers, one and more, and a full transformer beside them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Annotated
 
 import jax
@@ -29,16 +28,15 @@ from circuitax.kit.kept_models import (
     publish_model,
     read_prompt,
 )
-from circuitax.kit.measured_training import Trained, chunk_size, measured_training
+from circuitax.kit.measured_training import Trained, chunk_size
 from circuitax.kit.members import each_member, stack_named
 from circuitax.lab.lab import Lab
 from circuitax.lab.runs import TOKENIZER
-from circuitax.models.parameters import model_from_params
 from circuitax.models.transformer import Transformer
-from circuitax.training.language import text_losses, train_on_text
+from circuitax.training.language import text_losses
 from circuitax.training.optim import OptimSpec
-from circuitax.training.problem import Metrics, TrainState
 from experiments.one_layer.shared.held_out import held_out_windows
+from experiments.one_layer.shared.text_training import text_arm
 
 
 @dataclass(frozen=True)
@@ -173,22 +171,22 @@ def _train(
     lab: Lab,
 ) -> Trained:
     """Train all members of one model, and follow their loss on held-out windows."""
-    seeds = spec.full_seeds if name == "full" else spec.seeds
-    optim = _recipe(spec, name, sizes)
-    state, train = _ensemble(spec, sizes, optim, text, seeds, spec.measure_every, key, lab)
 
     def measure(members: Model) -> dict[str, Array]:
         return {"loss": _by_position(members, windows).mean(axis=1)}
 
-    return measured_training(
+    return text_arm(
         lab,
         name,
-        state,
-        train,
-        steps=spec.optim.steps,
+        key,
+        Transformer(sizes),
+        _recipe(spec, name, sizes),
+        text.tokens.train,
+        batch=spec.batch,
+        length=spec.model.n_ctx or 0,
+        seeds=spec.full_seeds if name == "full" else spec.seeds,
         every=spec.measure_every,
         measure=measure,
-        as_models=partial(model_from_params, spec=sizes),
         keep_at=log_spaced_steps(spec.optim.steps, spec.measure_every),
     )
 
@@ -199,29 +197,6 @@ def _recipe(spec: FamilySpec, name: str, sizes: TransformerSpec) -> OptimSpec:
         return replace(spec.optim, learning_rate=spec.full_learning_rate)
     factor = spec.depth_rates[min(sizes.n_layers, len(spec.depth_rates) - 1)]
     return replace(spec.optim, learning_rate=factor * spec.optim.learning_rate)
-
-
-def _ensemble(
-    spec: FamilySpec,
-    sizes: TransformerSpec,
-    optim: OptimSpec,
-    text: Text,
-    seeds: int,
-    chunk: int,
-    key: jax.Array,
-    lab: Lab,
-) -> tuple[TrainState, Callable[[TrainState], tuple[TrainState, Metrics]]]:
-    return train_on_text(
-        key,
-        Transformer(sizes),
-        optim,
-        text.tokens.train,
-        batch=spec.batch,
-        length=spec.model.n_ctx or 0,
-        seeds=seeds,
-        chunk=chunk,
-        mesh=lab.mesh,
-    )
 
 
 def _ends_by_length(
@@ -244,17 +219,17 @@ def _ends_by_length(
         return np.full((spec.halvings + 1, n), np.nan)
     ends = [np.where(longest["alive"], longest["loss_by_position"].mean(axis=1), np.nan)[:n]]
     for steps in spec.lengths()[1:]:
-        optim = replace(_recipe(spec, name, sizes), steps=steps)
-        chunk = chunk_size(steps, most=spec.measure_every)
-        state, train = _ensemble(spec, sizes, optim, text, n, chunk, key, lab)
-        trained = measured_training(
+        trained = text_arm(
             lab,
             f"{name}-of-{steps}",
-            state,
-            train,
-            steps=steps,
-            every=chunk,
-            as_models=partial(model_from_params, spec=sizes),
+            key,
+            Transformer(sizes),
+            replace(_recipe(spec, name, sizes), steps=steps),
+            text.tokens.train,
+            batch=spec.batch,
+            length=spec.model.n_ctx or 0,
+            seeds=n,
+            every=chunk_size(steps, most=spec.measure_every),
         )
         losses = np.asarray(_by_position(trained.models, windows)).mean(axis=1)
         ends.append(np.where(trained.alive, losses, np.nan))
