@@ -33,7 +33,7 @@ from circuitax.training.optim import OptimSpec
 from circuitax.training.problem import SideBySide
 from circuitax.training.toy import Features, ToyHyper, ToyProblem
 from experiments.directions.toy_scaling.problem import ScalingHyper, ScalingToy
-from experiments.one_layer.bigram.experiment import FullBatchBigrams, Joint
+from experiments.one_layer.bigram.experiment import FullBatchBigrams
 from experiments.superposition.kgons.experiment import OneHotHyper, OneHotToy
 from experiments.superposition.toy_abs.experiment import AbsoluteToy
 from experiments.superposition.toy_adversarial.experiment import AdversarialToy, AttackedHyper
@@ -169,7 +169,7 @@ PROBLEMS: dict[str, tuple[Any, Any]] = {
         FullBatchBigrams(
             Transformer(cx.TransformerSpec(d_vocab=5, n_ctx=5, n_layers=0, d_model=4))
         ),
-        Joint(jnp.ones((8, 5, 5))),
+        jnp.ones((8, 5, 5)),
     ),
     "ScalingToy": (ScalingToy(6, 2, 16), ScalingHyper(0.1 * ONES, OF_EIGHT)),
 }

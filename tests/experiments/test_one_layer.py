@@ -24,7 +24,7 @@ from circuitax.models.transformer import init as init_model
 from circuitax.training.ensemble import Plan, advance, init, new_members
 from circuitax.training.language import module_losses, text_losses
 from circuitax.training.optim import Optimizer, OptimSpec
-from experiments.one_layer.bigram.experiment import FullBatchBigrams, Joint
+from experiments.one_layer.bigram.experiment import FullBatchBigrams
 from experiments.one_layer.bilinear.spectra import kept_losses
 from experiments.one_layer.one_layer_circuits.additivity import AdditiveTask, OneLayer, text_gap
 
@@ -85,7 +85,7 @@ COUNTS = bigram_counts(TOKENS, 7)
 
 def test_loss_on_counts_is_the_loss_on_the_text():
     model = init_model(jax.random.key(0), ZERO)
-    joint = Joint(jnp.asarray(COUNTS / COUNTS.sum(), jnp.float32))
+    joint = jnp.asarray(COUNTS / COUNTS.sum(), jnp.float32)
     loss = FullBatchBigrams(Transformer(ZERO)).loss(params_from_model(model), (), joint)
     on_text = text_losses(model, jnp.asarray(TOKENS)[None, :])
     assert float(loss) == pytest.approx(float(on_text.mean()), rel=1e-5)
@@ -93,7 +93,7 @@ def test_loss_on_counts_is_the_loss_on_the_text():
 
 def test_S0_remark_21_full_width_learns_the_bigram_table():
     optim = OptimSpec(Optimizer.adam, learning_rate=0.05, weight_decay=0.0, steps=600)
-    joint = Joint(jnp.asarray(COUNTS / COUNTS.sum(), jnp.float32)[None])
+    joint = jnp.asarray(COUNTS / COUNTS.sum(), jnp.float32)[None]
     members = new_members(jax.random.key(0), 0.05, joint)
     plan = Plan(FullBatchBigrams(Transformer(ZERO)), optim, chunk=600)
     state, _ = advance(plan, members)(init(plan, members))

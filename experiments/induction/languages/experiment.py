@@ -4,7 +4,7 @@
 recipe on the King James Bible with a vocabulary of words. Both are read by the same functions here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -80,17 +80,16 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     notes = lab.input(UPSTREAM["english"]).notes
     if "missing" in notes:
         return xr.Dataset(attrs={"missing": notes["missing"]})
-    readers = _readers(spec)
     found, tables = [], {}
     for name, source in UPSTREAM.items():
         language = _language(spec, source, lab)
-        data = _of_language(name, language, readers, spec, lab)
+        data = _of_language(name, language, spec, lab)
         # Numbered, so that languages with fewer members are filled up.
         found.append(data.assign_coords(language=name, member=range(data.sizes["member"])))
         words = whole_words(language.names, language.counts["train"], spec.table_tokens)
         if len(words) >= max(spec.sources, spec.entries):
             first, ids = language.after["layers-1"][0], jnp.asarray(words)
-            table = lab.stage(f"{name}-words", readers["tables"], first, ids)
+            table = lab.stage(f"{name}-words", _tables, first, ids, spec.sources, spec.entries)
             tables[name] = {"words": _in_words(table, language.names)}
     about = {"text": notes["text"], "tables": tables}
     return xr.concat(found, "language", join="outer").assign_attrs(about)
@@ -110,50 +109,19 @@ def _language(spec: Spec, source: str, lab: Lab) -> Language:
     )
 
 
-def _readers(spec: Spec) -> dict[str, Callable[..., Any]]:
-    """Measurements of all members, compiled once for both languages where their sizes agree."""
-
-    def windows(model: Model, texts: Array) -> dict[str, Array]:
-        def one(text: Array) -> dict[str, Array]:
-            terms = term_losses(run_model(model, text))
-            losses = {"order_loss": terms.order, "first_order_loss": terms.first_order}
-            return {name: each.mean(axis=1) for name, each in losses.items()}
-
-        return jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, texts))
-
-    def loss(model: Model, texts: Array) -> dict[str, Array]:
-        return {"loss": text_losses(model, texts).mean()}
-
-    def over_members(fn: Callable[..., Any], n_shared: int) -> Callable[..., Any]:
-        return jax.jit(jax.vmap(fn, (0, *[None] * n_shared)))
-
-    return {
-        "windows": over_members(windows, 1),
-        "loss": over_members(loss, 1),
-        "heads": over_members(_heads, 2),
-        "tables": jax.jit(partial(head_tables, n=spec.sources, k=spec.entries)),
-    }
-
-
-def _of_language(
-    name: str,
-    language: Language,
-    readers: dict[str, Callable[..., Any]],
-    spec: Spec,
-    lab: Lab,
-) -> xr.Dataset:
+def _of_language(name: str, language: Language, spec: Spec, lab: Lab) -> xr.Dataset:
     """All that is read of one language but its table of words."""
     windows, two = language.windows, language.after["layers-2"]
-    found = dict(lab.stage(f"{name}-windows", readers["windows"], two, windows))
+    found = dict(lab.stage(f"{name}-windows", _terms, two, windows))
     losses = [
-        lab.stage(f"{name}-loss-{depth}", readers["loss"], models, windows)["loss"]
+        lab.stage(f"{name}-loss-{depth}", _loss, models, windows)
         for depth, models in language.after.items()
     ]
     data = xr.Dataset({each: (AXES[each], values) for each, values in found.items()})
     halves = _halves(split_words(language.names, language.counts["train"], spec.words))
     one = {"": language.after["layers-1"], "_at_init": language.before}
     for end, models in one.items():
-        scores = lab.stage(f"{name}-one{end}", readers["heads"], models, *halves)
+        scores = lab.stage(f"{name}-one{end}", _heads, models, *halves)
         data = data.assign({f"{each}{end}": (("member", "cell"), v) for each, v in scores.items()})
     return (
         data.assign(
@@ -181,6 +149,31 @@ def _halves(pieces: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:
     return chosen_by, judged_by
 
 
+# Compiled once for both languages where their sizes agree.
+_tables = jax.jit(head_tables, static_argnums=(2, 3))
+
+
+@jax.jit
+@partial(jax.vmap, in_axes=(0, None))
+def _terms(model: Model, texts: Array) -> dict[str, Array]:
+    """Mean losses of terms of two layers."""
+
+    def one(text: Array) -> dict[str, Array]:
+        terms = term_losses(run_model(model, text))
+        losses = {"order_loss": terms.order, "first_order_loss": terms.first_order}
+        return {name: each.mean(axis=1) for name, each in losses.items()}
+
+    return jax.tree.map(lambda x: x.mean(axis=0), jax.lax.map(one, texts))
+
+
+@jax.jit
+@partial(jax.vmap, in_axes=(0, None))
+def _loss(model: Model, texts: Array) -> Array:
+    return text_losses(model, texts).mean()
+
+
+@jax.jit
+@partial(jax.vmap, in_axes=(0, None, None))
 def _heads(model: Model, chosen_by: Any, judged_by: Any) -> dict[str, Array]:
     """Copying of every head of one layer, and how well it re-joins split words."""
     ov = jax.tree.map(lambda f: f[0] if f.ndim == 4 else f, token_ov(model))

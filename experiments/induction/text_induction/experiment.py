@@ -102,9 +102,9 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
             repeated(derive(key, "repeats")),
         )
     )
-    found, divergences = {}, {}
+    found, divergences, models = {}, {}, {}
     for arm, (n_layers, _) in ARMS.items():
-        sizes = replace(spec.model, n_layers=n_layers)
+        sizes = models[file_name_of(arm)] = replace(spec.model, n_layers=n_layers)
         trained = _train(spec, arm, sizes, primer, after, (held_out, exam), derive(key, arm), lab)
         remove = jax.vmap(jax.jit(ablated), (0, None))
         lost = lab.stage(f"{file_name_of(arm)}-ablated", remove, trained.models, held_out)
@@ -112,9 +112,6 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         divergences[arm] = trained.divergence
     lab.save_arrays("held-out", {"windows": held_out})
     data = _dataset(spec, found, np.asarray(repeated_pairs(held_out)))
-    models = {
-        file_name_of(arm): replace(spec.model, n_layers=layers) for arm, (layers, _) in ARMS.items()
-    }
     notes = {
         "text": text.about(),
         "divergence": divergences,
@@ -185,10 +182,8 @@ def ablated(model: Model, windows: Array) -> dict[str, Array]:
 
 
 def _dataset(spec: Spec, found: dict[str, dict[str, np.ndarray]], seen: np.ndarray) -> xr.Dataset:
-    def stack(name: str, axis: int | None = None) -> np.ndarray:
-        """Arms stacked; arms with fewer layers get NaN for the missing ones."""
-        return stack_named(found.values(), name, axis)
-
+    # Arms with fewer layers get NaN for the missing ones.
+    stack = partial(stack_named, found.values())
     over, heads = ("arm", "step", "member"), ("layer", "head")
     steps = np.arange(0, spec.optim.steps + 1, spec.measure_every)
     losses = ("loss", "loss_repeated", "loss_new")

@@ -5,7 +5,7 @@ This is Remark 21 of S0, "Some Structures in Transformer Architectures", the pro
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -61,12 +61,6 @@ class Spec:
         return self.task.upstream()
 
 
-class Joint(NamedTuple):
-    """Joint frequencies of token b after token a: non-negative shares of all pairs."""
-
-    joint: Float[Array, "*member v v"]
-
-
 @dataclass(frozen=True)
 class FullBatchBigrams:
     """A `Problem`: cross-entropy of every adjacent pair of a text, exactly, nats a pair.
@@ -82,7 +76,7 @@ class FullBatchBigrams:
 
     module: Transformer
 
-    def init(self, key: Key[Array, ""], hyper: Joint) -> PyTree:
+    def init(self, key: Key[Array, ""], hyper: Array) -> PyTree:
         """Fresh parameters."""
         return self.module.init(key, self._every_token())["params"]
 
@@ -90,10 +84,10 @@ class FullBatchBigrams:
         """Nothing: the text is in ``hyper``."""
         return ()
 
-    def loss(self, params: PyTree, batch: PyTree, hyper: Joint) -> Float[Array, ""]:
-        """The scalar that is minimised."""
+    def loss(self, params: PyTree, batch: PyTree, hyper: Float[Array, "v v"]) -> Float[Array, ""]:
+        """The scalar that is minimised; ``hyper`` holds the share of every pair among all pairs."""
         logits = jnp.asarray(self.module.apply({"params": params}, self._every_token()))
-        return -jnp.sum(hyper.joint * jax.nn.log_softmax(logits, axis=-1))
+        return -jnp.sum(hyper * jax.nn.log_softmax(logits, axis=-1))
 
     def _every_token(self) -> Int[Array, " d_vocab"]:
         # As one text: a model without layers predicts from each token alone.
@@ -133,7 +127,7 @@ def _fit(
     for d_model in widths:
         sizes = TransformerSpec.simplified(d_vocab=d_vocab, n_layers=0, n_heads=1, d_model=d_model)
         plan = Plan(FullBatchBigrams(Transformer(sizes)), spec.optim, chunk, mesh=None)
-        members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, Joint(joint))
+        members = new_members(derive(key, str(d_model)), spec.optim.learning_rate, joint)
         trained = measured_training(
             lab,
             f"width-{d_model}",

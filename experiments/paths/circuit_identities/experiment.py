@@ -26,12 +26,7 @@ from circuitax.kernel.spec import TransformerSpec
 from circuitax.kit.members import one_by_one
 from circuitax.lab.lab import Lab
 from circuitax.models.transformer import init
-from experiments.paths.circuit_identities.identities import (
-    of_paths,
-    of_scores,
-    of_single_precision,
-    of_spectra,
-)
+from experiments.paths.circuit_identities.identities import of_paths, of_scores, of_spectra
 
 CHECKS = ("paths", "orders", "direct", "runs", "kronecker", "ablation")
 SPECTRAL = ("eigenvalues", "trace", "norm", "cycled")
@@ -74,7 +69,7 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     for name, model in lab.track(named.items(), "identities"):
         errors[name] = _over_seeds(of_paths, model, derive(key, name), spec.seeds, double)
     two = named["2 layers"]
-    single = _over_seeds(of_single_precision, two, derive(key, "float32"), spec.seeds, jnp.float32)
+    single = _over_seeds(of_paths, two, derive(key, "float32"), spec.seeds, jnp.float32)
     deepest = named[f"{spec.max_depth} layers"]
     for seed in member_keys(derive(key, "spectra"), spec.seeds):
         found = of_spectra(init(seed, deepest, double))

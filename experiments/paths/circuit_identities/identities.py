@@ -44,11 +44,6 @@ def of_paths(run: Run) -> dict[str, Float[Array, ""]]:
     return {name: jnp.abs(error).max(initial=0) / size for name, error in wrong.items()}
 
 
-def of_single_precision(run: Run) -> dict[str, Float[Array, ""]]:
-    """The error of the path sum alone."""
-    return {"paths": jnp.abs(expand(run).remainder).max() / jnp.abs(run.logits).max()}
-
-
 def of_scores(run: Run) -> dict[str, Array]:
     """Scores of the heads of layer 1 as sums over sources of query and key."""
     heads = jnp.arange(run.model.n_heads)

@@ -140,10 +140,7 @@ def ledger_gaps(models: Model, alive: Array, texts: Array) -> np.ndarray:
 
 def _arrays(spec: Spec, arms: dict[int, dict[str, np.ndarray]]) -> dict[str, Any]:
     """Arrays over depth; a shallower model gets NaN for the orders that it lacks."""
-
-    def stack(name: str, axis: int | None = None) -> np.ndarray:
-        return stack_named(arms.values(), name, axis)
-
+    stack = partial(stack_named, arms.values())
     heads, orders = spec.model.n_heads, range(spec.max_depth + 1)
     formula = np.array([[n_paths(depth, heads, k) for k in orders] for depth in arms])
     lengths = [np.array([len(path) for path in all_paths(depth, heads)]) for depth in arms]
