@@ -7,7 +7,7 @@ recipe on the King James Bible with a vocabulary of words. Both are read by the 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -53,25 +53,6 @@ class Spec:
     words: Annotated[int, "[10, inf)"] = 64
 
 
-class Language(NamedTuple):
-    """The three depths of one language, and the required parts of their text.
-
-    Attributes:
-        before: One layer before training.
-        after: Each depth after training.
-        alive: ``[model, member]``.
-        counts: Pairs of neighbours in the training part and in the held-out one.
-        names: The text of every token.
-    """
-
-    before: Model
-    after: dict[str, Model]
-    alive: np.ndarray
-    windows: Array
-    counts: dict[str, np.ndarray]
-    names: tuple[str, ...]
-
-
 def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
     """Read the models of both languages alike.
 
@@ -82,56 +63,46 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         return xr.Dataset(attrs={"missing": notes["missing"]})
     found, tables = [], {}
     for name, source in UPSTREAM.items():
-        language = _language(spec, source, lab)
-        data = _of_language(name, language, spec, lab)
+        data, table = _of_language(name, source, spec, lab)
         # Numbered, so that languages with fewer members are filled up.
         found.append(data.assign_coords(language=name, member=range(data.sizes["member"])))
-        words = whole_words(language.names, language.counts["train"], spec.table_tokens)
-        if len(words) >= max(spec.sources, spec.entries):
-            first, ids = language.after["layers-1"][0], jnp.asarray(words)
-            table = lab.stage(f"{name}-words", _tables, first, ids, spec.sources, spec.entries)
-            tables[name] = {"words": _in_words(table, language.names)}
+        if table:
+            tables[name] = {"words": table}
     about = {"text": notes["text"], "tables": tables}
     return xr.concat(found, "language", join="outer").assign_attrs(about)
 
 
-def _language(spec: Spec, source: str, lab: Lab) -> Language:
-    """The models of one language."""
-    upstream = lab.input(source)
-    kept = KeptModels.of_input(lab, source)
-    return Language(
-        kept.members("layers-1", kept.steps[0]),
-        {name: kept.members(name) for name in DEPTHS},
-        upstream.data.alive.sel(model=list(DEPTHS)).values == 1,
-        kept_windows(lab, source, spec.windows),
-        lab.load_arrays("bigram-counts", source=source),
-        tuple(str(name) for name in upstream.data.token.values),
-    )
-
-
-def _of_language(name: str, language: Language, spec: Spec, lab: Lab) -> xr.Dataset:
-    """All that is read of one language but its table of words."""
-    windows, two = language.windows, language.after["layers-2"]
-    found = dict(lab.stage(f"{name}-windows", _terms, two, windows))
+def _of_language(name: str, source: str, spec: Spec, lab: Lab) -> tuple[xr.Dataset, dict[str, Any]]:
+    """What is read of one language, and its table of words; none where too few tokens are words."""
+    upstream, kept = lab.input(source).data, KeptModels.of_input(lab, source)
+    depths = {depth: kept.members(depth) for depth in DEPTHS}
+    windows = kept_windows(lab, source, spec.windows)
+    counts = lab.load_arrays("bigram-counts", source=source)["train"]
+    names = [str(token) for token in upstream.token.values]
+    found = lab.stage(f"{name}-windows", _terms, depths["layers-2"], windows)
     losses = [
         lab.stage(f"{name}-loss-{depth}", _loss, models, windows)
-        for depth, models in language.after.items()
+        for depth, models in depths.items()
     ]
-    data = xr.Dataset({each: (AXES[each], values) for each, values in found.items()})
-    halves = _halves(split_words(language.names, language.counts["train"], spec.words))
-    one = {"": language.after["layers-1"], "_at_init": language.before}
-    for end, models in one.items():
+    data = xr.Dataset(
+        {each: (AXES[each], values) for each, values in found.items()}
+        | {
+            "loss_of_depth": (("model", "member"), np.stack(losses)),
+            "alive": upstream.alive.sel(model=list(DEPTHS)).astype(float),
+            "uniform": np.log(depths["layers-2"].d_vocab),
+        }
+        | table_losses(counts, np.asarray(windows)),
+        coords={"model": list(DEPTHS)},
+    )
+    halves, one = _halves(split_words(names, counts, spec.words)), depths["layers-1"]
+    for end, models in {"": one, "_at_init": kept.members("layers-1", kept.steps[0])}.items():
         scores = lab.stage(f"{name}-one{end}", _heads, models, *halves)
         data = data.assign({f"{each}{end}": (("member", "cell"), v) for each, v in scores.items()})
-    return (
-        data.assign(
-            loss_of_depth=(("model", "member"), np.stack(losses)),
-            alive=(("model", "member"), language.alive.astype(float)),
-            uniform=np.log(two.d_vocab),
-        )
-        .assign(table_losses(language.counts["train"], np.asarray(windows)))
-        .assign_coords(model=list(DEPTHS))
-    )
+    words = whole_words(names, counts, spec.table_tokens)
+    if len(words) < max(spec.sources, spec.entries):
+        return data, {}
+    of_first = one[0], jnp.asarray(words), spec.sources, spec.entries
+    return data, _in_words(lab.stage(f"{name}-words", _tables, *of_first), names)
 
 
 def _in_words(table: dict[str, Array], names: Sequence[str]) -> dict[str, Any]:
