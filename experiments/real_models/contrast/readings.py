@@ -7,31 +7,31 @@ from matplotlib.figure import Figure
 from circuitax.figures.marks import interval_lengths, mean_curve, reference_line
 from circuitax.figures.palette import BLUE, COLOURS, GREY
 from circuitax.figures.style import letter_panels, new_figure
-from circuitax.records.estimate import geometric_estimate
+from circuitax.records.estimate import geometric_estimate, mean_estimate
 from circuitax.records.sample import Sample, exactly, geometric_mean_of, mean_of
 from experiments.real_models.shared.model_facts import of_smollm2
 
 TRUTHS = {"position": "positions", "part": "parts of a layer", "head": "heads", "neuron": "neurons"}
+# What says how well flows agree with a truth, and what flows that say nothing have.
+JUDGED = {
+    "relative error": (lambda flow, truth: np.linalg.norm(flow - truth) / np.linalg.norm(truth), 1),
+    "correlation": (lambda flow, truth: np.corrcoef(flow, truth)[0, 1], 0),
+    "equal signs": (lambda flow, truth: (1 + np.sign(flow * truth)[truth != 0].mean()) / 2, 0.5),
+}
 SHOWN = ("secant", "mean of both gradients", "EAP-IG, 5 steps", "RelP", "random")
 
 
-def error(data: xr.Dataset, truth: str, method: str, than: str = "") -> Sample:
-    """Relative error of the flows of a pair, ``|flow - truth| / |truth|``, less that of another."""
-    return mean_of(errors(data, truth, method) - (errors(data, truth, than) if than else 0))
+def agreement(
+    data: xr.Dataset, truth: str, method: str, than: str = "", by: str = "relative error"
+) -> Sample:
+    """How well the flows of a pair agree with a truth, less how well those of another method do."""
+    less = judged(data, truth, than, by) if than else 0
+    return mean_of(judged(data, truth, method, by) - less)
 
 
 def ratio(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
     """Geometric mean of the error of one method over that of another."""
-    return geometric_mean_of(np.log(errors(data, truth, method) / errors(data, truth, than)))
-
-
-def more_alike(data: xr.Dataset, truth: str, method: str, than: str) -> Sample:
-    """Correlation of the flows of a pair with what interchange does, less another method's."""
-    first, other = (
-        np.array([np.corrcoef(*each)[0, 1] for each in of_pairs(data, truth, name)])
-        for name in (method, than)
-    )
-    return mean_of(first - other)
+    return geometric_mean_of(np.log(judged(data, truth, method) / judged(data, truth, than)))
 
 
 def closing(data: xr.Dataset) -> Sample:
@@ -62,10 +62,9 @@ def area(data: xr.Dataset, method: str, than: str) -> Sample:
     return mean_of(np.trapezoid(both[0] - both[1], share, axis=-1))
 
 
-def errors(data: xr.Dataset, truth: str, method: str) -> np.ndarray:
-    """Relative error of each pair."""
-    each = of_pairs(data, truth, method)
-    return np.array([np.linalg.norm(flow - value) / np.linalg.norm(value) for flow, value in each])
+def judged(data: xr.Dataset, truth: str, method: str, by: str = "relative error") -> np.ndarray:
+    """How well the flows of each pair agree with a truth."""
+    return np.array([JUDGED[by][0](*each) for each in of_pairs(data, truth, method)])
 
 
 def of_pairs(data: xr.Dataset, truth: str, method: str) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -97,25 +96,27 @@ def faithfulness(data: xr.Dataset, method: str) -> np.ndarray:
     sign = xr.DataArray([0.5, -0.5], dims="side")
     kept, whole = ((x * sign).sum("side") for x in (data.kept.sel(ranked_by=method), data.whole))
     empty = kept.isel(size=0)
-    shares = (kept - empty) / (whole - empty).mean("unit")
-    return shares.values[is_right(data.whole).values]
+    return ((kept - empty) / (whole - empty).mean("unit")).values[is_right(data.whole).values]
 
 
 def sums(data: xr.Dataset) -> Figure:
-    """Relative errors of all methods, for each truth."""
-    figure, axes = new_figure(1, len(TRUTHS), height=3.3, sharey=True, sharex=True)
+    """How well all methods agree with each truth."""
+    figure, axes = new_figure(len(JUDGED), len(TRUTHS), height=6.6, sharey=True, sharex="row")
     methods = [str(name) for name in data.method.values][::-1]
-    for panel, (truth, title) in zip(axes[0], TRUTHS.items(), strict=True):
-        for row, name in enumerate(methods):
-            found = errors(data, truth, name)
-            if not np.isnan(found).all():  # a method may have no flows of a kind
-                colour = BLUE if name.startswith("secant") else GREY
-                e = geometric_estimate(np.log(found))
-                panel.errorbar(e.value, row, xerr=interval_lengths([e]), fmt="o", color=colour)
-        reference_line(panel, x=1)
-        panel.set(xscale="log", title=f"{title}\nn = {found.size}", xlabel="relative error")
-    axes[0][0].set_yticks(range(len(methods)), methods, fontsize=6)
-    letter_panels(axes[0])
+    for (by, (_, nothing)), line in zip(JUDGED.items(), axes, strict=True):
+        for panel, truth in zip(line, TRUTHS, strict=True):
+            for row, name in enumerate(methods):
+                found = judged(data, truth, name, by)
+                if not np.isnan(found).all():  # a method may have no flows of a kind
+                    log = by == "relative error"
+                    e = geometric_estimate(np.log(found)) if log else mean_estimate(found)
+                    colour = BLUE if name.startswith("secant") else GREY
+                    panel.errorbar(e.value, row, xerr=interval_lengths([e]), fmt=".", color=colour)
+            reference_line(panel, x=nothing)
+            panel.set(title=TRUTHS[truth], xlabel=f"{by}, n = {found.size}")
+        line[0].set_yticks(range(len(methods)), methods, fontsize=6)
+    axes[0][0].set_xscale("log")
+    letter_panels(axes.flat)
     return figure
 
 
