@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
@@ -61,7 +60,10 @@ def run(spec: Spec, key: jax.Array, lab: Lab) -> xr.Dataset:
         lab.stage(name, one_by_one, read, kept.members("full", step), windows)
         for name, step in (("before", kept.steps[0]), ("after", kept.steps[-1]))
     )
-    data = _dataset(before, after)
+    units = ("member", "layer", "unit")
+    data = xr.Dataset({name: (units, values) for name, values in after.items()})
+    for name in ("fired", "everywhere"):
+        data[f"{name}_at_init"] = (units, before[name])
     alive = upstream.data.alive.sel(model="full", drop=True).values[: data.sizes["member"]]
     data["alive"] = ("member", alive == 1)
     data["chance"] = ENTRIES / upstream.data.sizes["token"]
@@ -98,11 +100,3 @@ def of_layers(model: Model, mlp: MLPWeights) -> NeuronTable:
     W_in, _ = fold_read(mlp.W_in, None, spec.norm, model.blocks.mlp_norm)
     layers = mlp._replace(W_in=W_in, b_in=None, b_out=None)
     return jax.lax.map(lambda layer: neuron_tables(layer, tokens, W_U, ENTRIES), layers)
-
-
-def _dataset(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> xr.Dataset:
-    units = ("member", "layer", "unit")
-    return xr.Dataset(
-        {name: (units, values) for name, values in after.items()}
-        | {f"{name}_at_init": (units, before[name]) for name in ("fired", "everywhere")}
-    )
