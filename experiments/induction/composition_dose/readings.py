@@ -50,7 +50,12 @@ def detour(data: xr.Dataset, kind: str, dose: float, composition: str) -> Sample
 
 def carried(data: xr.Dataset, weight: str, dose: float) -> Sample:
     """Share of the fall of the loss, where the in-context score falls most, by one weight."""
-    return mean_of(_carried(data, dose).sel(weight=weight))
+    members = _cell(data, "K", dose)
+    falls = falls_within(members.in_context, JUMP_WINDOW)
+    start = falls.step[falls.argmax("step")]
+    end = start + JUMP_WINDOW * float(data.step[-1] - data.step[0])
+    shares = shares_of_fall(members, start, np.minimum(end, float(data.step[-1])))
+    return mean_of(shares.sel(weight=weight))
 
 
 def on_text(data: xr.Dataset, name: str, cell: str) -> Sample:
@@ -83,15 +88,6 @@ def _cell(data: xr.Dataset, kind: str, dose: float) -> xr.Dataset:
         raise NotRun("this run has other doses")
     alive = data.alive.all(("kind", "dose"))
     return members_where(data.sel(kind=kind, dose=dose, drop=True), alive)
-
-
-def _carried(data: xr.Dataset, dose: float) -> xr.DataArray:
-    """Shares of a fall at a dose of K-composition, ``[member, weight]``; see `carried`."""
-    members = _cell(data, "K", dose)
-    falls = falls_within(members.in_context, JUMP_WINDOW)
-    start = falls.step[falls.argmax("step")]
-    end = start + JUMP_WINDOW * float(data.step[-1] - data.step[0])
-    return shares_of_fall(members, start, np.minimum(end, float(data.step[-1])))
 
 
 def _on_text(data: xr.Dataset, name: str) -> xr.DataArray:
@@ -137,8 +133,7 @@ def weights(data: xr.Dataset) -> Figure:
     figure, axes = new_figure(1, 1, height=2.6)
     ax = axes[0, 0]
     for place, (dose, look) in enumerate(_looks(data)):
-        shares = _carried(data, dose)
-        estimates = [mean_of(shares.sel(weight=weight)).estimate() for weight in LOOK]
+        estimates = [carried(data, weight, dose).estimate() for weight in LOOK]
         x = np.arange(len(LOOK)) + 0.15 * (place - (data.sizes["dose"] - 1) / 2)
         interval_bars(ax, x, estimates, fmt="o", **look)
     ax.set_xticks(range(len(LOOK)), list(LOOK))
