@@ -11,6 +11,7 @@ from circuitax.figures.palette import BLUE, GREEN, GREY, ORANGE
 from circuitax.figures.style import new_figure, sample_note
 from circuitax.records.sample import Absent, NotRun, Sample, mean_of, share_of
 from circuitax.superposition.feature_laws import feature_covariance
+from experiments.superposition.shared.figure_polytopes import arrows
 
 # No decay, the one at which arrangements are looked at, and the strongest.
 NONE, MIDDLE, STRONG = DECAYS = (0.0, 0.1, 0.3)
@@ -157,11 +158,9 @@ def arrangement(data: xr.Dataset) -> Figure:
         colours = list(clustered) if kind == "clustered" else list(wheel)
         for j, decay in enumerate(decays):
             ax, W = axes[i, j], data.W.sel(kind=kind, decay=decay).isel(seed=0).values
-            for feature, (x, y) in enumerate(W[:2].T):
-                ax.plot([0, x], [0, y], color=colours[feature], linewidth=1.2)
+            arrows(ax, W[:2], colours, linewidth=1.2, marker="")
             limit = 1.1 * float(np.abs(W).max())
-            ax.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
-            ax.spines[:].set_visible(False)
+            ax.set(xlim=(-limit, limit), ylim=(-limit, limit))
             if i == 0:
                 ax.set_title(f"weight decay {decay:g}", fontsize=7)
         axes[i, 0].set_ylabel(kind)
