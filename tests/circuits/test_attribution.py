@@ -212,7 +212,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "attention": {"positions": "shortformer", "n_ctx": 5},
     "gated": {"d_mlp": 5, "gated": True, "activation": "silu", "norm": "rmsnorm"}
     | {"positions": "rotary", "n_kv_heads": 1},
-    "biases": {"d_mlp": 5, "activation": "gelu", "norm": "layernorm", "biases": True}
+    "biases": {"d_mlp": 5, "activation": "solu_ln", "norm": "layernorm", "biases": True}
     | {"positions": "learned", "n_ctx": 5, "qk_norm": True},
 }
 LETTERS = [[1, 2, 3, 1, 2], [4, 5, 6, 0, 4]]

@@ -25,26 +25,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "attention_only": {"d_mlp": None, "smeared_keys": True},
     "relu": {"activation": "relu", "n_kv_heads": 1, "positions": "learned"},
     "gelu": {"activation": "gelu", "biases": True, "norm": "layernorm", "window": 2},
-    "deeper_parallel": {
-        "activation": "gelu_tanh",
-        "mlp_depth": 2,
-        "norm": "layernorm_pre",
-        "positions": "sinusoidal",
-        "parallel": True,
-    },
-    "gated_capped": {
-        "activation": "silu",
-        "gated": True,
-        "norm": "rmsnorm",
-        "positions": "rotary",
-        "score_cap": 2.0,
-        "logit_cap": 3.0,
-        "window": 2,
-        "local_layers": (0,),
-        "local_rotary_base": 100.0,
-    },
+    "deeper_parallel": {"activation": "gelu_tanh", "mlp_depth": 2, "parallel": True}
+    | {"norm": "layernorm_pre", "positions": "sinusoidal"},
+    "gated_capped": {"activation": "silu", "gated": True, "norm": "rmsnorm", "window": 2}
+    | {"positions": "rotary", "score_cap": 2.0, "logit_cap": 3.0}
+    | {"local_layers": (0,), "local_rotary_base": 100.0},
     "bilinear": {"activation": "linear", "gated": True, "norm": "rmsnorm", "final_norm": False},
-    "post_ln": {"post_ln": True, "norm": "layernorm", "positions": "shortformer_sinusoidal"},
+    "post_ln": {"post_ln": True, "norm": "layernorm", "activation": "solu_ln"}
+    | {"positions": "shortformer_sinusoidal"},
     "encoder": {"post_ln": True, "norm": "rmsnorm", "causal": False, "d_head": 3, "d_value": 5},
 }
 TEXTS = [1, 2, 3, 4, 5, 6], [1, 7, 3, 4, 9, 6]

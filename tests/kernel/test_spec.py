@@ -4,9 +4,12 @@ import json
 
 import pytest
 
+from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec, from_plain, to_plain
+
+SOLU = {"d_mlp": 8, "activation": Activation.solu_ln}
 
 
 @pytest.mark.parametrize(
@@ -26,6 +29,8 @@ from circuitax.kernel.spec import TransformerSpec, from_plain, to_plain
         ({"d_mlp": 8, "mlp_depth": 0}, "mlp_depth=0 must be at least 1"),
         ({"mlp_depth": 2}, "mlp_depth=2 needs d_mlp, which is None"),
         ({"d_mlp": 8, "mlp_depth": 2, "gated": True}, "mlp_depth=2 must be 1 for gated=True"),
+        (SOLU | {"gated": True}, "gated=True must be False for activation=solu_ln"),
+        (SOLU | {"norm_eps": 1e-6}, "norm_eps=1e-06 must be 1e-05 for activation=solu_ln"),
         ({"start_token": 64}, r"start_token=64 must lie in \[0, d_vocab=64\)"),
         ({"init_scale": -1.0}, "init_scale=-1.0 must not be negative"),
         ({"norm_eps": 0.0}, "norm_eps=0.0 must be positive"),

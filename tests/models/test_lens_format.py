@@ -13,6 +13,7 @@ from circuitax.kernel.forward import forward
 from circuitax.kernel.mlp import Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
+from circuitax.kernel.run import run
 from circuitax.kernel.spec import TransformerSpec
 from circuitax.models.lens_format import spec_from_config
 from circuitax.models.pretrained import load_pretrained, save_pretrained
@@ -48,11 +49,8 @@ IN_FULL = {
     **{"scale_attn_by_inverse_layer_idx": False, "use_logn_attn": False, "n_params": 2048},
     **{"use_normalization_before_and_after": False, "use_dynamic_ntk_rope": False},
     **{"use_NTK_by_parts_rope": False, "use_yarn_rope": False, "yarn_factor": 1.0},
-    **{
-        "uses_rms_norm": False,
-        "layer_norm_folding": False,
-        "ungroup_grouped_query_attention": False,
-    },
+    **{"uses_rms_norm": False, "layer_norm_folding": False},
+    **{"ungroup_grouped_query_attention": False},
     **{"device": "cpu", "n_devices": 1, "dtype": "torch.float32", "model_name": "custom"},
     **{"use_attn_result": False, "use_split_qkv_input": False, "use_hook_tokens": False},
     **{"use_hook_mlp_in": False, "use_attn_in": False, "default_prepend_bos": True},
@@ -245,3 +243,51 @@ def test_a_save_whose_gains_are_in_its_maps(tmp_path: Path, x64: None) -> None:
     assert model.final_norm is None and model.spec.norm == Norm.rmsnorm
     logits, _ = jax.jit(jax.vmap(forward, (None, 0)))(model, jnp.asarray(reference["tokens"]))
     np.testing.assert_allclose(logits, reference["logits"], atol=1e-5)
+
+
+def ln(
+    x: np.ndarray, gain: np.ndarray | float = 1.0, offset: np.ndarray | float = 0.0
+) -> np.ndarray:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(
+        x.var(-1, keepdims=True) + 1e-5
+    ) * gain + offset
+
+
+@pytest.mark.parametrize("norm", ["LN", "LNPre"])
+def test_solu_ln(tmp_path: Path, x64: None, rng: np.random.Generator, norm: str) -> None:
+    """The norm inside the MLP, with gain and offset or without; and there and back."""
+    state, m = load_file(FIXTURES / f"standard_{norm}" / "model.safetensors"), 24
+    shapes = {"mlp.W_in": (16, m), "mlp.b_in": (m,), "mlp.W_out": (m, 16), "mlp.b_out": (16,)}
+    if norm == "LN":
+        shapes |= {"ln2.w": (16,), "ln2.b": (16,), "mlp.ln.w": (m,), "mlp.ln.b": (m,)}
+    for layer in range(2):
+        for name, shape in shapes.items():
+            state[f"blocks.{layer}.{name}"] = rng.standard_normal(shape)
+    config = CONFIG | {"attn_only": False, "act_fn": "solu_ln", "d_mlp": m}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"normalization_type": norm}))
+    save_file(state, tmp_path / "model.safetensors")
+    model, tokens = load_pretrained(tmp_path, dtype="float64"), jnp.array([1, 5, 2, 2, 6])
+    found = run(model, tokens, outputs=True)
+    for layer in range(2):
+        W = {name: state[f"blocks.{layer}.{name}"] for name in shapes}
+        read = ln(np.asarray(found.mid[layer]), W.get("ln2.w", 1.0), W.get("ln2.b", 0.0))
+        z = read @ W["mlp.W_in"] + W["mlp.b_in"]
+        softmax = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
+        post = ln(z * softmax, W.get("mlp.ln.w", 1.0), W.get("mlp.ln.b", 0.0))
+        want = post @ W["mlp.W_out"] + W["mlp.b_out"]
+        np.testing.assert_allclose(found.mlp_outputs[layer], want, rtol=0, atol=1e-12)
+    save_pretrained(model, tmp_path / "again")
+    again = load_pretrained(tmp_path / "again")
+    np.testing.assert_allclose(run(again, tokens).logits, found.logits, rtol=0, atol=1e-12)
+    assert load_file(tmp_path / "again" / "model.safetensors").keys() == state.keys()
+    mlp = model.blocks.mlp._replace(W_out=model.W_out + 1)
+    with pytest.raises(ValueError, match="W_out must have columns of mean 0 to save"):
+        save_pretrained(model.replace(blocks=model.blocks._replace(mlp=mlp)), tmp_path)
+    if norm == "LN":
+        save_file(
+            {k: v for k, v in state.items() if "1.mlp.ln.b" not in k}, tmp_path / "l.safetensors"
+        )
+        with pytest.raises(ValueError, match=r"weight 'blocks\.1\.mlp\.ln\.b' is missing"):
+            load_pretrained(
+                tmp_path / "l.safetensors", config=config | {"normalization_type": norm}
+            )

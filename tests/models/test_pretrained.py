@@ -25,28 +25,21 @@ FIXTURES = Path(__file__).parent.parent / "fixtures" / "transformer_lens"
 NAMES = sorted(folder.name for folder in FIXTURES.iterdir())
 
 
-def compare(name: str, dtype: str) -> None:
-    model = load_pretrained(FIXTURES / name, dtype=dtype)
-    assert model.W_E.dtype == dtype
-    expected = np.load(FIXTURES / name / "expected.npz")
-    run = jax.jit(jax.vmap(lambda tokens: forward(model, tokens)))
-    logits, trace = run(jnp.asarray(expected["toks"]))
-    np.testing.assert_allclose(logits, expected["logits"], rtol=2e-5, atol=1e-4)
-    np.testing.assert_allclose(trace.patterns[:, 0], expected["pat0"], atol=2e-6)
-
-
 def test_there_are_six_models() -> None:
     assert len(NAMES) == 6
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_logits_and_patterns_of_TransformerLens_in_float32(name: str) -> None:
-    compare(name, "float32")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_logits_and_patterns_of_TransformerLens_in_float64(x64: None, name: str) -> None:
-    compare(name, "float64")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logits_and_patterns_of_TransformerLens(name: str, dtype: str) -> None:
+    expected = np.load(FIXTURES / name / "expected.npz")
+    with jax.enable_x64(dtype == "float64"):
+        model = load_pretrained(FIXTURES / name, dtype=dtype)
+        assert model.W_E.dtype == dtype
+        run = jax.jit(jax.vmap(lambda tokens: forward(model, tokens)))
+        logits, trace = run(jnp.asarray(expected["toks"]))
+    np.testing.assert_allclose(logits, expected["logits"], rtol=2e-5, atol=1e-4)
+    np.testing.assert_allclose(trace.patterns[:, 0], expected["pat0"], atol=2e-6)
 
 
 def test_shortformer_vectors_join_after_the_norm(x64: None) -> None:
@@ -84,7 +77,7 @@ def state() -> dict[str, np.ndarray]:
     [
         ({"d_model": None}, "config key 'd_model' is None, must be an integer"),
         ({"normalization": "DyT"}, "config key 'normalization' is 'DyT', must be one of"),
-        ({"attn_only": False, "act_fn": "solu_ln"}, "config key 'act_fn' is 'solu_ln'"),
+        ({"attn_only": False, "act_fn": "solu"}, "config key 'act_fn' is 'solu'"),
         ({"attn_only": False, "d_mlp": None}, "config key 'd_mlp' is None"),
         ({"use_yarn_rope": True}, "config key 'use_yarn_rope' is True, must be false"),
     ],

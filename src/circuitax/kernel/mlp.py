@@ -15,9 +15,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from circuitax.display.tables import documented
+from circuitax.kernel.checks import choice
 from circuitax.kernel.linalg import at_least_single
-from circuitax.kernel.norm import Rule, plain
+from circuitax.kernel.norm import Norm, Rule, norm_scale, plain
 from circuitax.kernel.weights import MLPWeights
+
+SOLU_EPS = 1e-5
 
 
 class Activation(StrEnum):
@@ -29,11 +32,19 @@ class Activation(StrEnum):
     gelu_10 = "gelu_10"
     gelu_tanh = "gelu_tanh"
     silu = "silu"
+    solu_ln = "solu_ln"
     linear = "linear"
 
 
 def _tanh_gate(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return 0.5 * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3)))
+
+
+def solu_gate(z: Float[Array, "*batch n"], rule: Rule = plain) -> Float[Array, "*batch n"]:
+    """``softmax(z) / σ`` along the last axis, σ the divisor of a layer norm of ``z softmax(z)``."""
+    p = rule(jax.nn.softmax)(z)
+    scale = rule(norm_scale)(rule(operator.mul)(z, p), Norm.layernorm_pre, SOLU_EPS)
+    return rule(operator.truediv)(p, scale[..., None])
 
 
 _exact_gelu, _normal = partial(jax.nn.gelu, approximate=False), jax.scipy.stats.norm.cdf
@@ -48,16 +59,19 @@ _FORMS: dict[Activation, tuple[Callable[[Array], Array], Callable[[Array], Array
     ),
     Activation.gelu_tanh: (partial(jax.nn.gelu, approximate=True), _tanh_gate),
     Activation.silu: (jax.nn.silu, jax.nn.sigmoid),
+    Activation.solu_ln: (lambda z: z * solu_gate(z), solu_gate),
     Activation.linear: (lambda z: z, jnp.ones_like),
 }
 
 
 def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
-    """Apply one activation to every entry.
+    """Apply one activation to every entry, or `solu_ln` to the last axis.
 
     ``relu(z) = max(0, z)``; ``relu_squared(z) = max(0, z)²``; ``gelu(z) = z Φ(z)``;
     ``gelu_10(z) = min(z Φ(z), 10)``; ``silu(z) = z σ(z)``; ``linear(z) = z``;
-    ``gelu_tanh(z) = z (1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``, the form of GPT-2 and Gemma.
+    ``gelu_tanh(z) = z (1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``, the form of GPT-2 and Gemma;
+    ``solu_ln(z) = z softmax(z) / σ``, a layer norm that leaves its mean, gain and offset to the map
+    that follows, σ² the variance of ``z softmax(z)`` and 1e-5.
 
     Source: S0 Definition 4 (ReLU) and footnote 1 (GELU).
     Differs: GELU is the exact form with the normal CDF; JAX's default is a tanh approximation, off
@@ -65,7 +79,9 @@ def activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[A
         is; nothing here needs it (E26).
     """
     z = jnp.asarray(z)
-    return _FORMS[_known(activation)][0](at_least_single(z)).astype(z.dtype)
+    return _FORMS[choice("activation", Activation, activation)][0](at_least_single(z)).astype(
+        z.dtype
+    )
 
 
 def gate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
@@ -73,19 +89,13 @@ def gate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array
 
     ``relu``: the step, 1 for z > 0; ``relu_squared``: ``max(0, z)``; ``gelu``: Φ(z); ``silu``:
     σ(z); ``linear``: 1; ``gelu_tanh``: ``(1 + tanh(√(2/π) (z + 0.044715 z³))) / 2``; ``gelu_10``:
-    ``Φ(z) min(1, 10 / z)``. None of them divides by a z near 0.
+    ``Φ(z) min(1, 10 / z)``; ``solu_ln``: ``softmax(z) / σ``. None of them divides by a z near 0.
 
     Source: ours; RelP and LRP hold the same factor.
     """
-    return _FORMS[_known(activation)][1](at_least_single(z)).astype(z.dtype)
-
-
-def _known(activation: Activation | str) -> Activation:
-    try:
-        return Activation(activation)
-    except ValueError:
-        names = ", ".join(Activation)
-        raise ValueError(f"activation={activation!r} must be one of {names}") from None
+    return _FORMS[choice("activation", Activation, activation)][1](at_least_single(z)).astype(
+        z.dtype
+    )
 
 
 @documented

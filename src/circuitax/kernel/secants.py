@@ -26,7 +26,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from circuitax.kernel import attention
-from circuitax.kernel.mlp import Activation, activate, gate
+from circuitax.kernel.linalg import at_least_single
+from circuitax.kernel.mlp import Activation, activate, gate, solu_gate
 from circuitax.kernel.norm import Norm, centred, norm_scale
 
 PAIR = "pair"
@@ -194,7 +195,10 @@ def _cap(scores: Float[Array, "*shape"], bound: float | None) -> Float[Array, "*
 
 
 def _activate(z: Float[Array, "*shape"], activation: Activation | str) -> Float[Array, "*shape"]:
-    """``Δf = f[z_A, z_B] Δz``."""
+    """``Δf = f[z_A, z_B] Δz``; of SoLU by the rules of its parts."""
+    if activation == Activation.solu_ln:
+        wide = at_least_single(z)
+        return _bilinear(operator.mul)(wide, solu_gate(wide, secant)).astype(z.dtype)
 
     @jax.custom_jvp
     def activated(z: Array) -> Array:
@@ -221,8 +225,8 @@ def _attend(
 
 @jax.custom_jvp
 def _softmax(
-    scores: Float[Array, "n_heads dest src"], mask: Bool[Array, "dest src"]
-) -> Float[Array, "n_heads dest src"]:
+    scores: Float[Array, "*batch dest src"], mask: Bool[Array, "dest src"]
+) -> Float[Array, "*batch dest src"]:
     return attention.masked_softmax(scores, mask)
 
 
@@ -331,6 +335,7 @@ _SECANTS: dict[Any, Any] = {
     norm_scale: _norm_scale,
     attention.cap: _cap,
     attention.attend: _attend,
+    jax.nn.softmax: lambda z: _softmax(z, jnp.ones(z.shape[-2:], bool)),
     activate: _activate,
 }
 # Products with weights: linear between two texts, and not between two models.

@@ -11,7 +11,7 @@ from enum import Enum, StrEnum
 from typing import Any
 
 from circuitax.kernel.checks import choice, choose_fields, whole
-from circuitax.kernel.mlp import Activation
+from circuitax.kernel.mlp import SOLU_EPS, Activation
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.names import nearest
@@ -178,6 +178,10 @@ class TransformerSpec:
             raise ValueError(
                 f"mlp_depth={self.mlp_depth} must be 1 for gated=True: no source defines it deeper"
             )
+        if self.activation == Activation.solu_ln and self.d_mlp is not None:
+            for name, needed in (("gated", False), ("mlp_depth", 1), ("norm_eps", SOLU_EPS)):
+                if (given := getattr(self, name)) != needed:
+                    raise ValueError(f"{name}={given} must be {needed} for activation=solu_ln")
         if self.start_token is not None and not 0 <= self.start_token < self.d_vocab:
             raise ValueError(
                 f"start_token={self.start_token} must lie in [0, d_vocab={self.d_vocab})"
@@ -309,19 +313,8 @@ class TransformerSpec:
         return dataclasses.replace(self, **read_options(changes))
 
 
-_OF_SIMPLIFIED = {
-    "d_vocab",
-    "n_layers",
-    "n_heads",
-    "d_model",
-    "d_head",
-    "d_value",
-    "causal",
-    "biases",
-    "start_token",
-    "init_scale",
-    "init_embed",
-}
+_OF_SIMPLIFIED = {"d_vocab", "n_layers", "n_heads", "d_model", "d_head", "d_value", "causal"}
+_OF_SIMPLIFIED |= {"biases", "start_token", "init_scale", "init_embed"}
 
 
 def read_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,15 +35,10 @@ from circuitax.models.sources import (
 )
 
 _ACTIVATIONS = {
-    "relu": Activation.relu,
-    "relu2": Activation.relu_squared,
-    "gelu": Activation.gelu,
+    **{name: Activation(name) for name in ("relu", "gelu", "gelu_10", "silu")},
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast"), Activation.gelu_tanh),
     "gelu_python": Activation.gelu,
-    "gelu_10": Activation.gelu_10,
-    "gelu_new": Activation.gelu_tanh,
-    "gelu_pytorch_tanh": Activation.gelu_tanh,
-    "gelu_fast": Activation.gelu_tanh,
-    "silu": Activation.silu,
+    "relu2": Activation.relu_squared,
     "swish": Activation.silu,
 }
 # Keys that a family may lack, by the value at which they change nothing; None is one of all keys.

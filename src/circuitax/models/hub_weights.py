@@ -98,8 +98,8 @@ def llama_layout(
     d, d_head, n_heads, n_kv = spec.d_model, spec.head_width, spec.n_heads, spec.kv_heads
     d_mlp = spec.d_mlp or 0
     at = prefix + "layers.{}."
-    turned = partial(to_neighbours, n_turned=spec.rotary_width) if halves else _same
-    gain = _plus_one if unit_gain else _same
+    turned = partial(to_neighbours, n_turned=spec.rotary_width) if halves else np.asarray
+    gain: Convert = (lambda g: 1 + g) if unit_gain else np.asarray
 
     def heads(name: str, n: int, order: Convert) -> dict[str, Part]:
         letter, here = name[0].upper(), at + f"self_attn.{name}."
@@ -113,16 +113,16 @@ def llama_layout(
             ),
         }
 
-    def bare(key: str, size: int, convert: Convert = _same, optional: bool = False) -> Part:
+    def bare(key: str, size: int, convert: Convert = np.asarray, optional: bool = False) -> Part:
         return Part(key, (size,), convert, optional)
 
     inside = "pre_feedforward_layernorm" if spec.post_norm else "post_attention_layernorm"
     parts = {
-        "W_E": Part(prefix + "embed_tokens.weight", (spec.d_vocab, d), _same),
-        "W_U": Part("lm_head.weight", (spec.vocab_out, d), _turned_over),
+        "W_E": Part(prefix + "embed_tokens.weight", (spec.d_vocab, d), np.asarray),
+        "W_U": Part("lm_head.weight", (spec.vocab_out, d), np.transpose),
         **heads("q_proj", n_heads, turned),
         **heads("k_proj", n_kv, turned),
-        **heads("v_proj", n_kv, _same),
+        **heads("v_proj", n_kv, np.asarray),
         "blocks.attention.W_O": Part(
             at + "self_attn.o_proj.weight", (d, n_heads * d_head), partial(_heads_out, n=n_heads)
         ),
@@ -150,7 +150,7 @@ def llama_layout(
     ):
         if spec.gated or name != "gate":
             key = at + f"mlp.{theirs}."
-            parts[f"blocks.mlp.W_{name}"] = Part(key + "weight", shape, _turned_over)
+            parts[f"blocks.mlp.W_{name}"] = Part(key + "weight", shape, np.transpose)
             parts[f"blocks.mlp.b_{name}"] = bare(key + "bias", shape[0], optional=True)
     for name, n in (("q", n_heads), ("k", n_kv)) if spec.qk_norm else ():
         # Of one head, or of all in a row.
@@ -196,17 +196,17 @@ def gpt_layout(spec: TransformerSpec, prefix: str, tokens: str, positions: str) 
     d, n, d_mlp = spec.d_model, spec.n_heads, spec.d_mlp or 0
     at = prefix + "h.{}."
     parts = {
-        "W_E": Part(f"{prefix}{tokens}.weight", (spec.d_vocab, d), _same),
-        "W_U": Part("lm_head.weight", (spec.vocab_out, d), _turned_over),
-        "W_pos": Part(f"{prefix}{positions}.weight", (spec.n_ctx or 0, d), _same),
+        "W_E": Part(f"{prefix}{tokens}.weight", (spec.d_vocab, d), np.asarray),
+        "W_U": Part("lm_head.weight", (spec.vocab_out, d), np.transpose),
+        "W_pos": Part(f"{prefix}{positions}.weight", (spec.n_ctx or 0, d), np.asarray),
         "blocks.attention.W_O": Part(
             at + "attn.c_proj.weight", (d, d), lambda W: W.reshape(n, -1, d)
         ),
-        "blocks.attention.b_O": Part(at + "attn.c_proj.bias", (d,), _same),
-        "blocks.mlp.W_in": Part(at + "mlp.c_fc.weight", (d, d_mlp), _same),
-        "blocks.mlp.b_in": Part(at + "mlp.c_fc.bias", (d_mlp,), _same),
-        "blocks.mlp.W_out": Part(at + "mlp.c_proj.weight", (d_mlp, d), _same),
-        "blocks.mlp.b_out": Part(at + "mlp.c_proj.bias", (d,), _same),
+        "blocks.attention.b_O": Part(at + "attn.c_proj.bias", (d,), np.asarray),
+        "blocks.mlp.W_in": Part(at + "mlp.c_fc.weight", (d, d_mlp), np.asarray),
+        "blocks.mlp.b_in": Part(at + "mlp.c_fc.bias", (d_mlp,), np.asarray),
+        "blocks.mlp.W_out": Part(at + "mlp.c_proj.weight", (d_mlp, d), np.asarray),
+        "blocks.mlp.b_out": Part(at + "mlp.c_proj.bias", (d,), np.asarray),
         **_layer_norm("blocks.attention_norm", at + "ln_1", d),
         **_layer_norm("blocks.mlp_norm", at + "ln_2", d),
     }
@@ -231,22 +231,22 @@ def gpt_neox_layout(spec: TransformerSpec, prefix: str) -> Layout:
     d, n, d_mlp, d_head = spec.d_model, spec.n_heads, spec.d_mlp or 0, spec.head_width
     at = prefix + "layers.{}."
     parts = {
-        "W_E": Part(prefix + "embed_in.weight", (spec.d_vocab, d), _same),
-        "W_U": Part("embed_out.weight", (spec.vocab_out, d), _turned_over),
+        "W_E": Part(prefix + "embed_in.weight", (spec.d_vocab, d), np.asarray),
+        "W_U": Part("embed_out.weight", (spec.vocab_out, d), np.transpose),
         "blocks.attention.W_O": Part(
             at + "attention.dense.weight", (d, d), partial(_heads_out, n=n)
         ),
-        "blocks.attention.b_O": Part(at + "attention.dense.bias", (d,), _same, optional=True),
-        "blocks.mlp.W_in": Part(at + "mlp.dense_h_to_4h.weight", (d_mlp, d), _turned_over),
-        "blocks.mlp.b_in": Part(at + "mlp.dense_h_to_4h.bias", (d_mlp,), _same),
-        "blocks.mlp.W_out": Part(at + "mlp.dense_4h_to_h.weight", (d, d_mlp), _turned_over),
-        "blocks.mlp.b_out": Part(at + "mlp.dense_4h_to_h.bias", (d,), _same),
+        "blocks.attention.b_O": Part(at + "attention.dense.bias", (d,), np.asarray, optional=True),
+        "blocks.mlp.W_in": Part(at + "mlp.dense_h_to_4h.weight", (d_mlp, d), np.transpose),
+        "blocks.mlp.b_in": Part(at + "mlp.dense_h_to_4h.bias", (d_mlp,), np.asarray),
+        "blocks.mlp.W_out": Part(at + "mlp.dense_4h_to_h.weight", (d, d_mlp), np.transpose),
+        "blocks.mlp.b_out": Part(at + "mlp.dense_4h_to_h.bias", (d,), np.asarray),
         **_layer_norm("blocks.attention_norm", at + "input_layernorm", d),
         **_layer_norm("blocks.mlp_norm", at + "post_attention_layernorm", d),
         **_layer_norm("final_norm", prefix + "final_layer_norm", d),
     }
     turned = partial(to_neighbours, n_turned=spec.rotary_width)
-    orders: dict[str, Convert] = {"Q": turned, "K": turned, "V": _same}
+    orders: dict[str, Convert] = {"Q": turned, "K": turned, "V": np.asarray}
     for i, (letter, order) in enumerate(orders.items()):
         # Rows are grouped by head first, then query, key, value.
         def weight(W: np.ndarray, i: int = i, order: Convert = order) -> np.ndarray:
@@ -264,21 +264,9 @@ def gpt_neox_layout(spec: TransformerSpec, prefix: str) -> Layout:
 
 def _layer_norm(ours: str, theirs: str, d: int) -> dict[str, Part]:
     return {
-        f"{ours}.gain": Part(f"{theirs}.weight", (d,), _same),
-        f"{ours}.offset": Part(f"{theirs}.bias", (d,), _same),
+        f"{ours}.gain": Part(f"{theirs}.weight", (d,), np.asarray),
+        f"{ours}.offset": Part(f"{theirs}.bias", (d,), np.asarray),
     }
-
-
-def _same(x: np.ndarray) -> np.ndarray:
-    return x
-
-
-def _turned_over(W: np.ndarray) -> np.ndarray:
-    return W.T
-
-
-def _plus_one(gain: np.ndarray) -> np.ndarray:
-    return 1 + gain
 
 
 def _heads_in(W: np.ndarray, n: int) -> np.ndarray:

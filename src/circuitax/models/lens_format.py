@@ -3,6 +3,7 @@
 import json
 import re
 from functools import partial
+from itertools import product
 from typing import Any
 
 import jax.numpy as jnp
@@ -39,12 +40,9 @@ _NORMS = {
     "RMS": Norm.rmsnorm,
 }
 _ACTIVATIONS = {
-    "relu": Activation.relu,
-    "gelu": Activation.gelu,
-    "gelu_fast": Activation.gelu_tanh,
-    "gelu_pytorch_tanh": Activation.gelu_tanh,
-    "gelu_new": Activation.gelu_tanh,  # the last of a kind is the one that is written
-    "silu": Activation.silu,
+    **{name: Activation(name) for name in ("relu", "gelu", "silu", "solu_ln")},
+    # The last of a kind is the one that is written.
+    **dict.fromkeys(("gelu_fast", "gelu_pytorch_tanh", "gelu_new"), Activation.gelu_tanh),
 }
 _POSITIONS = {
     "standard": Positions.learned,
@@ -162,17 +160,12 @@ def config_from_spec(spec: TransformerSpec) -> dict[str, Any]:
         raise ValueError(f"d_value={spec.value_width} must equal d_head={spec.head_width} to save")
     if spec.d_mlp is not None and spec.activation not in _ACTIVATIONS.values():
         raise ValueError(f"activation={spec.activation.value} has no name in the format")
-    for name, right, value in (
-        ("smeared_keys", not spec.smeared_keys, "False"),
-        # Its gated MLP adds b_in after the product with the gate, and ours before.
-        ("gated", not spec.gated, "False"),
-        ("mlp_depth", spec.mlp_depth == 1, "1"),
-        ("post_norm", not spec.post_norm, "False"),
-        ("post_ln", not spec.post_ln, "False"),
-        ("rotary_frequencies", spec.rotary_frequencies is None, "None"),
-        ("final_norm", spec.final_norm or spec.norm == Norm.none, "True"),
-    ):
-        if not right:
+    # Its gated MLP adds b_in after the product with the gate, and ours before.
+    needed: dict[str, Any] = {"mlp_depth": 1, "rotary_frequencies": None}
+    needed |= dict.fromkeys(("smeared_keys", "gated", "post_norm", "post_ln"), False)
+    needed |= {"final_norm": True} if spec.norm != Norm.none else {}
+    for name, value in needed.items():
+        if getattr(spec, name) != value:
             raise ValueError(f"{name}={getattr(spec, name)} must be {value} to save")
     names = {norm: name for name, norm in _NORMS.items()}
     acts = {activation: name for name, activation in _ACTIVATIONS.items()}
@@ -352,20 +345,37 @@ def model_from_lens(
     """A model of TransformerLens; errors as of `hub_weights.model_from_hub`.
 
     Its gated MLP adds ``b_in`` after the product with the gate and ours before, so that ``b_in``
-    moves into ``b_out``: ``b_out + b_in @ W_out``.
+    moves into ``b_out``: ``b_out + b_in @ W_out``. So do the offset, the gain and the mean of the
+    norm inside an MLP of ``solu_ln``, whose columns of ``W_out`` then have mean 0.
     """
     shared = any("attn._W_K" in name for name in tensors.names)
     grouped = shared or spec.kv_heads != spec.n_heads
     layout = lens_layout(spec, grouped=grouped, halves=halves, folded=folded)
+    layout = layout._replace(ignored=layout.ignored + _norms_inside(spec))
     model = model_from_layout(tensors, layout, spec, dtype, tied=False)
     mlp = model.blocks.mlp
-    if not spec.gated or mlp is None:
+    if mlp is None or not (spec.gated or spec.activation == Activation.solu_ln):
         return model
     # In double precision, in which the model may be asked for.
-    b_in, W_out, b_out = (np.asarray(x, np.float64) for x in (mlp.b_in, mlp.W_out, mlp.b_out))
-    late = jnp.asarray(b_out + np.einsum("lm,lmd->ld", b_in, W_out), model.W_E.dtype)
-    moved = mlp._replace(b_in=jnp.zeros(b_in.shape, late.dtype), b_out=late)
-    return model.replace(blocks=model.blocks._replace(mlp=moved))
+    late, W_out, b_out = (np.asarray(x, np.float64) for x in (mlp.b_in, mlp.W_out, mlp.b_out))
+    moved: dict[str, np.ndarray] = {"b_in": np.zeros_like(late)}
+    if not spec.gated:
+        inside = [np.ones_like(late), np.zeros_like(late)]
+        for layer, name in product(range(spec.n_layers), _norms_inside(spec)):
+            one = tensors.take(f"blocks.{layer}{name}", W_out.shape[1:2])
+            inside[name.endswith("b")][layer] = one
+        gain, late = inside
+        scaled = gain[..., None] * W_out
+        moved = {"W_out": scaled - scaled.mean(axis=1, keepdims=True)}
+    moved["b_out"] = b_out + np.einsum("lm,lmd->ld", late, W_out)
+    mlp = mlp._replace(**{name: jnp.asarray(x, model.W_E.dtype) for name, x in moved.items()})
+    return model.replace(blocks=model.blocks._replace(mlp=mlp))
+
+
+def _norms_inside(spec: TransformerSpec) -> tuple[str, ...]:
+    """Ends of the names of gain and offset of the norm inside an MLP, where it has them."""
+    solu = spec.d_mlp is not None and spec.activation == Activation.solu_ln
+    return (".mlp.ln.w", ".mlp.ln.b") if solu and spec.norm == Norm.layernorm else ()
 
 
 def lens_state(model: Model) -> dict[str, np.ndarray]:
@@ -376,6 +386,15 @@ def lens_state(model: Model) -> dict[str, np.ndarray]:
         layers = np.asarray(array) if ours.startswith("blocks.") else [np.asarray(array)]
         for layer, one in enumerate(layers):
             state[theirs.format(layer)] = np.ascontiguousarray(one)
+    if model.W_out is None or spec.activation != Activation.solu_ln:
+        return state
+    W_out = np.asarray(model.W_out, np.float64)
+    rounding = np.abs(W_out).max(initial=0) * jnp.finfo(model.W_out.dtype).eps
+    if np.abs(W_out.mean(axis=1)).max(initial=0) > rounding:
+        raise ValueError("W_out must have columns of mean 0 to save activation=solu_ln")
+    for layer, name in product(range(spec.n_layers), _norms_inside(spec)):
+        one = np.full(W_out.shape[1], name.endswith("w"), model.W_out.dtype)
+        state[f"blocks.{layer}{name}"] = one
     return state
 
 
