@@ -21,10 +21,7 @@ SOLU = {"d_mlp": 8, "activation": Activation.solu_ln}
         ({"n_heads": 5}, "n_heads=5 must divide d_model=32"),
         ({"n_ctx": None}, "n_ctx=None must be set for positions=shortformer"),
         ({"positions": Positions.rotary, "d_head": 3}, "d_head=3 must be even"),
-        (
-            {"positions": Positions.sinusoidal, "d_model": 33, "d_head": 8},
-            "d_model=33 must be even",
-        ),
+        ({"positions": Positions.sinusoidal, "d_model": 33, "d_head": 8}, "d_model=33 must be"),
         ({"gated": True}, "gated=True needs d_mlp"),
         ({"d_mlp": 8, "mlp_depth": 0}, "mlp_depth=0 must be at least 1"),
         ({"mlp_depth": 2}, "mlp_depth=2 needs d_mlp, which is None"),

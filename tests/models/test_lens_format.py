@@ -186,10 +186,8 @@ def test_logits_and_patterns_of_TransformerLens(x64: None, name: str) -> None:
 
 
 def test_a_gated_bias_moves_behind_the_product() -> None:
-    model, state = (
-        load_pretrained(LENS_OPTIONS_FIXTURES / "grouped"),
-        load_file(LENS_OPTIONS_FIXTURES / "grouped/model.safetensors"),
-    )
+    model = load_pretrained(LENS_OPTIONS_FIXTURES / "grouped")
+    state = load_file(LENS_OPTIONS_FIXTURES / "grouped/model.safetensors")
     assert model.blocks.mlp is not None
     np.testing.assert_array_equal(model.blocks.mlp.b_in, 0)
     late = state["blocks.1.mlp.b_in"] @ state["blocks.1.mlp.W_out"]
@@ -205,7 +203,7 @@ def test_a_gated_bias_moves_behind_the_product() -> None:
         {"n_ctx": None, "positions": Positions.rotary},
         {"window": 3, "local_layers": (1,), "score_cap": 2.0, "logit_cap": 5.0},
         {"qk_norm": True, "causal": False, "norm": Norm.rmsnorm, "norm_eps": 1e-3},
-        {"d_vocab_out": 3, "score_scale": 0.5, "parallel": True, "d_mlp": 5},
+        {"d_vocab_out": 3, "score_scale": 0.25, "parallel": True, "d_mlp": 5},
         {"activation": Activation.gelu_tanh, "d_mlp": 5, "norm": Norm.layernorm},
     ],
     ids=lambda options: next(iter(options)),
@@ -216,11 +214,8 @@ def test_options_go_there_and_back(tmp_path: Path, options: dict) -> None:
     model = init(jax.random.key(0), spec)
     save_pretrained(model, tmp_path)
     again = load_pretrained(tmp_path)
-    assert again.spec.activation == spec.activation
+    assert again.spec == spec
     jax.tree.map(np.testing.assert_array_equal, again.named(), model.named())
-    tokens = jnp.array([1, 5, 2, 2, 6])
-    before, after = (np.asarray(forward(m, tokens)[0]) for m in (model, again))
-    np.testing.assert_array_equal(before, after)
 
 
 def test_a_save_whose_gains_are_in_its_maps(tmp_path: Path, x64: None) -> None:
