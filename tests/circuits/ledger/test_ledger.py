@@ -56,7 +56,8 @@ def _position_path_values(model, position, direction):
             if any(a > b for a, b in itertools.pairwise(chain)):
                 continue
             weight = np.prod([host.A[h, chain[i + 1], chain[i]] for i, h in enumerate(flat)])
-            values[path, tuple(sources)] = weight * (host.V[flat[0], sources[0]] @ directions[0])
+            read = host.reads[path[0][0]][path[0][1], 0, sources[0]]
+            values[path, tuple(sources)] = weight * (read @ directions[0])
             later = np.prod([host.A[h, chain[i + 1], chain[i]] for i, h in enumerate(flat) if i])
             key = (path, (None, *sources[1:]))
             values[key] = later * (host.b_V[flat[0], chain[1]] @ directions[0])
@@ -146,7 +147,7 @@ def test_path_bounds_hold_for_every_path_and_bite(make_run, x64, rng, monkeypatc
         before = np.flatnonzero(host.layer < host.layer[head])
         earlier = [y @ host.W_O[h] for h in before for y in ends[h]]
         moved = [y @ host.W_V[head] for y in earlier]
-        ends[head] = [host.A[head] @ v for v in [*host.read_from(head), *moved]]
+        ends[head] = [host.A[head] @ v for v in [*host.reads[head // 3][head % 3], *moved]]
         if moved:
             u = rng.normal(size=(50, host.W_V.shape[2]))
             values = np.einsum("qsk,uk->qus", moved, u) ** 2

@@ -33,6 +33,7 @@ from circuitax.circuits.ledger.host_model import (
     one_thread,
     overflow_is_refused,
     require_finite,
+    values_of,
 )
 from circuitax.circuits.paths.frozen import FrozenMLPs, FrozenModel
 from circuitax.circuits.sites import shown
@@ -156,7 +157,7 @@ def dressed_model(frozen: FrozenModel) -> DressedModel:
         host.W_O,
         host.b_V,
         host.layer,
-        _values_of(host.W_V, host.layer),
+        values_of(host.W_V, host.layer),
         factors,
         maps.W_in.shape[1],
         after_heads,
@@ -183,16 +184,6 @@ def _factors(maps: FrozenMLPs, layer: int) -> list[np.ndarray]:
         parts += [np.concatenate([W] * sides) if first else W, np.asarray(f, np.float64)]
         first = False
     return [*parts, W_out]
-
-
-def _values_of(W_V: np.ndarray, layer: np.ndarray) -> np.ndarray:
-    """For each head the first one of its layer with the same W_V; grouped queries share it."""
-    first = np.arange(len(layer))
-    for head in range(1, len(layer)):
-        before = first[head - 1]
-        if layer[before] == layer[head] and np.array_equal(W_V[before], W_V[head]):
-            first[head] = before
-    return first
 
 
 def _units_at(parts: list[np.ndarray], s: int) -> np.ndarray:

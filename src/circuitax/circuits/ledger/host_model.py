@@ -6,6 +6,7 @@ rounding of the error terms themselves, which are sums and products of positive 
 underflows misses by less than `FLOOR` in numbers of about 1, to which a search scales its model.
 """
 
+import math
 from contextlib import AbstractContextManager
 from functools import cache, reduce
 from itertools import zip_longest
@@ -31,6 +32,7 @@ def _controller() -> ThreadpoolController:
 
 
 FLOOR = 1e-300
+_TINY = 1e-250  # squares that underflow are nothing beside it
 # What is not finite is named in one line (`require_finite`), without NumPy's warnings before it.
 overflow_is_refused = np.errstate(over="ignore", invalid="ignore")
 # Largest entries between 2^-100 and 2^100 are left as they are.
@@ -47,11 +49,22 @@ def floor(*sizes: np.ndarray | np.floating) -> Float[np.ndarray, "*any"]:
     return np.asarray(FLOOR * reduce(np.logical_and, (np.greater(size, 0) for size in sizes)))
 
 
+def unit_of(size: np.ndarray) -> Float[np.ndarray, "*any"]:
+    """Powers of two near some sizes, which divide numbers and change no digit; 1 at 0."""
+    return np.asarray(np.ldexp(1.0, np.clip(np.frexp(size)[1], -1000, 1000)))
+
+
 def norm(x: np.ndarray, axes: int | tuple[int, ...] = -1) -> np.ndarray:
-    """Euclidean or Frobenius norms along some axes, of entries of any size."""
-    exponent = np.frexp(np.abs(x).max(axis=axes, keepdims=True, initial=0.0))[1]
-    scaled = np.ldexp(x, -exponent)
-    return np.asarray(np.ldexp(np.sqrt((scaled**2).sum(axis=axes)), exponent.squeeze(axes)))
+    """Euclidean or Frobenius norms along the last axes, of entries of any size."""
+    kept = x.shape[: x.ndim - np.size(axes)]
+    flat = x.reshape(*kept, math.prod(x.shape[len(kept) :]))
+    squares = np.einsum("...i,...i->...", flat, flat)
+    found, far = np.asarray(np.sqrt(squares)), ~((squares > _TINY) & (squares < 1 / _TINY))
+    if far.any():  # squares may be out of range
+        rows = flat[far]
+        unit = unit_of(np.abs(rows).max(axis=-1, initial=0.0))
+        found[far] = np.sqrt(((rows / unit[:, None]) ** 2).sum(axis=-1)) * unit
+    return found
 
 
 def spectral_norm(W: Float[np.ndarray, "*any n m"]) -> Float[np.ndarray, "*any"]:
@@ -119,13 +132,12 @@ class HostModel(NamedTuple):
     """A frozen model on the host in double precision, heads of all layers on one axis."""
 
     A: np.ndarray  # [heads, dest, src]
-    V: np.ndarray  # [heads, src, d_value]
     W_V: np.ndarray  # [heads, d_model, d_value]
     W_O: np.ndarray  # [heads, d_value, d_model]
     b_V: np.ndarray  # [heads, dest, d_value]
     layer: np.ndarray  # [heads]
+    reads: list[np.ndarray]  # what the heads of each layer read: [n_heads, n_sources, src, d_value]
     direct: np.ndarray  # [n_ctx, d_model], what the direct path writes
-    mlp_V: np.ndarray  # [heads, n_mlps, src, d_value], as V from each MLP; 0 from later layers
     mlp_direct: np.ndarray  # [n_mlps, n_ctx, d_model]
     size: np.ndarray  # [n_ctx], bound on the embedding with any of the b_O
     exponent: int  # the stream is 2^exponent times what is kept here
@@ -135,10 +147,10 @@ class HostModel(NamedTuple):
         """Number of sources of paths: the embedding, and each MLP."""
         return 1 + self.mlp_direct.shape[0]
 
-    def read_from(self, head: int | np.integer) -> np.ndarray:
-        """A head's reads from each source before it, ``[n_sources, src, d_value]``."""
-        before = min(int(self.layer[head]), self.mlp_direct.shape[0])
-        return np.concatenate([self.V[head][None], self.mlp_V[head, :before]])
+    def heads(self, layer: int) -> slice:
+        """The heads of a layer."""
+        n_heads = len(self.reads[layer])
+        return slice(layer * n_heads, (layer + 1) * n_heads)
 
     def written(self) -> np.ndarray:
         """Direct writes of each source to the final stream, ``[n_sources, n_ctx, d_model]``."""
@@ -146,8 +158,7 @@ class HostModel(NamedTuple):
 
     def written_error(self) -> np.ndarray:
         """Rounding error of the norms of these writes, ``[n_sources, n_ctx]``."""
-        n_layers = int(self.layer.max(initial=-1)) + 1
-        own = lost(n_layers) * self.size + floor(self.size)
+        own = lost(len(self.reads)) * self.size + floor(self.size)
         return np.concatenate([own[None], np.zeros(self.mlp_direct.shape[:2])])
 
 
@@ -183,26 +194,36 @@ def host_model(frozen: FrozenModel) -> HostModel:
         require_finite(f"frozen.{name}", array)
     # Powers of two change no digit, so that ordinary models are as they were.
     stream = exponent_of(embedding, b_O, mlps)
-    embedding, b_O, mlps = (np.ldexp(x, -stream) for x in (embedding, b_O, mlps))
     of_A, of_V = (np.array([exponent_of(x) for x in each], int) for each in (A, W_V))
-    A, W_V = (np.ldexp(x, -e[:, None, None]) for x, e in ((A, of_A), (W_V, of_V)))
-    b_V = np.ldexp(b_V, -(of_A + of_V + stream)[:, None, None])
-    W_O = np.ldexp(W_O, (of_A + of_V)[:, None, None])
+    if stream or of_A.any() or of_V.any():
+        embedding, b_O, mlps = (np.ldexp(x, -stream) for x in (embedding, b_O, mlps))
+        A, W_V = (np.ldexp(x, -e[:, None, None]) for x, e in ((A, of_A), (W_V, of_V)))
+        b_V = np.ldexp(b_V, -(of_A + of_V + stream)[:, None, None])
+        W_O = np.ldexp(W_O, (of_A + of_V)[:, None, None])
     before = np.concatenate([np.zeros((1, d_model)), np.cumsum(b_O, axis=0)])
-    layer = np.repeat(np.arange(n_layers), n_heads)
-    earlier = np.arange(len(mlps)) < layer[:, None]
+    streams = [np.stack([embedding + b, *mlps[:n]]) for n, b in enumerate(before[:-1])]
+    of_each = W_V.reshape(n_layers, n_heads, 1, d_model, d_value)
     host = HostModel(
         A,
-        (embedding[None] + before[layer][:, None]) @ W_V,
         W_V,
         W_O,
         b_V,
-        layer,
+        np.repeat(np.arange(n_layers), n_heads),
+        [x @ W for x, W in zip(streams, of_each, strict=True)],
         embedding + before[-1],
-        (mlps[None] @ W_V[:, None]) * earlier[:, :, None, None],
         mlps,
         norm(embedding) + norm(b_O).sum(),
         stream,
     )
-    require_finite("frozen, in units in which most of it is about 1,", *host[:-1])
+    require_finite("frozen, in units in which most of it is about 1,", *jax.tree.leaves(host[:-1]))
     return host
+
+
+def values_of(W_V: np.ndarray, layer: np.ndarray) -> np.ndarray:
+    """For each head the first one of its layer with the same W_V; grouped queries share it."""
+    first = np.arange(len(layer))
+    for head in range(1, len(layer)):
+        before = first[head - 1]
+        if layer[before] == layer[head] and np.array_equal(W_V[before], W_V[head]):
+            first[head] = before
+    return first

@@ -6,12 +6,13 @@ front of it. It carries what rounding may have done to it (`host_model`), so tha
 errors, and bounds hold for the exact paths.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from circuitax.circuits.ledger.host_model import FLOOR, HostModel, floor, lost, norm
-from circuitax.circuits.ledger.path_bounds import Moments, PathBounds, norms_of
+from circuitax.circuits.ledger.host_model import FLOOR, HostModel, floor, lost, norm, unit_of
+from circuitax.circuits.ledger.path_bounds import CACHED, Moments, Norms, PathBounds
 
 
 class Batch(NamedTuple):
@@ -64,41 +65,47 @@ class Directions(NamedTuple):
         """Upper bounds on the norms of the exact directions."""
         return norm(self.u) + self.error
 
-    def at(self, which: np.ndarray) -> "Directions":
+    def at(self, *which: np.ndarray) -> "Directions":
         """Some of the rows."""
         return Directions(self.u[which], self.error[which])
 
-    def before(self, W: np.ndarray, frobenius: np.floating, spectral: np.floating) -> "Directions":
-        """The directions in front of a linear map ``[d_before, d]``."""
+    def before(self, u: np.ndarray, frobenius: np.ndarray, spectral: np.ndarray) -> "Directions":
+        """The directions in front of linear maps, which took them to ``u``."""
         size = self.size
-        error = spectral * self.error + lost(W.shape[1]) * frobenius * size
-        return Directions(self.u @ W.T, error + floor(size, frobenius))
+        error = spectral * self.error + lost(self.u.shape[-1]) * frobenius * size
+        return Directions(u, error + floor(size, frobenius))
 
     def reach(self, moments: "_Forms") -> np.ndarray:
-        """Bounds on ``|y · u|`` for all y covered by the moments, ``[rows, positions]``."""
-        exponent = np.frexp(np.abs(self.u).max(axis=1, initial=0.0))[1][:, None]
-        u = np.ldexp(self.u, -exponent)
-        outer = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
-        squares = np.maximum(outer @ moments.flat.T, 0)
-        squares += (u**2).sum(axis=1)[:, None] * moments.missed
-        error = self.error[:, None]
-        computed = np.ldexp(np.sqrt(squares), exponent) + floor(squares)
-        return computed + error * np.sqrt(moments.size) + floor(error, moments.size)
+        """Bounds on ``|y · u|`` for all y of each head, ``[heads, rows, positions]``."""
+        unit = unit_of(np.abs(self.u).max(axis=-1, initial=0.0))[..., None]
+        squares = np.empty((*self.error.shape, moments.flat.shape[1]))
+        each = zip(self.u / unit, moments.flat, moments.missed, squares, strict=True)
+        for u, flat, missed, found in each:
+            outer = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
+            np.maximum(outer @ flat.T, 0, out=found)
+            found += (u**2).sum(axis=1)[:, None] * missed
+        error, size = self.error[..., None], moments.size[:, None]
+        return np.sqrt(squares) * unit + floor(squares) + error * np.sqrt(size) + floor(error, size)
 
 
 class _Forms(NamedTuple):
     """Matrices M with ``y yᵀ <= M``, as they are multiplied, and bounds on errors and norms."""
 
-    flat: np.ndarray  # [positions, d * d]
-    missed: np.ndarray  # [positions]
+    flat: np.ndarray  # [heads, positions, d * d]
+    missed: np.ndarray  # [heads, positions]
     size: np.ndarray
+
+    def of(self, heads: slice) -> "_Forms":
+        """Those of some heads."""
+        return _Forms(*(part[heads] for part in self))
 
 
 def _forms(M: np.ndarray, error: np.ndarray | float = 0.0) -> _Forms:
-    """Forms of ``[positions, d, d]``; the exact matrices exceed them by the error at most."""
+    """Forms of ``[heads, positions, d, d]``; the exact ones exceed them by the error at most."""
     d = M.shape[-1]
-    size = norm(M, (1, 2)) + error
-    return _Forms(M.reshape(-1, d * d), lost(d * d) * size + error + floor(size), size)
+    size = norm(M, (2, 3)) + error
+    flat = M.reshape(*M.shape[:2], d * d)
+    return _Forms(flat, lost(d * d) * size + error + floor(size), size)
 
 
 class _Steps:
@@ -107,14 +114,13 @@ class _Steps:
     # Partial paths that are extended at once; None for any number.
     largest_batch: int | None = None
 
-    def __init__(self, model: HostModel, position: int, w: np.ndarray) -> None:
-        self.model, self.position, self.norms = model, position, norms_of(model)
-        self.read = [model.read_from(head) for head in range(len(model.layer))]
-        self.n_ctx, n_layers = len(model.direct), int(model.layer.max(initial=-1)) + 1
+    def __init__(self, model: HostModel, norms: Norms, position: int, w: np.ndarray) -> None:
+        self.model, self.position, self.norms = model, position, norms
+        self.n_ctx = len(model.direct)
         # Division by the scale of the final norm is all that happened to w.
         self.w = Directions(w[None], lost(0) * norm(w[None]))
         # Of everything a value is made of, but its direction.
-        self.rounding = lost(self.n_ctx * (n_layers + 1) + model.V.shape[2])
+        self.rounding = lost(self.n_ctx * (len(model.reads) + 1) + model.b_V.shape[2])
 
     def direct(self) -> tuple[np.ndarray, np.ndarray]:
         """Values of the direct paths and their errors, ``[1, n_sources]``."""
@@ -124,54 +130,61 @@ class _Steps:
         error = size * (w.error + lost(written.shape[1]) * w.size) + missed * w.size
         return (written @ w.u[0])[None], (error + floor(size, w.size))[None]
 
-    def ends(self, head: int, through: Directions) -> Directions:
-        """Directions behind a head, carried in front of its ``W_O``."""
-        return through.before(self.model.W_O[head], self.norms.O[head], self.norms.O_spectral[head])
+    def ends(self, heads: slice, through: Directions) -> Directions:
+        """Directions behind heads, in front of their ``W_O``: ``[heads, rows, d_value]``."""
+        u = through.u @ np.swapaxes(self.model.W_O[heads], 1, 2)
+        return through.before(u, self.norms.O[heads, None], self.norms.O_spectral[heads, None])
 
     def through(self, last: np.ndarray, at: Directions) -> Directions:
         """Directions in the stream: ``W_V u`` behind a head, w itself at the root."""
         if last.size and last[0] < 0:  # the root is always expanded alone
             return at
-        norms, W_V = self.norms, self.model.W_V
-        u, error = np.empty((len(last), W_V.shape[1])), np.empty(len(last))
+        u = np.empty((len(last), self.model.W_V.shape[1]))
         for head in np.unique(last):
-            which = last == head
-            u[which], error[which] = at.at(which).before(
-                W_V[head], norms.V[head], norms.V_spectral[head]
-            )
-        return Directions(u, error)
+            which = np.flatnonzero(last == head)
+            u[which] = at.u[which] @ self.model.W_V[head].T
+        return at.before(u, self.norms.V[last], self.norms.V_spectral[last])
 
-    def reading(self, head: int, u: Directions) -> tuple[np.ndarray, np.ndarray]:
-        """Read-out of a head for a unit of weight, and its error, ``[rows, n_sources, src]``."""
-        shape = len(u.u), len(self.read[head]), self.n_ctx
-        read = (u.u @ self.read[head].reshape(-1, u.u.shape[1]).T).reshape(shape)
-        size, missed = self.norms.read[head], self.norms.read_error[head]
-        own, whole = self.rounding * u.size + u.error, u.size[:, None, None]
-        return read, own[:, None, None] * size + whole * missed + floor(whole, size)
+    def preceded(self, last: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
+        """Layers, their heads, and the partial paths that these may precede."""
+        layer_of = np.where(last < 0, len(self.model.reads), self.model.layer[last])
+        for layer in range(int(layer_of.max(initial=0))):
+            heads, which = self.model.heads(layer), np.flatnonzero(layer < layer_of)
+            some = max(CACHED // self.model.reads[layer][..., 0].size, 64)
+            for start in range(0, len(which), some):
+                yield layer, heads, which[start : start + some]
 
-    def bias(self, head: int, u: Directions) -> np.ndarray:
-        """Error of the head's bias for a unit of weight, ``[rows, dest]``."""
-        own, size = (self.rounding * u.size + u.error)[:, None], self.norms.b_V[head]
-        return own * size + floor(u.size[:, None], size)
+    def reading(self, layer: int, u: Directions) -> tuple[np.ndarray, np.ndarray]:
+        """Read-outs for a unit of weight, and their errors, ``[heads, rows, n_sources, src]``."""
+        n_heads, n_sources, n_ctx, d = self.model.reads[layer].shape
+        flat = self.model.reads[layer].reshape(n_heads, -1, d)
+        read = (u.u @ np.swapaxes(flat, 1, 2)).reshape(n_heads, -1, n_sources, n_ctx)
+        size, missed = (of[layer][:, None] for of in (self.norms.read, self.norms.read_error))
+        own, whole = (x[..., None, None] for x in (self.rounding * u.size + u.error, u.size))
+        return read, own * size + whole * missed + floor(whole, size)
+
+    def bias(self, heads: slice, u: Directions) -> np.ndarray:
+        """Error of the heads' biases for a unit of weight, ``[heads, rows, dest]``."""
+        own, size = (self.rounding * u.size + u.error)[..., None], self.norms.b_V[heads, None]
+        return own * size + floor(u.size[..., None], size)
 
 
 class HeadSteps(_Steps):
     """Steps of head paths: head index, row over positions ``[n_ctx]``, direction in value space."""
 
     def __init__(self, model: HostModel, bounds: PathBounds, position: int, w: np.ndarray) -> None:
-        super().__init__(model, position, w)
-        self.at_end, self.at_head = (
-            [_forms(M) for M in each] for each in (bounds.at_end[:, None], bounds.at_head)
-        )
+        super().__init__(model, bounds.norms, position, w)
+        self.at_end, self.at_head = _forms(bounds.at_end[:, None]), _forms(bounds.at_head)
+        self.size, self.some = np.abs(model.A), (model.A != 0).astype(float)
 
     def root(self) -> Batch:
         """The direct paths."""
         value, error = self.direct()
-        ends = [self.ends(head, self.w).reach(M)[0, 0] for head, M in enumerate(self.at_end)]
         row = np.zeros((1, self.n_ctx))
         row[0, self.position] = 1
         state = (np.array([-1]), row, row, *self.w)
-        bound = np.array([max(ends, default=0.0)])
+        ends = self.ends(slice(None), self.w).reach(self.at_end)
+        bound = np.array([ends.max(initial=0.0)])
         return Batch(value, np.array([self.model.n_sources]), error, bound, np.array([-1]), state)
 
     def children(self, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.ndarray]:
@@ -179,30 +192,29 @@ class HeadSteps(_Steps):
         last, row, size, *direction = state
         through = self.through(last, Directions(*direction))
         batches, parents = [], []
-        for head in range(len(self.model.layer)):
-            which = _may_precede(self.model, last, head)
-            if not which.size:
-                continue
-            u = self.ends(head, through.at(which))
+        for layer, heads, which in self.preceded(last):
+            u = self.ends(heads, through.at(which))
             before, size_before = row[which], size[which]
-            A = self.model.A[head]
-            after, reach = before @ A, (size_before > 0) @ (A != 0)
+            after, reach = before @ self.model.A[heads], (size_before > 0) @ self.some[heads]
             # What underflows is no smaller than that.
-            size_after = size_before @ np.abs(A) + FLOOR * reach
-            values, n_sources = np.zeros((len(which), self.model.n_sources)), len(self.read[head])
-            errors = np.zeros_like(values)
-            read, missed = self.reading(head, u)
-            values[:, :n_sources] = np.einsum("bs,bms->bm", after, read)
-            errors[:, :n_sources] = np.einsum("bs,bms->bm", size_after, missed)
-            values[:, 0] += np.einsum("bt,bt->b", before, u.u @ self.model.b_V[head].T)
-            errors[:, 0] += np.einsum("bt,bt->b", size_before, self.bias(head, u))
-            reach_of = u.reach(self.at_head[head])
+            size_after = size_before @ self.size[heads] + FLOOR * reach
+            read, missed = self.reading(layer, u)
+            n_heads, n_rows, n_sources, _ = read.shape
+            values, errors = np.zeros((2, n_heads, n_rows, self.model.n_sources))
+            values[..., :n_sources] = np.einsum("hbs,hbms->hbm", after, read)
+            errors[..., :n_sources] = np.einsum("hbs,hbms->hbm", size_after, missed)
+            if self.norms.b_V[heads].any():
+                of_bias = u.u @ np.swapaxes(self.model.b_V[heads], 1, 2)
+                values[..., 0] += np.einsum("bt,hbt->hb", before, of_bias)
+                errors[..., 0] += np.einsum("bt,hbt->hb", size_before, self.bias(heads, u))
             mass = np.abs(after) + self.rounding * size_after + FLOOR * reach
-            bound = _mixed(mass, reach_of)
-            codes, counts = np.full(len(which), head), np.full(len(which), n_sources)
-            states = (codes, after, size_after, *u)
-            batches.append(Batch(values, counts, errors, bound, codes, states))
-            parents.append(which)
+            bound = _mixed(mass, u.reach(self.at_head.of(heads)))
+            codes = np.repeat(np.arange(heads.start, heads.stop), n_rows)
+            counts = np.full(len(codes), n_sources)
+            of_rows = (values, errors, bound, after, size_after, *u)
+            values, errors, bound, *states = (x.reshape(len(codes), *x.shape[2:]) for x in of_rows)
+            batches.append(Batch(values, counts, errors, bound, codes, (codes, *states)))
+            parents.append(np.tile(which, n_heads))
         return _joined(self.model, batches, parents, state)
 
     def decode(self, hops: list[int]) -> tuple[list[int], tuple[int | None, ...]]:
@@ -217,16 +229,15 @@ class PositionSteps(_Steps):
     """
 
     def __init__(self, model: HostModel, moments: Moments, position: int, w: np.ndarray) -> None:
-        super().__init__(model, position, w)
-        self.at_end = _forms(moments.at_end[None], moments.end_error)
-        each = zip(moments.at_head, moments.head_error, strict=True)
-        self.at_head = [_forms(M, error) for M, error in each]
+        super().__init__(model, moments.norms, position, w)
+        self.at_end = _forms(moments.at_end[None, None], moments.end_error)
+        self.at_head = _forms(moments.at_head, moments.head_error)
 
     def root(self) -> Batch:
         """The direct paths."""
         value, error = self.direct()
         state = (np.array([-1]), np.array([self.position]), np.ones(1), *self.w)
-        bound = self.w.reach(self.at_end)[0]
+        bound = self.w.at(np.zeros((1, 1), int)).reach(self.at_end)[0, 0]
         return Batch(value, np.array([self.model.n_sources]), error, bound, np.array([-1]), state)
 
     def children(self, state: tuple[np.ndarray, ...]) -> tuple[Batch, np.ndarray]:
@@ -234,42 +245,36 @@ class PositionSteps(_Steps):
         last, dest, coefficient, *direction = state
         through = self.through(last, Directions(*direction))
         batches, parents = [], []
-        for head in range(len(self.model.layer)):
-            which = _may_precede(self.model, last, head)
-            if not which.size:
-                continue
-            u = self.ends(head, through.at(which))
-            pattern, before = self.model.A[head][dest[which]], coefficient[which]
+        for layer, heads, which in self.preceded(last):
+            u, at, before = self.ends(heads, through.at(which)), dest[which], coefficient[which]
+            pattern = self.model.A[heads, at]
             weight = before[:, None] * pattern
             size = np.abs(weight) + FLOOR
-            read, missed = self.reading(head, u)
-            value = weight[..., None] * np.swapaxes(read, 1, 2)
-            error = size[..., None] * np.swapaxes(missed, 1, 2)
-            bound = size * u.reach(self.at_head[head]) * (1 + self.rounding)
-            row, source = np.nonzero(pattern)
-            n_sources = len(self.read[head])
-            values = np.zeros((len(row), self.model.n_sources))
-            errors = np.zeros_like(values)
-            values[:, :n_sources] = value[row, source]
-            errors[:, :n_sources] = error[row, source]
-            counts = np.full(len(row), n_sources)
-            hop = head * (self.n_ctx + 1) + source
-            of_u = u.at(row)
-            states = (np.full(len(row), head), source, weight[row, source], *of_u)
-            batches.append(Batch(values, counts, errors, bound[row, source], hop, states))
+            read, missed = self.reading(layer, u)
+            bound = size * u.reach(self.at_head.of(heads)) * (1 + self.rounding)
+            head, row, source = each = np.nonzero(pattern)
+            values, errors = np.zeros((2, len(row), self.model.n_sources))
+            n_sources, weight, size = read.shape[2], weight[each], size[each]
+            values[:, :n_sources] = weight[:, None] * read[head, row, :, source]
+            errors[:, :n_sources] = size[:, None] * missed[head, row, :, source]
+            counts, coded = np.full(len(row), n_sources), head + heads.start
+            states = (coded, source, weight, *u.at(head, row))
+            hop = coded * (self.n_ctx + 1) + source
+            batches.append(Batch(values, counts, errors, bound[each], hop, states))
             parents.append(which[row])
-            at = np.arange(len(which)), dest[which]
-            (some,) = np.nonzero((self.norms.b_V[head][dest[which]] > 0) & (u.size > 0))
-            bias = before * np.einsum("bk,bk->b", u.u, self.model.b_V[head][dest[which]])
-            values = np.zeros((len(some), self.model.n_sources))
-            errors = np.zeros_like(values)
-            values[:, 0] = bias[some]
-            errors[:, 0] = ((np.abs(before) + FLOOR) * self.bias(head, u)[at])[some]
-            ended = np.zeros(len(some))
-            states = (np.full(len(some), head), np.zeros(len(some), int), ended, *u.at(some))
-            hop = np.full(len(some), head * (self.n_ctx + 1) + self.n_ctx)
-            batches.append(Batch(values, np.ones(len(some), int), errors, ended, hop, states))
-            parents.append(which[some])
+            some = np.nonzero((self.norms.b_V[heads, at] > 0) & (u.size > 0))
+            head, row = some
+            if not row.size:
+                continue
+            values, errors = np.zeros((2, len(row), self.model.n_sources))
+            b_V, own = self.model.b_V[heads, at][some], np.abs(before[row]) + FLOOR
+            values[:, 0] = before[row] * np.einsum("bk,bk->b", u.u[some], b_V)
+            errors[:, 0] = own * self.bias(heads, u)[head, row, at[row]]
+            ended, coded = np.zeros(len(row)), head + heads.start
+            states = (coded, np.zeros(len(row), int), ended, *u.at(head, row))
+            hop = coded * (self.n_ctx + 1) + self.n_ctx
+            batches.append(Batch(values, np.ones(len(row), int), errors, ended, hop, states))
+            parents.append(which[row])
         return _joined(self.model, batches, parents, state)
 
     def decode(self, hops: list[int]) -> tuple[list[int], tuple[int | None, ...]]:
@@ -286,17 +291,10 @@ def decoded(hops: list[int], n_ctx: int) -> tuple[list[int], tuple[int | None, .
 
 def _mixed(mass: np.ndarray, reach: np.ndarray) -> np.ndarray:
     """``√(Σ m · Σ m r²)``, an upper bound on ``Σ m r`` by Cauchy-Schwarz."""
-    exponent = np.frexp(reach.max(axis=1, initial=0.0))[1]
-    squares = np.ldexp(reach, -exponent[:, None]) ** 2
-    bound = np.sqrt(np.einsum("bs,bs->b", mass, squares) * mass.sum(axis=1))
-    return np.ldexp(bound * (1 + lost(mass.shape[1])), exponent) + floor(bound)
-
-
-def _may_precede(model: HostModel, last: np.ndarray, head: int) -> np.ndarray:
-    """Mask of partial paths that a head may precede: those that start in a later layer."""
-    n_layers = model.layer[-1] + 1
-    layer = np.where(last < 0, n_layers, model.layer[last])
-    return np.flatnonzero(model.layer[head] < layer)
+    unit = unit_of(reach.max(axis=-1, initial=0.0))
+    squares = (reach / unit[..., None]) ** 2
+    bound = np.sqrt(np.einsum("hbs,hbs->hb", mass, squares) * mass.sum(axis=-1))
+    return bound * (1 + lost(mass.shape[-1])) * unit + floor(bound)
 
 
 def _joined(

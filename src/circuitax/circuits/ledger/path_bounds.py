@@ -34,6 +34,8 @@ from circuitax.circuits.ledger.host_model import (
     overflow_is_refused,
     require_finite,
     spectral_norm,
+    unit_of,
+    values_of,
 )
 from circuitax.circuits.sites import shown
 from circuitax.cores import n_cores
@@ -46,7 +48,7 @@ class Norms(NamedTuple):
     O: np.ndarray  # named like W_O
     V_spectral: np.ndarray
     O_spectral: np.ndarray
-    read: list[np.ndarray]  # for each head [n_sources, src]: bound on what the exact model reads
+    read: list[np.ndarray]  # of each layer [n_heads, n_sources, src]: bound on what is exactly read
     read_error: list[np.ndarray]
     b_V: np.ndarray  # [heads, dest]
 
@@ -59,11 +61,11 @@ def norms_of(model: HostModel) -> Norms:
     written, lost_before = norm(model.written()), model.written_error()
     written[0] = model.size
     read, errors = [], []
-    for head in range(len(model.layer)):
-        computed = model.read_from(head)
-        size = V[head] * written[: len(computed)]
-        error = lost(d_model) * size + floor(V[head], written[: len(computed)])
-        error += V_spectral[head] * lost_before[: len(computed)]
+    for layer, computed in enumerate(model.reads):
+        at, n_sources = model.heads(layer), computed.shape[1]
+        scale, size_before = V[at, None, None], written[:n_sources]
+        error = lost(d_model) * (scale * size_before) + floor(scale, size_before)
+        error += V_spectral[at, None, None] * lost_before[:n_sources]
         read.append(norm(computed) + error)
         errors.append(error)
     return Norms(V, O, V_spectral, O_spectral, read, errors, norm(model.b_V))
@@ -72,12 +74,10 @@ def norms_of(model: HostModel) -> Norms:
 def sum_of_paths(model: HostModel) -> np.ndarray:
     """Sum of all paths, ``[n_ctx, d_model]``: the final stream of the frozen model."""
     written = np.zeros_like(model.direct)
-    for layer in range(model.layer.max(initial=-1) + 1):
-        update = np.zeros_like(written)
-        for head in np.flatnonzero(model.layer == layer):
-            values = model.read_from(head).sum(axis=0) + written @ model.W_V[head]
-            update += (model.A[head] @ values + model.b_V[head]) @ model.W_O[head]
-        written += update
+    for layer, read in enumerate(model.reads):
+        at = model.heads(layer)
+        values = read.sum(axis=1) + written @ model.W_V[at]
+        written = written + ((model.A[at] @ values + model.b_V[at]) @ model.W_O[at]).sum(axis=0)
     return model.written().sum(axis=0) + written
 
 
@@ -89,98 +89,93 @@ class Moments(NamedTuple):
             d_value]``.
         at_end: ``N_L`` at one position: ``[d_model, d_model]``.
         head_error: ``[heads, n_ctx]``
+        norms: Of the model.
     """
 
     at_head: np.ndarray
     at_end: np.ndarray
     head_error: np.ndarray
     end_error: float
+    norms: Norms
 
 
 @overflow_is_refused
 def position_path_moments(model: HostModel, position: int) -> Moments:
     """Moments over paths of heads and positions: ``N += Σ_h W_Oᵀ (starts + P W_Vᵀ N W_V) W_O``."""
-    n_heads, n_ctx, d_value = model.V.shape
+    n_heads, n_ctx, d_value = model.b_V.shape
     d_model = model.direct.shape[1]
-    P, norms = model.A**2, norms_of(model)
+    P, norms, last = model.A**2, norms_of(model), len(model.reads) - 1
     at_head = np.zeros((n_heads, n_ctx, d_value, d_value))
     head_error = np.zeros((n_heads, n_ctx))
     N, error = np.zeros((n_ctx, d_model, d_model)), np.zeros(n_ctx)
-    last = model.layer.max(initial=-1)
-    for layer in range(last + 1):
-        heads = np.flatnonzero(model.layer == layer)
+    for layer, starts in enumerate(model.reads):
+        at = model.heads(layer)
+        W_V, W_O = model.W_V[at], model.W_O[at]
         if layer:  # one product for all heads: most of the work is here and in the update
-            side = np.concatenate(model.W_V[heads], axis=1)
-            read = (N.reshape(-1, d_model) @ side).reshape(n_ctx, d_model, len(heads), d_value)
-            size = norm(N, (-2, -1))
-            for i, head in enumerate(heads):
-                at_head[head] = model.W_V[head].T @ read[:, :, i]
-                head_error[head] = _sandwich(
-                    error, size, norms.V_spectral[head], norms.V[head], 2 * d_model
-                )
+            read = N.reshape(-1, d_model) @ np.concatenate(W_V, axis=1)
+            read = read.reshape(n_ctx, d_model, len(W_V), d_value).transpose(2, 0, 1, 3)
+            at_head[at] = np.swapaxes(W_V, 1, 2)[:, None] @ read
+            of_V = norms.V_spectral[at, None], norms.V[at, None]
+            head_error[at] = _sandwich(error, norm(N, (-2, -1)), *of_V, 2 * d_model)
         # After the last layer only one position is asked for.
         where = slice(None) if layer < last else slice(position, position + 1)
-        inner = []
-        for head in heads:
-            read_of, b_V = model.read_from(head), model.b_V[head][None]
-            starts = _mix(P[head][where], _outer(read_of)) + _outer(b_V)[where]
-            inner.append(starts + _mix(P[head][where], at_head[head]))
-            missed = _start_error(model, norms, P, head)[where]
-            deep = norm(at_head[head], (-2, -1))
-            missed = missed + P[head][where] @ (head_error[head] + lost(n_ctx) * deep)
-            # A square that underflows may meet a large number.
-            missed += floor(np.abs(model.A[head][where])) @ (deep + head_error[head])
-            error[where] += _sandwich(
-                missed,
-                norm(inner[-1], (-2, -1)),
-                norms.O_spectral[head],
-                norms.O[head],
-                d_value * (1 + len(heads)),
-            )
-        right = np.concatenate([y @ model.W_O[h] for y, h in zip(inner, heads, strict=True)], 1)
-        N[where] += np.concatenate(model.W_O[heads]).T @ right
+        mixed = P[at, where]
+        inner = _mix(mixed, _outer(starts)) + _outer(model.b_V[at, None, where])
+        inner += _mix(mixed, at_head[at])
+        deep = norm(at_head[at], (-2, -1))
+        missed = _start_error(model, norms, P, layer)[:, where]
+        missed += _times(mixed, head_error[at] + lost(n_ctx) * deep)
+        # A square that underflows may meet a large number.
+        missed += _times(floor(np.abs(model.A[at, where])), deep + head_error[at])
+        of_O = norms.O_spectral[at, None], norms.O[at, None]
+        n_products = d_value * (1 + len(W_O))
+        error[where] += _sandwich(missed, norm(inner, (-2, -1)), *of_O, n_products).sum(axis=0)
+        right = (np.swapaxes(inner, 0, 1) @ W_O).reshape(-1, len(W_O) * d_value, d_model)
+        N[where] += np.concatenate(W_O).T @ right
         error[where] += lost(0) * norm(N[where], (-2, -1))
     require_finite("squares of what paths bring", at_head, N, head_error, error)
-    return Moments(at_head, N[position], head_error, float(error[position]))
+    return Moments(at_head, N[position], head_error, float(error[position]), norms)
 
 
 def _sandwich(
-    error: np.ndarray, size: np.ndarray, by: np.floating, scale: np.floating, n: int
+    error: np.ndarray, size: np.ndarray, by: np.ndarray, scale: np.ndarray, n: int
 ) -> np.ndarray:
     """Error of ``Wᵀ X W``, for X of an error and a norm and W of a spectral and another norm."""
     rounding = scale * (scale * (lost(n) * size))
     return by * (by * error) + rounding + (1 + scale) * floor(scale, size + error)
 
 
-def _start_error(
-    model: HostModel, norms: Norms, P: np.ndarray, head: int | np.integer
-) -> np.ndarray:
-    """Error of the moments of sources that start at a head."""
-    read, missed = norms.read[head], norms.read_error[head]
-    n_sources, n_ctx = read.shape
+def _start_error(model: HostModel, norms: Norms, P: np.ndarray, layer: int) -> np.ndarray:
+    """Error of the moments of sources that start at the heads of a layer, ``[heads, dest]``."""
+    at, read, missed = model.heads(layer), norms.read[layer], norms.read_error[layer]
+    _, n_sources, n_ctx = read.shape
     of_each = 2 * read * missed + lost(n_ctx + n_sources) * read**2
-    of_bias = lost(n_sources) * norms.b_V[head] ** 2
-    sizes = P[head] @ of_each.sum(axis=0) + of_bias
-    return sizes + floor(np.abs(model.A[head]).sum(axis=1) * read.sum() + norms.b_V[head]) * (
-        1 + read.max()
-    )
+    sizes = _times(P[at], of_each.sum(axis=1)) + lost(n_sources) * norms.b_V[at] ** 2
+    whole, largest = read.sum(axis=(1, 2)), read.max(axis=(1, 2), initial=0.0)
+    masses = np.abs(model.A[at]).sum(axis=2) * whole[:, None] + norms.b_V[at]
+    return np.asarray(sizes + floor(masses) * (1 + largest[:, None]))
 
 
 def _outer(vectors: np.ndarray) -> np.ndarray:
-    """``Σ_q v_q(s) v_q(s)ᵀ`` of vectors ``[q, n_ctx, d]``."""
-    by_position = np.swapaxes(vectors, 0, 1)
-    return np.swapaxes(by_position, 1, 2) @ by_position
+    """``Σ_q v_q(s) v_q(s)ᵀ`` of vectors ``[..., q, n_ctx, d]``."""
+    by_position = np.swapaxes(vectors, -3, -2)
+    return np.swapaxes(by_position, -2, -1) @ by_position
 
 
 def _mix(P: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """``Σ_s P_ts M(s)``."""
+    """``Σ_s P_ts M(s)`` for each head."""
     *before, d, _ = moments.shape
     mixed = P @ moments.reshape(*before, d * d)
     return mixed.reshape(*mixed.shape[:-1], d, d)
 
 
+def _times(P: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """``Σ_s P_ts x_s`` for each head."""
+    return np.asarray((P @ x[..., None])[..., 0])
+
+
 _RANK = 12  # directions of a matrix that are kept apart; the others are bounded by the next one
-_LEAST = -4096  # below the exponent of any number
+CACHED = 2**16  # numbers that are taken at once, so that they stay in a core's cache
 _LAPACK = 16  # units of the last place that an eigenvalue may miss, for each row
 
 
@@ -192,11 +187,13 @@ class PathBounds(NamedTuple):
         at_end: Of paths whose last head is h, before its ``W_O``, at one position: ``[heads,
             d_value, d_value]``.
         made_of: The model and the position that they are for.
+        norms: Of the model.
     """
 
     at_head: np.ndarray
     at_end: np.ndarray
     made_of: tuple[HostModel, int]
+    norms: Norms
 
 
 def head_path_bounds(model: HostModel, position: int) -> PathBounds:
@@ -208,127 +205,134 @@ def head_path_bounds(model: HostModel, position: int) -> PathBounds:
     Source: ours; docs/methods/path-ledger.md. That roots keep the order of matrices is the
         inequality of Löwner and Heinz.
     """
-    with one_thread():
-        return _bounds(model, position)
-
-
-def _bounds(model: HostModel, position: int) -> PathBounds:
-    """`head_path_bounds`, layer by layer; the heads of a layer side by side."""
-    n_heads, n_ctx, d = model.V.shape
-    norms = norms_of(model)
-    size = np.abs(model.A)
+    n_heads, n_ctx, d = model.b_V.shape
+    norms, last, cores = norms_of(model), len(model.reads) - 1, n_cores()
+    values, size = values_of(model.W_V, model.layer), np.abs(model.A)
     mass = size * size.sum(axis=-1, keepdims=True)
-    at_head = np.zeros((n_heads, n_ctx, d, d))
+    at_head, at_end = np.zeros((n_heads, n_ctx, d, d)), np.zeros((n_heads, d, d))
     # A matrix is FᵀF and what is left, at most the next eigenvalue times the identity.
     kept = min(_RANK, d)
     factors, left = np.zeros((n_heads, n_ctx, kept, d)), np.zeros((n_heads, n_ctx))
-    at_end = np.zeros((n_heads, d, d))
 
     @overflow_is_refused
-    def root(head: int) -> None:
-        first, moved = _starts(model, norms, head)
-        deep = (mass[head] @ at_head[head].reshape(n_ctx, -1)).reshape(n_ctx, d, d)
-        of_deep = norm(at_head[head], (-2, -1))
-        rounded = lost(2 * n_ctx) * (mass[head] @ of_deep) + floor(size[head]) @ of_deep
-        moved = np.maximum(moved, rounded)
-        exponent = np.maximum(_exponent(first, 1), _exponent(deep, 2))
-        first = np.ldexp(first, -exponent[:, None, None])
-        deep = np.ldexp(deep, -2 * exponent[:, None, None])
-        scaled = first * np.linalg.norm(first, axis=-1, keepdims=True)
-        squares = np.swapaxes(scaled, 1, 2) @ scaled + deep @ deep
-        total = (first**2).sum(axis=-1) ** 2
-        error = lost(first.shape[1] + 4 * d) * (total.sum(axis=-1) + (deep**2).sum(axis=(1, 2)))
-        if model.layer[head] == last:  # nothing comes later that would read another position
-            here = slice(position, position + 1)
-            roots, vectors = _roots(squares[here], error[here], exponent[here], moved[here])
-            at_end[head] = (vectors[0] * roots[0]) @ vectors[0].T
-            return
-        roots, vectors = _roots(squares, error, exponent, moved)
-        sides = (vectors * np.sqrt(roots)[:, None, :])[..., -kept:]
-        factors[head] = np.swapaxes(sides, 1, 2)
-        left[head] = roots[:, -kept - 1] if kept < d else 0.0
-        at_end[head] = (vectors[position] * roots[position]) @ vectors[position].T
+    def root(layer: int, some: np.ndarray) -> None:
+        heads = some + model.heads(layer).start
+        first, moved = _starts(model, norms, layer, some)
+        deep, of_deep = _mix(mass[heads], at_head[heads]), norm(at_head[heads], (-2, -1))
+        rounded = lost(2 * n_ctx) * _times(mass[heads], of_deep)
+        moved = np.maximum(moved, rounded + _times(floor(size[heads]), of_deep))
+        sizes, deep_size = norm(first), norm(deep, (-2, -1))
+        unit = unit_of(np.maximum(sizes.max(axis=-1), np.sqrt(deep_size)))
+        by, sizes = unit[..., None, None], sizes / unit[..., None]
+        scaled, deep = first / by * sizes[..., None], deep / by / by
+        squares = np.swapaxes(scaled, -2, -1) @ scaled + deep @ deep
+        error = lost(first.shape[-2] + 4 * d) * (
+            (sizes**4).sum(axis=-1) + (deep_size / unit / unit) ** 2
+        )
+        # After the last layer nothing reads another position.
+        here = slice(None) if layer < last else slice(position, position + 1)
+        roots, vectors = _roots(*(part[:, here] for part in (squares, error, unit, moved)))
+        at = position - (here.start or 0)
+        at_end[heads] = _joined(roots[:, at], vectors[:, at])
+        if layer < last:
+            sides = vectors * np.sqrt(roots)[..., None, :]
+            factors[heads] = np.swapaxes(sides[..., -kept:], -2, -1)
+            left[heads] = roots[..., -kept - 1] if kept < d else 0.0
 
-    last = int(model.layer.max(initial=-1))
-    with ThreadPoolExecutor(n_cores()) as threads:
+    with one_thread(), ThreadPoolExecutor(cores) as threads:
         for layer in shown(range(last + 1), "bounds of paths"):
-            heads = [int(head) for head in np.flatnonzero(model.layer == layer)]
-            before = heads[0]
-            # Heads that share their values share this bound.
-            same = {h: _first_with_values_of(model, h, heads) for h in heads if layer}
-            through = partial(_through, model, norms, factors=factors[:before], left=left[:before])
-            distinct = sorted(set(same.values()))
-            found = dict(zip(distinct, threads.map(through, distinct), strict=True))
-            for head, first in same.items():
-                at_head[head] = found[first]
-            list(threads.map(root, heads))
+            at = model.heads(layer)
+            if layer:
+                # Heads that share their values share this bound.
+                distinct = sorted(set(values[at].tolist()))
+                earlier = factors[: at.start], norm(factors[: at.start], (2, 3)), left[: at.start]
+                side = np.concatenate(model.W_V[distinct], axis=1)
+                maps = model.W_O[: at.start].reshape(-1, len(side)) @ side
+                maps = maps.reshape(at.start, d, len(distinct), d).transpose(2, 0, 1, 3)
+                through = threads.map(partial(_through, model, norms, earlier), distinct, maps)
+                found = dict(zip(distinct, through, strict=True))
+                at_head[at] = [found[first] for first in values[at]]
+            chunks = np.array_split(np.arange(at.stop - at.start), cores)
+            list(threads.map(partial(root, layer), chunks))
     require_finite("squares of what paths bring", at_head, at_end)
-    return PathBounds(at_head, at_end, (model, position))
+    return PathBounds(at_head, at_end, (model, position), norms)
 
 
-def _first_with_values_of(model: HostModel, head: int, heads: list[int]) -> int:
-    return next(h for h in heads if np.array_equal(model.W_V[h], model.W_V[head]))
-
-
-def _starts(model: HostModel, norms: Norms, head: int) -> tuple[np.ndarray, np.ndarray]:
-    """A head's output for each source of paths, ``[n_ctx, n_sources, d]``.
+def _starts(
+    model: HostModel, norms: Norms, layer: int, some: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs of some heads of a layer for each source, ``[heads, n_ctx, n_sources, d]``.
 
     And by how much the exact ``v vᵀ`` of any of them may be above the computed one.
     """
-    A, b_V = np.abs(model.A[head]), norms.b_V[head]
-    first = model.A[head] @ model.read_from(head)
-    first[0] += model.b_V[head]
-    n_ctx, read = A.shape[0], norms.read[head]
-    error = (norms.read_error[head] + lost(n_ctx) * read) @ A.T + read @ floor(A).T
-    error[0] += lost(0) * b_V + floor(b_V)
+    heads = some + model.heads(layer).start
+    A, b_V = model.A[heads], norms.b_V[heads]
+    first = A[:, None] @ model.reads[layer][some]
+    first[:, 0] += model.b_V[heads]
+    n_ctx, read = A.shape[-1], norms.read[layer][some]
+    by_source = np.swapaxes(np.abs(A), 1, 2)
+    error = (norms.read_error[layer][some] + lost(n_ctx) * read) @ by_source
+    error += read @ floor(by_source)
+    error[:, 0] += lost(0) * b_V + floor(b_V)
     moved = error * (2 * norm(first) + error) + floor(error)
-    return np.swapaxes(first, 0, 1), moved.max(axis=0)
+    return np.swapaxes(first, 1, 2), moved.max(axis=1)
 
 
 @overflow_is_refused
 def _through(
-    model: HostModel, norms: Norms, head: int, factors: np.ndarray, left: np.ndarray
+    model: HostModel,
+    norms: Norms,
+    earlier: tuple[np.ndarray, np.ndarray, np.ndarray],
+    head: int,
+    maps: np.ndarray,
 ) -> np.ndarray:
-    """Outputs of all earlier heads in the value space of one head, joined."""
+    """Outputs of all earlier heads in the value space of one head, joined.
+
+    Of the earlier heads: factors, their norms, and what is left; and maps ``W_O W_V`` to the head.
+    """
+    factors, of_factor, left = earlier
     n, n_ctx, rank, d = factors.shape
-    maps = (model.W_O[:n].reshape(n * d, -1) @ model.W_V[head]).reshape(n, d, d)
-    seen = (factors.reshape(n, -1, d) @ maps).reshape(n, n_ctx, rank, d)
-    of_map, of_factor = norm(maps, (1, 2)), norm(factors, (2, 3))
+    of_map, of_seen, squares = norm(maps, (1, 2)), np.zeros((n, n_ctx)), np.zeros((n_ctx, d, d))
+    # No factor that is seen is larger; what underflows beside it is nothing beside `in_seen`.
+    unit = unit_of((of_factor * of_map[:, None]).max(axis=0))
+    for start in range(0, n, some := max(CACHED // factors[0].size, 1)):
+        at = slice(start, start + some)
+        seen = (factors[at].reshape(-1, n_ctx * rank, d) @ maps[at]).reshape(-1, n_ctx, rank, d)
+        of_seen[at] = norm(seen, (2, 3))
+        seen = np.divide(np.swapaxes(seen, 0, 1), unit[:, None, None, None], order="C")
+        # BLAS multiplies a copy sooner than a view.
+        turned = seen @ np.swapaxes(seen, 2, 3).copy() @ seen
+        # One product over these heads at each position: Σ (GᵀG)².
+        rows = [part.reshape(n_ctx, -1, d) for part in (turned, seen)]
+        squares += np.swapaxes(rows[0], 1, 2) @ rows[1]
     in_map = lost(model.W_V.shape[1]) * norms.O[:n] * norms.V[head]
     in_map += floor(norms.O[:n], norms.V[head])
     in_seen = of_factor * (in_map + lost(d) * of_map)[:, None] + floor(of_factor, in_map[:, None])
-    moved = (in_seen * (2 * norm(seen, (2, 3)) + in_seen) + floor(in_seen)).max(axis=0)
+    moved = (in_seen * (2 * of_seen + in_seen) + floor(in_seen)).max(axis=0)
     in_square = in_map * (2 * of_map + in_map) + lost(n + d) * of_map**2 + floor(in_map)
     moved += left.T @ in_square + floor(left.T, in_map).sum(axis=1)
-    seen = np.ascontiguousarray(np.swapaxes(seen, 0, 1))
-    exponent = _exponent(seen, 1)
-    seen = np.ldexp(seen, -exponent[:, None, None, None])
-    turned = (seen @ np.swapaxes(seen, 2, 3)) @ seen
-    # One product over all earlier heads at each position: Σ (GᵀG)².
-    rows = [part.reshape(n_ctx, -1, d) for part in (turned, seen)]
-    error = lost(n * rank + 2 * rank + 2 * d) * ((seen**2).sum(axis=(2, 3)) ** 2).sum(axis=1)
-    roots, vectors = _roots(np.swapaxes(rows[0], 1, 2) @ rows[1], error, exponent, moved)
-    joined = (vectors * roots[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    rest = left.T @ (np.swapaxes(maps, 1, 2) @ maps).reshape(n, -1)
-    return joined + rest.reshape(n_ctx, d, d)
-
-
-def _exponent(x: np.ndarray, power: int) -> np.ndarray:
-    """Exponent of the power of two, for each position, that keeps fourth powers in range."""
-    largest = np.abs(x).reshape(len(x), -1).max(axis=1)
-    exponent = -(-np.frexp(largest)[1] // power)
-    return np.where(largest > 0, exponent, _LEAST)
+    error = lost(n * rank + 2 * rank + 2 * d) * ((of_seen / unit) ** 4).sum(axis=0)
+    roots, vectors = _roots(squares, error, unit, moved)
+    rest = left.T @ (np.swapaxes(maps, 1, 2).copy() @ maps).reshape(n, -1)
+    return _joined(roots, vectors) + rest.reshape(n_ctx, d, d)
 
 
 def _roots(
-    squares: np.ndarray, error: np.ndarray, exponent: np.ndarray, moved: np.ndarray
+    squares: np.ndarray, error: np.ndarray, unit: np.ndarray, moved: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rising eigenvalues and eigenvectors of a root that bounds the exact root from above."""
+    """Rising eigenvalues and eigenvectors of a root that bounds the exact root from above.
+
+    What was squared was divided by a unit.
+    """
     require_finite("squares of what paths bring", squares)
-    unit = lost(_LAPACK * squares.shape[-1])
+    lapack = lost(_LAPACK * squares.shape[-1])
     values, vectors = np.linalg.eigh(squares)
-    error = error + unit * np.abs(values).sum(axis=-1)
-    roots = np.sqrt(np.maximum(values, 0) + error[..., None])
-    roots = np.ldexp(roots, 2 * exponent[..., None])
+    error = error + lapack * np.abs(values).sum(axis=-1)
+    roots = np.sqrt(np.maximum(values, 0) + error[..., None]) * unit[..., None] * unit[..., None]
     # The last part is for the product of eigenvectors and roots.
-    return roots + (moved + unit * (roots[..., -1] + moved))[..., None], vectors
+    return roots + (moved + lapack * (roots[..., -1] + moved))[..., None], vectors
+
+
+def _joined(roots: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Matrices of some eigenvalues and eigenvectors."""
+    return np.asarray((vectors * roots[..., None, :]) @ np.swapaxes(vectors, -2, -1))
