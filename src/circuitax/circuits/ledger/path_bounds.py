@@ -320,10 +320,7 @@ def _through(
 def _roots(
     squares: np.ndarray, error: np.ndarray, unit: np.ndarray, moved: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rising eigenvalues and eigenvectors of a root that bounds the exact root from above.
-
-    What was squared was divided by a unit.
-    """
+    """Rising eigenvalues, and vectors, of ``unit²`` times a root, no less than the exact root."""
     require_finite("squares of what paths bring", squares)
     lapack = lost(_LAPACK * squares.shape[-1])
     values, vectors = np.linalg.eigh(squares)
