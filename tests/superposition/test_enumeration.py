@@ -43,4 +43,7 @@ def test_two_digons_with_zero_bias_have_their_closed_form():
 
 def test_a_model_of_zeros_loses_the_second_moments():
     zero = np.zeros((2, 4))
-    assert enumerated_loss(zero, np.zeros(4), np.full(4, 0.6), np.ones(4)) == pytest.approx(0.8)
+    given = zero, np.zeros(4), np.full(4, 0.6), np.ones(4)
+    assert enumerated_loss(*given) == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="activation=gelu must be relu or linear"):
+        enumerated_loss(*given, "gelu")

@@ -66,7 +66,9 @@ def enumerated_loss(
     """
     W, b, p, weight = (np.asarray(v, np.float64) for v in (W, b, density, importance))
     n_features = W.shape[1]
-    rectified = Activation(activation) is Activation.relu
+    rectified = activation == Activation.relu
+    if not rectified and activation != Activation.linear:
+        raise ValueError(f"activation={activation} must be relu or linear")
     gram = W.T @ W
     total = 0.0
     for i in range(n_features):
