@@ -222,9 +222,9 @@ def oracle(model: Model, normed: bool) -> np.ndarray:
             update += A / A.sum(axis=1, keepdims=True) @ v @ a.W_O[i, h]
         x = x + update
         read = ln(x, b.mlp_norm.gain[i], b.mlp_norm.offset[i]) if normed else x
-        hidden = DEEPER_ORACLE["gelu"](read @ b.mlp.W_in[i] + b.mlp.b_in[i])
+        hidden = ORACLE["gelu"](read @ b.mlp.W_in[i] + b.mlp.b_in[i])
         for j in range(b.mlp.W_hidden.shape[1]):
-            hidden = DEEPER_ORACLE["gelu"](hidden @ b.mlp.W_hidden[i, j] + b.mlp.b_hidden[i, j])
+            hidden = ORACLE["gelu"](hidden @ b.mlp.W_hidden[i, j] + b.mlp.b_hidden[i, j])
         x = x + hidden @ b.mlp.W_out[i] + b.mlp.b_out[i]
     final = ln(x, W.final_norm.gain, W.final_norm.offset) if normed else x
     return final @ W.W_U + W.b_U
