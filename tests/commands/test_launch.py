@@ -74,7 +74,7 @@ def test_on_slurm_a_reader_stands_behind_what_it_reads_and_a_lost_job_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = pytest.importorskip("submitit.core")
-    for name, text in (("sbatch", SBATCH), ("sacct", SACCT)):
+    for name, text in (("sbatch", SBATCH), ("sacct", SACCT), ("srun", "")):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     monkeypatch.chdir(tmp_path)
