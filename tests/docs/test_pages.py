@@ -29,7 +29,6 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"python -m experiments\.(\w+)( [^`\n]*)?")
 # What a reader replaces by something of his own.
 OWN = re.compile(r"\b(my_question|my_sweep|[A-Z]{3,})\b|/some/|source=|…|\[only")
-MAKEFILE = (ROOT / "Makefile").read_text()
 
 
 @pytest.mark.parametrize(
@@ -91,14 +90,13 @@ def test_make_has_the_targets_that_are_printed() -> None:
     shown = re.findall(r"(?:^|(?<!`)`)make ([^#`\n]*)", text, flags=re.MULTILINE)
     targets = {word for found in shown for word in found.split() if "=" not in word}
     assert {"reproduce", "test", "thorough", "docs", "smollm2"} <= targets
-    assert [word for word in targets if f"\n{word}:" not in MAKEFILE] == []
+    assert [word for word in targets if f"\n{word}:" not in (ROOT / "Makefile").read_text()] == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, *RESULTS], ids=lambda page: page.name)
 def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
-    for link in re.findall(
-        r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=16)
-    ):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
         parts = urlsplit(link)
         if parts.scheme:
             assert parts.scheme == "https" and re.fullmatch(r"[\w.-]+\.\w+", parts.netloc), link
@@ -111,16 +109,18 @@ def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
 
 def anchors(text: str) -> set[str]:
     """Fragments by which the headings and named places of a page can be linked."""
-    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
-    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
-    return {word.strip().replace(" ", "-") for word in words} | set(
-        re.findall(r'(?:id|name)="([^"]+)"', text)
-    )
+    words = (re.sub(r"[^\w\- ]", "", x.lower()) for x in re.findall(r"^#+ (.*)$", text, flags=re.M))
+    named = re.findall(r'(?:id|name)="([^"]+)"', text)
+    return {word.strip().replace(" ", "-") for word in words} | set(named)
+
+
+def test_readme_has_the_headline_of_the_ledger() -> None:
+    headline = (ROOT / "results/CLAIMS.md").read_text().split("\n\n")[1]
+    assert headline in (ROOT / "README.md").read_text()
 
 
 def test_every_promise_names_a_test_that_is_there() -> None:
-    text = (ROOT / "docs/promises.md").read_text()
-    named = re.findall(r"`([\w/]+\.py)::(\w+)`", text)
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs/promises.md").read_text())
     assert 15 <= len(named) <= 20
     for file, test in named:
         assert f"def {test}(" in (ROOT / "tests" / file).read_text(), f"{file}::{test}"
