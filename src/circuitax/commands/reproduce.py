@@ -44,8 +44,7 @@ the end it says how many quantities agree with the accepted ones.
         Option(
             "seed",
             "N",
-            "seed of all runs; by default each run has the seed of its own configuration: 0, or "
-            "another one where claims were worded after a look at seed 0",
+            "seed of all runs; by default 0, and 200 at the scales that are accepted (conf/)",
         ),
         Option("again", "", "whether finished runs are computed again", "no", YES_NO),
         Option(
