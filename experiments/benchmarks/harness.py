@@ -4,7 +4,8 @@
 
 Discovers ``experiments/benchmarks/*.py`` that define ``cases``; peers live in ``.venv-bench``. With
 ``--only`` the rows of other modules stay in the table as they were measured. A module that says
-``WHEN_NAMED`` takes long, and is measured only when it is named.
+``WHEN_NAMED`` takes long, and is measured only when it is named. Each kind of processor has a file
+of its own in ``results/benchmarks/``; the page shows the newest, beside the others' ratios.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import time
@@ -27,7 +29,7 @@ from tqdm import tqdm
 
 from circuitax.cores import n_cores
 from experiments.benchmarks.machine import Speeds, forget_peak, machine_speeds, peak_mb, present_mb
-from experiments.benchmarks.page import page
+from experiments.benchmarks.page import identity, page
 
 FOLDER = Path(__file__).parent
 PYTHON = FOLDER.parents[1] / ".venv-bench" / "bin" / "python"
@@ -211,7 +213,7 @@ def this_machine(speeds: Speeds) -> dict[str, Any]:
     """Facts of the machine and of the versions that measure."""
     return {
         "cores": n_cores(),
-        "processor": platform.machine(),
+        "processor": processor(),
         "backend": jax.default_backend(),
         "load_before": os.getloadavg()[0],
         **speeds._asdict(),
@@ -219,6 +221,15 @@ def this_machine(speeds: Speeds) -> dict[str, Any]:
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def processor() -> str:
+    """The processor's name with family and model, ``"AMD EPYC 25 17"``, or its architecture."""
+    path = Path("/proc/cpuinfo")
+    text = path.read_text() if path.exists() else ""
+    facts = dict(re.findall(r"^(\w+(?: \w+)?)\s*: (.+)$", text, re.M))
+    wanted = ("model name", "cpu family", "model")
+    return " ".join(facts[key] for key in wanted if key in facts) or platform.machine()
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -235,46 +246,44 @@ def main(arguments: list[str] | None = None) -> None:
     known = discover()
     usual = [name for name, module in known.items() if not getattr(module, "WHEN_NAMED", False)]
     chosen = [name for name in options.only.split(",") if name] or usual
-    for name in chosen:
-        if name not in known:
-            parser.error(f"--only={name} must be one of {', '.join(known)}")
+    if unknown := [name for name in chosen if name not in known]:
+        parser.error(f"--only={unknown[0]} must be one of {', '.join(known)}")
     if options.rounds < 1:
         parser.error(f"--rounds={options.rounds} must be at least 1")
     speeds = machine_speeds()
     machine = this_machine(speeds())
-    rows = rows_before(options.out)
+    own = [x for x in tables(options.out) if x["machine"]["processor"] == machine["processor"]]
+    rows = own[0]["rows"] if own else []
     with ExitStack() as stack:
         todo = [(name, case) for name in chosen for case in known[name].cases(stack)]
-        present = {(name, case.name, case.peer) for name, case in todo}
+        present = {identity({"name": case.name, "peer": case.peer}) for _, case in todo}
         # A run that is stopped keeps the rows that it did not reach, but none without a case.
         rows = [row for row in rows if row["module"] not in chosen or identity(row) in present]
         for name, case in tqdm(todo, unit="row", disable=None):
             made = {"module": name, "date": machine["date"], "backend": machine["backend"]}
             rows = replaced(rows, made | measure(case, options.rounds, speeds))
-            write(rows, machine, options.out)
-    print(page(rows, machine))
-
-
-def identity(row: Row) -> tuple[str, str, str]:
-    """What no two rows share."""
-    return row["module"], row["name"], row["peer"]
+            text = write(rows, machine, options.out)
+    print(text)
 
 
 def replaced(rows: list[Row], new: Row) -> list[Row]:
-    """The table with a row in the place of the one of its identity, modules in their order."""
+    """The table with a row in the place of the same one before, modules in their order."""
     table = {identity(row): row for row in rows} | {identity(new): new}
     return sorted(table.values(), key=lambda row: row["module"])
 
 
-def rows_before(folder: Path) -> list[Row]:
-    """The rows of the table that is there already."""
-    path = folder / "benchmarks.json"
-    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+def tables(folder: Path) -> list[dict[str, Any]]:
+    """Machine and rows of every kind of processor measured so far, the newest first."""
+    found = [json.loads(path.read_text("utf-8")) for path in (folder / "benchmarks").glob("*.json")]
+    return sorted(found, key=lambda table: table["machine"]["date"], reverse=True)
 
 
-def write(rows: list[Row], machine: dict[str, Any], folder: Path) -> None:
-    """Both files of the table."""
-    folder.mkdir(parents=True, exist_ok=True)
-    record = {"machine": machine, "rows": rows}
-    (folder / "benchmarks.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
-    (folder / "benchmarks.md").write_text(page(rows, machine), encoding="utf-8")
+def write(rows: list[Row], machine: dict[str, Any], folder: Path) -> str:
+    """The table of this processor as a file, and the page of all."""
+    name = re.sub(r"[^a-z0-9]+", "-", machine["processor"].lower())
+    path = folder / "benchmarks" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1), encoding="utf-8")
+    text = page(tables(folder))
+    (folder / "benchmarks.md").write_text(text, encoding="utf-8")
+    return text

@@ -3,10 +3,9 @@
 XLA counts operations, bytes and memory of a program compiled for shapes alone. A model's layers are
 alike, so that two compilations give any depth: ``cost(L) = cost(1) + (L - 1) (cost(2) - cost(1))``.
 A machine needs at least ``max(operations / its peak, bytes / its bandwidth)`` seconds (Williams,
-Waterman and Patterson 2009, the roofline). Writes ``results/on-paper.md`` and a figure.
+Waterman and Patterson 2009, the roofline). Writes ``results/on-paper.md``.
 """
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,21 +13,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import circuitax as cx
 from circuitax.config.catalogue import discover
 from circuitax.config.plan import plan
 from circuitax.data.synthetic import RepeatedSource
-from circuitax.figures.palette import BLUE, GREY, ORANGE
-from circuitax.figures.picture import add_title
-from circuitax.figures.style import new_figure, styled
 from circuitax.models.transformer import Transformer
 from circuitax.training import ensemble
 from circuitax.training.ensemble import Mapping, Plan, new_members
 from circuitax.training.language import NextToken
 from circuitax.training.optim import Optimizer, OptimSpec
 from circuitax.training.toy import ToyHyper, ToyProblem
+from experiments.benchmarks.harness import tables
 from experiments.benchmarks.language_training import LARGE, MEMBERS, NARROW, WIDE
 from experiments.benchmarks.language_training import training_problem as benchmark_problem
 
@@ -158,7 +154,7 @@ class Point(NamedTuple):
 
 def points() -> tuple[list[Point], dict[str, Any]]:
     """The three trainings of the benchmark table, on its CPU and on an H200; and that CPU."""
-    table = json.loads((ROOT / "results/benchmarks.json").read_text(encoding="utf-8"))
+    table = tables(ROOT / "results")[0]
     cpu = table["machine"]["matmul"], table["machine"]["memory"]
     measured = [row for row in table["rows"] if row["module"] == "language_training"]
     found = []
@@ -198,8 +194,6 @@ Microseconds a token and model of three trainings of the [benchmark table](bench
 speeds of the 2 cores are those that table measured ({matmul:.0f} GFLOP/s, {memory:.0f} GB/s), the
 H200's are the data sheet's, its measured times those of [Run on a cluster](../docs/cluster.md).
 
-![Measured microseconds a token over the roofline's](../docs/pictures/on-paper.svg)
-
 | machine | training | on paper | measured | measured over paper |
 |---|---|---|---|---|
 """
@@ -228,26 +222,9 @@ def page(found: list[Row], seen: list[Point], machine: dict[str, Any]) -> str:
     return "\n".join([HEAD + "\n".join(lines), BELOW.format(**speeds) + "\n".join(below), ""])
 
 
-@styled
-def draw(seen: list[Point], path: Path) -> None:
-    """Measured times over those on paper, with the line on which both are equal."""
-    figure, axes = new_figure(width=4.0, height=3.0)
-    ax = axes[0, 0]
-    for machine, colour in (("2 cores", BLUE), ("H200", ORANGE)):
-        here = [p for p in seen if p.machine == machine]
-        ax.plot([p.paper for p in here], [p.measured for p in here], "o", c=colour, label=machine)
-    ends = np.array([0.5, 2.0]) * [min(p.paper for p in seen), max(p.measured for p in seen)]
-    ax.plot(ends, ends, c=GREY, lw=0.8, label="as on paper")
-    ax.set(xscale="log", yscale="log", xlabel="µs a token, roofline", ylabel="µs a token, measured")
-    ax.legend()
-    whole = add_title(figure, "Trainings take longer than their roofline.")
-    figure.savefig(path, metadata={"Date": None}, bbox_inches=whole)
-
-
 def main() -> None:
-    """Write the page and the figure."""
+    """Write the page."""
     seen, machine = points()
-    draw(seen, ROOT / "docs/pictures/on-paper.svg")
     text = page(rows(), seen, machine)
     (ROOT / "results/on-paper.md").write_text(text, encoding="utf-8")
     print(text)

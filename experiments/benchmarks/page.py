@@ -1,5 +1,6 @@
 """The rows of the benchmarks as a page in Markdown."""
 
+import re
 from typing import Any
 
 HEAD = """\
@@ -12,32 +13,51 @@ of random numbers at this machine's speeds, or a part that cannot be left out an
 timed alone, all in the same rounds. Its share is how much of our figure the limit alone
 would take: at 100 % nothing is left to gain. Where the rest goes stands in the notes.
 Rows of which some rounds were slowed by other work on the machine say so.
-The target is what is wanted: a ratio, an amount of ours, or a share of the limit.
+The target is what is wanted: a ratio, an amount of ours, or a share of the limit. Elsewhere are
+the least and the largest median on other processors, and before this release.
 
 Times of a step or of a token are in the rows of toy steps, of attention-only training
 and of reading tokens. Where the matmul peak binds, its share is the utilisation of the
 device in the model's operations (model-FLOP utilisation).
-{where}
+[What was seen on a GPU](../docs/cluster.md#gpus-and-tpus) stands apart.
 
 Machine: {cores} cores, {processor}, {backend}; matrix products {matmul:.0f} GFLOP/s, memory \
 {memory:.0f} GB/s, random numbers {generator:.0f} million/s. JAX {jax}, {date}; load before the \
 run {load_before:.1f}.
 
-| what | ours | theirs | ratio | target | limit | share of it | against |
-|---|---|---|---|---|---|---|---|
+{slower}| what | ours | theirs | ratio | elsewhere | target | limit | share of it | against |
+|---|---|---|---|---|---|---|---|---|
 """
 
 
-def page(rows: list[dict[str, Any]], machine: dict[str, Any]) -> str:
-    """The table and its notes."""
+def page(tables: list[dict[str, Any]]) -> str:
+    """The newest table and its notes, beside the ratios of the others."""
+    rows, machine = tables[0]["rows"], tables[0]["machine"]
     speeds = {"matmul": 1e9, "memory": 1e9, "generator": 1e6}
     shown = machine | {name: machine[name] / unit for name, unit in speeds.items()}
-    head = HEAD.format(where=where_measured(rows), **shown)
-    lines = [f"| {' | '.join(cells(row))} |" for row in rows]
+    others = [each for table in tables[1:] for each in table["rows"]]
+    known = [[each for each in others if identity(each) == identity(row)] for row in rows]
+    both = list(zip(rows, known, strict=True))
+    slower = [row["name"] for row, found in both if any(half_slower(row, x) for x in found)]
+    said = f"At least half slower than elsewhere: {'; '.join(slower)}.\n\n" if slower else ""
+    head = HEAD.format(slower=said, **shown)
+    lines = [f"| {' | '.join(cells(*each))} |" for each in both]
     return head + "\n".join([*lines, "", *(note(row) for row in rows if note(row)), ""])
 
 
-def cells(row: dict[str, Any]) -> list[str]:
+def identity(row: dict[str, Any]) -> tuple[str, str]:
+    """What is measured against whom, whatever its version."""
+    return row["name"], re.sub(r"\d[\d.]*", "", row["peer"])
+
+
+def half_slower(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    """By ratio to the peer where both have one, since machines differ."""
+    if "ratio" in row and "ratio" in other:
+        return 1.5 * row["ratio"] <= other["ratio"]
+    return row["ours"] >= 1.5 * other["ours"]
+
+
+def cells(row: dict[str, Any], others: list[dict[str, Any]]) -> list[str]:
     """One line of the table."""
     theirs = ratio = share = "-"
     if "theirs" in row:
@@ -48,18 +68,9 @@ def cells(row: dict[str, Any]) -> list[str]:
     target = "" if row["target"] is None else f"{row['target']:g}x"
     aim = ", ".join(filter(None, [target, row["wanted"]])) or "-"
     ours, limit = f"{row['ours']:.3g} {row['unit']}", row.get("limit", "-")
-    return [row["name"], ours, theirs, ratio, aim, limit, share, row["peer"] or "-"]
-
-
-def where_measured(rows: list[dict[str, Any]]) -> str:
-    """Whether any row was measured on a device other than a CPU, as a sentence."""
-    backends = [row.get("backend", "cpu") for row in rows]
-    elsewhere = sorted(set(backends) - {"cpu"})
-    if not elsewhere:
-        seen = "[what was seen on a GPU](../docs/cluster.md#gpus-and-tpus)"
-        return f"Every row was measured on a CPU; {seen} stands apart."
-    counts = ", ".join(f"{backends.count(name)} on {name}" for name in elsewhere)
-    return f"Of {len(rows)} rows, {counts}; the others on a CPU."
+    found = sorted(each["ratio"] for each in others if "ratio" in each)
+    elsewhere = " to ".join(dict.fromkeys(f"{x:.1f}x" for x in (found[:1] + found[-1:]))) or "-"
+    return [row["name"], ours, theirs, ratio, elsewhere, aim, limit, share, row["peer"] or "-"]
 
 
 def note(row: dict[str, Any]) -> str:

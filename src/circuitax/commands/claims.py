@@ -10,8 +10,8 @@ from circuitax.records.ledger import (
     MARKS,
     control_text,
     counts_text,
+    estimate_text,
     printed_text,
-    quantity_text,
 )
 from circuitax.records.rows import SettledRow
 from circuitax.records.rule import REPRODUCED, WORDS
@@ -47,7 +47,7 @@ def _lines(settled: SettledRow) -> Iterator[str]:
     word = settled.word or "beside"
     yield _wrapped(f"{MARKS[settled.word]} {word}: {row.says}{why}", "", "  ")
     for each in settled.quantities:
-        told = f"{each.quantity.id}: {each.quantity.says}: {quantity_text(each)}"
+        told = f"{each.quantity.id}: {each.quantity.says}: {estimate_text(each.estimate)}"
         told += f"; printed: {printed_text(each)}; control: {control_text(each)}"
         yield _wrapped(f"{told}; {each.word}" if each.word else told, "    ", "      ")
 

@@ -74,13 +74,14 @@ def headline(rows: Sequence[SettledRow]) -> str:
     total = sum(words.values())
     counted = [settled.row for settled in rows if settled.row.published and settled.word]
     revised = sum(row.revised for row in counted)
+    moved = sum(bool(row.before) for row in counted)
     places = len({(row.paper, row.place or row.source) for row in counted})
     a, b, c, d = (words.get(word, 0) for word in WORDS)
     return (
         f"Of {total} published results, from {places} figures and sections of the papers, {a} are "
         f"reproduced, {b} partly, {c} not; {d} could not be tested here. These are small models on "
         f"two cores; the criteria of {revised} were refined after first results, and git has the "
-        "record."
+        f"record. With the root keys before, {moved} of these words were others."
     )
 
 
@@ -119,13 +120,8 @@ def _by_place(rows: Sequence[LedgerRow]) -> dict[str, list[LedgerRow]]:
     return found
 
 
-def quantity_text(settled: SettledQuantity) -> str:
-    """Ours with its interval and n; a share of few networks as a count, ``"43 of 96"``."""
-    return estimate_text(settled.estimate)
-
-
 def estimate_text(x: Estimate | None) -> str:
-    """``"0.752 [0.741, 0.763], n = 40"``, or ``"43 of 96"`` for a proportion."""
+    """Ours: ``"0.752 [0.741, 0.763], n = 40"``, or ``"43 of 96"`` for a proportion."""
     if x is None:
         return "–"
     if x.method.startswith("proportion"):
@@ -220,9 +216,9 @@ _PAGES.filters |= {
     "cell": cell,
     "control": control_text,
     "counts": counts_text,
+    "estimate": estimate_text,
     "ours": ours_text,
     "printed": printed_text,
-    "quantity": quantity_text,
 }
 
 

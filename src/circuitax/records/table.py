@@ -172,6 +172,7 @@ class Row:
         think: What we think where ours disagrees.
         absent: Why it is not tested here, whatever the record has: weights that are not at hand.
         revised: Whether measure, selection or limit changed after its first result was seen.
+        before: Its word with the root keys before release 0.2, where that was another.
         quantities: One to six.
     """
 
@@ -187,6 +188,7 @@ class Row:
     think: str = ""
     absent: str = ""
     revised: bool = False
+    before: str = ""
 
     @property
     def published(self) -> bool:
