@@ -14,7 +14,8 @@ timed alone, all in the same rounds. Its share is how much of our figure the lim
 would take: at 100 % nothing is left to gain. Where the rest goes stands in the notes.
 Rows of which some rounds were slowed by other work on the machine say so.
 The target is what is wanted: a ratio, an amount of ours, or a share of the limit. Elsewhere are
-the least and the largest median on other processors, and before this release.
+the least and the largest median on other processors that have a file in `benchmarks/`. Each
+row's own date is in its note.
 
 Times of a step or of a token are in the rows of toy steps, of attention-only training
 and of reading tokens. Where the matmul peak binds, its share is the utilisation of the

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # --help does not wait for Hydra and JAX
     from circuitax.config.plan import PlannedRun
 
 HELP = """\
-usage: python -m experiments.run experiment=NAME [scale=tiny|quick|evening|paper] [seed=0]
+usage: python -m experiments.run experiment=NAME [scale=tiny|quick|evening|paper] [seed=N]
                                  [dtype=float32|float64] [field=value ...] [-m] [--again]
 
 experiments (expected time at quick scale on 2 cores):
@@ -47,8 +47,8 @@ slurm_cpu and slurm_gpu (a cluster)
 
 A finished run is reused; --again (or again=yes) computes it again.
 A run that was stopped (Ctrl-C, SIGTERM) resumes with the same command.
-Results are in results/NAME/RUN/. Then: experiments.runs lists them, experiments.claims prints the
-claims with their verdicts, experiments.collect merges a sweep, experiments.render draws figures
+Results are in results/NAME/RUN/. Then: experiments.runs lists them, experiments.claims prints
+each result with its word, experiments.collect merges a sweep, experiments.render draws figures
 again, experiments.generate lets a trained model continue a text, experiments.reproduce runs
 everything, experiments.accept keeps runs in git.
 """

@@ -20,7 +20,7 @@ STEP_RMS = 0.2
 _READS = contrib.MuonDimensionNumbers(reduction_axis=2, output_axis=(1, 3))
 _DENSE = contrib.MuonDimensionNumbers(reduction_axis=1, output_axis=2)
 # The maps inside a transformer's blocks, by the last part of their names: which axes they read and
-# which they write. Heads of a layer are one map, layers are separate (`kernel.shapes.AXES`).
+# which they write. Heads of a layer are one map, layers are separate (`kernel.model_fields.AXES`).
 MAPS = {
     "W_Q": _READS,
     "W_K": _READS,
