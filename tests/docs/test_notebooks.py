@@ -133,7 +133,7 @@ def test_skip_trigrams() -> None:
             assert direct[ids[present], ids[ends[i]]] > direct[ids[present], ids[ends[1 - i]]]
     # A table and a test of each row, of the model of real text: most sources do what it says.
     lines = names["printed"].splitlines()
-    assert len(lines) >= 24 and "' except'" in names["printed"] and "'Error'" in names["printed"]
+    assert len(lines) >= 24 and "' raise'" in names["printed"] and "'Error'" in names["printed"]
     assert names["found"].shape == (12, len(names["names"]) - 1)
     assert np.median(names["above"]) < 10 and (names["above"] < 10).mean() > 0.6
 
@@ -156,7 +156,7 @@ def test_an_induction_head() -> None:
     assert (prefix.sel(layer=1) > 0.7).all() and (prefix.sel(layer=0) < 0.2).all()
     assert (previous.sel(layer=0) > 0.4).all() and (previous.sel(layer=1) < 0.2).all()
     read, scored = names["read"], names["scored"]
-    assert read.prefix.shape == (2, 4) and 0.02 < read.chance < read.prefix.max() < 0.035
+    assert read.prefix.shape == (2, 4) and read.prefix.max() < read.chance < 0.025
     assert names["first"] == pytest.approx(names["second"], abs=0.5) and names["first"] > 6
     assert scored.sizes == {"member": 8, "head": 4} and float(scored.max()) < 0.05
 
