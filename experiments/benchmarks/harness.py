@@ -224,7 +224,9 @@ def this_machine(speeds: Speeds) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name with family and model, ``"AMD EPYC 25 17"``, or its architecture."""
+    """The device that measures: a CPU's name with family and model, ``"AMD EPYC 25 17"``."""
+    if jax.default_backend() != "cpu":
+        return jax.devices()[0].device_kind
     path = Path("/proc/cpuinfo")
     text = path.read_text() if path.exists() else ""
     facts = dict(re.findall(r"^(\w+(?: \w+)?)\s*: (.+)$", text, re.M))
@@ -260,7 +262,7 @@ def main(arguments: list[str] | None = None) -> None:
         # A run that is stopped keeps the rows that it did not reach, but none without a case.
         rows = [row for row in rows if row["module"] not in chosen or identity(row) in present]
         for name, case in tqdm(todo, unit="row", disable=None):
-            made = {"module": name, "date": machine["date"], "backend": machine["backend"]}
+            made = {"module": name, "date": machine["date"]}
             rows = replaced(rows, made | measure(case, options.rounds, speeds))
             text = write(rows, machine, options.out)
     print(text)

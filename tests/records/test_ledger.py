@@ -15,8 +15,8 @@ def settled(word: str, why: str = "") -> SettledRow:
 
 
 def test_what_was_not_run_is_one_line_at_the_end_with_a_count_for_each_reason() -> None:
-    rows = [settled(NOT_TESTED, "other sizes")] * 2 + [settled(REPRODUCED)]
-    first, last = row_lines([*rows, settled("", "no head formed")])
+    rows = [*[settled(NOT_TESTED, "other sizes")] * 2, settled("", "no head formed")]
+    first, last = row_lines([settled(REPRODUCED), *rows])
     assert first.endswith("It is reproduced. 1.5 [-4.85, 7.85], n = 2")
     assert last.endswith("3 rows not tested here: other sizes (2); no head formed (1)")
 

@@ -81,7 +81,7 @@ def headline(rows: Sequence[SettledRow]) -> str:
         f"Of {total} published results, from {places} figures and sections of the papers, {a} are "
         f"reproduced, {b} partly, {c} not; {d} could not be tested here. These are small models on "
         f"two cores; the criteria of {revised} were refined after first results, and git has the "
-        f"record. With the root keys before, {moved} of these words were others."
+        "record." + f" With the root keys before, {moved} of these words were others." * (moved > 0)
     )
 
 
