@@ -24,4 +24,4 @@ def test_what_was_not_run_is_one_line_at_the_end_with_a_count_for_each_reason() 
 def test_the_headline_counts_words_that_were_others_with_the_root_keys_before() -> None:
     kept, moved = (Row("r", "It is.", "framework", (), before=word) for word in ("", PARTLY))
     found = [SettledRow(row, REPRODUCED, "", ()) for row in (kept, kept, moved)]
-    assert "3 are reproduced" in headline(found) and "1 of these words" in headline(found)
+    assert "3 are reproduced" in headline(found) and "another word to 1 of them" in headline(found)

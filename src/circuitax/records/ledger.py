@@ -81,7 +81,7 @@ def headline(rows: Sequence[SettledRow]) -> str:
         f"Of {total} published results, from {places} figures and sections of the papers, {a} are "
         f"reproduced, {b} partly, {c} not; {d} could not be tested here. These are small models on "
         f"two cores; the criteria of {revised} were refined after first results, and git has the "
-        "record." + f" With the root keys before, {moved} of these words were others." * (moved > 0)
+        "record." + f" Other root keys gave another word to {moved} of them." * (moved > 0)
     )
 
 
