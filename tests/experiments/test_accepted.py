@@ -16,19 +16,17 @@ from circuitax.records.rule import NOT_REPRODUCED, REPRODUCED
 from circuitax.records.table import THEOREM
 
 ENTRIES = discover()
-RESULTS = Path(__file__).parents[2] / "results"
-ACCEPTED = {name: RESULTS / name / "accepted" for name in ENTRIES}
+ACCEPTED = {n: Path(__file__).parents[2] / "results" / n / "accepted" for n in ENTRIES}
 
-INF = float("inf")
 # What titles say in numbers: the words, the quantity, and where its whole interval must lie.
 SAID = [
-    ("jl_capacity/decoding", "several times more", "jl-decoding-reach", 2.5, INF),
+    ("jl_capacity/decoding", "several times more", "jl-decoding-reach", 2.5, np.inf),
     ("jl_theorem/maps", "half the time", "thm27-E8-upper", 0.45, 0.55),
-    ("text_circuits/terms", "more than virtual heads", "text-order-1-above-2", 0, INF),
-    ("text_induction_circuits/terms", "more loss", "primed-order-1-above-2", 0, INF),
-    ("bilinear/losses", "a lower loss", "bilinear-gap-1", -INF, 0),
+    ("text_circuits/terms", "more than virtual heads", "text-order-1-above-2", 0, np.inf),
+    ("text_induction_circuits/terms", "more loss", "primed-order-1-above-2", 0, np.inf),
+    ("bilinear/losses", "a lower loss", "bilinear-gap-1", -np.inf, 0),
     ("bilinear/eigenvectors", "keep half", "bilinear-kept-1", 0.45, 0.55),
-    ("path_explosion/orders", "save most", "most-paths-least-loss", -INF, 0.5),
+    ("path_explosion/orders", "save most", "most-paths-least-loss", -np.inf, 0.5),
     ("phase_proof/proof", "0.706", "proof-triple-place", 0.7055 - 4 / 7, 0.7065 - 4 / 7),
     ("toy_phase/phase", "0.706", "proof-triple-place", 0.7055 - 4 / 7, 0.7065 - 4 / 7),
     ("toy_geometry/dimensions", "near 1/2", "T5-plateau", 0, 0.05),
