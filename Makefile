@@ -78,7 +78,7 @@ docs: venv  ## build the documentation as a site, build/site/index.html; reads n
 
 .venv-bench/stamp: Makefile
 	$(PY) -m venv --clear .venv-bench
-	.venv-bench/bin/python -m pip install --disable-pip-version-check torch==2.13.0 scikit-learn transformer-lens==3.9.0
+	.venv-bench/bin/python -m pip install --disable-pip-version-check torch==2.14.1 scikit-learn==1.9.1 transformer-lens==4.3.0
 	touch $@
 
 constraints: venv  ## resolve constraints.txt again (for maintainers)
