@@ -14,7 +14,7 @@ WORDS = ("reproduced", "partly", "not reproduced", "not tested here")
 HEAD = """\
 # What moved between root keys
 
-Release 0.2 froze rule, rows and settings and named root key 200 for every accepted run; {runs} of {all} are computed anew with it, all from one commit. Beside each published result stands what the run before had, with another root key and often at an earlier commit: how many words differ says how sure they are. Nothing was changed after a look.
+Release 0.2 froze rule, rows and settings and named root key 200 for every accepted run; {runs} of {all} are computed with it, all from commit 566baffd. Beside each published result stands what the run before had, with another root key and often at an earlier commit: how many words differ says how sure they are. Nothing was changed after a look.
 
 Of {rows} published results {flipped} have another word. Of {quantities} quantities behind them that have an interval in both, {inside} have the new value inside the old interval and {meet} have intervals that meet (some 83 % and more than 99 % are expected if nothing but the draw differs).
 """  # noqa: E501

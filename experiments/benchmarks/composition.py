@@ -21,7 +21,7 @@ from circuitax.kernel.weights import HeadStack
 from experiments.benchmarks.harness import Case, Peer
 from experiments.benchmarks.machine import alone, forget_peak, peak_mb, seconds
 
-PEER = "TransformerLens 3.9.0 on PyTorch 2.13.0, all_composition_scores"
+PEER = "TransformerLens 4.3.0 on PyTorch 2.14.1, all_composition_scores"
 TOLERANCE = 1e-4
 
 

@@ -7,6 +7,7 @@ of a search, unlike all others, depends on what weights hold.
 
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,7 +22,7 @@ from circuitax.circuits.paths.path_graph import Node, path_graph
 from circuitax.kernel.model import Model
 from circuitax.kernel.run import Run
 from circuitax.kernel.run import run as forward_run
-from experiments.benchmarks.export_llama import Files, exported, smollm2
+from experiments.benchmarks.export_llama import exported, smollm2
 from experiments.benchmarks.harness import Case, Peer
 from experiments.benchmarks.machine import seconds
 
@@ -34,8 +35,8 @@ def cases(stack: ExitStack) -> list[Case]:
     model = smollm2()
     half = np.random.default_rng(0).integers(0, model.d_vocab, N_CTX // 2)
     run = forward_run(model, jnp.asarray(np.tile(half, 2)), outputs=True)
-    files, peer = exported(model, stack), stack.enter_context(Peer("relp_llama"))
-    return [*alone_cases(run), *(pairs_case(run, n, files, peer) for n in (100, 300))]
+    folder, peer = exported(model, stack), stack.enter_context(Peer("relp_llama"))
+    return [*alone_cases(run), *(pairs_case(run, n, folder, peer) for n in (100, 300))]
 
 
 def lead(run: Run) -> list[int]:
@@ -78,7 +79,7 @@ def alone_cases(run: Run) -> list[Case]:
     ]
 
 
-def pairs_case(run: Run, n_neurons: int, files: Files, peer: Peer) -> Case:
+def pairs_case(run: Run, n_neurons: int, folder: Path, peer: Peer) -> Case:
     """Paths of a lead between the neurons of most flow, by the half rule, from a text."""
     right, wrong = lead(run)
     n_layers = run.model.n_layers
@@ -111,9 +112,9 @@ def pairs_case(run: Run, n_neurons: int, files: Files, peer: Peer) -> Case:
             nodes=found,
             lead=[right, wrong],
             copies=COPIES,
-            folder=str(files.hub),
+            folder=str(folder),
         ),
-        "RelP on PyTorch 2.13.0, LlamaForCausalLM of transformers, held modules",
+        "RelP on PyTorch 2.14.1, LlamaForCausalLM of transformers, held modules",
         3.0,
         flops=2.0 * n_weights(frozen) * rows,
         note="the half rule on both sides, edges equal to 0.001 of the largest; the neurons are "

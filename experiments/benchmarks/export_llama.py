@@ -1,10 +1,10 @@
-"""A rotary, gated model of ours as others read it: for transformers, and for TransformerLens."""
+"""A rotary, gated model of ours as a folder of the Hub, which others read."""
 
 import json
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,17 +16,9 @@ from circuitax.kernel.model import Model
 from circuitax.kernel.norm import Norm
 from circuitax.kernel.positions import Positions
 from circuitax.kernel.spec import TransformerSpec
-from circuitax.models.lens_format import lens_state
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.sources import has_smollm2
 from circuitax.models.transformer import init
-
-
-class Files(NamedTuple):
-    """A folder for transformers; settings and a file for TransformerLens."""
-
-    hub: Path
-    lens: list[str]
 
 
 def smollm2_spec(n_layers: int = 30, d_vocab: int = 49_152) -> TransformerSpec:
@@ -58,22 +50,16 @@ def smollm2() -> Model:
     return load_pretrained("smollm2") if has_smollm2() else random_model(smollm2_spec())
 
 
-def exported(model: Model, stack: ExitStack) -> Files:
-    """The weights of a model with RMS norms, a gated MLP and rotary positions, in files."""
+def exported(model: Model, stack: ExitStack) -> Path:
+    """The weights of a model with RMS norms, a gated MLP and rotary positions, as a folder."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     spec = model.spec
     weights = hub_weights(model)
     config = hub_config(spec) | {"tie_word_embeddings": "lm_head.weight" not in weights}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    _save(weights, folder / "model.safetensors")
-    beside = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "lens.safetensors"
-    _save(lens_state(model), beside)
-    return Files(folder, [json.dumps(lens_config(spec)), str(beside)])
-
-
-def _save(arrays: dict[str, Any], file: Path) -> None:
-    whole = {name: np.ascontiguousarray(W, np.float32) for name, W in arrays.items()}
-    save_file(whole, file, metadata={"format": "pt"})
+    whole = {name: np.ascontiguousarray(W, np.float32) for name, W in weights.items()}
+    save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 def hub_weights(model: Any) -> dict[str, Any]:
@@ -114,29 +100,6 @@ def hub_config(spec: TransformerSpec) -> dict[str, Any]:
         "rope_theta": spec.rotary_base,
         "hidden_act": "silu",
         "torch_dtype": "float32",
-    }
-
-
-def lens_config(spec: TransformerSpec) -> dict[str, Any]:
-    """The settings that go with them."""
-    return {
-        "n_layers": spec.n_layers,
-        "n_heads": spec.n_heads,
-        "n_key_value_heads": spec.kv_heads,
-        "d_model": spec.d_model,
-        "d_head": spec.head_width,
-        "d_mlp": spec.d_mlp,
-        "d_vocab": spec.d_vocab,
-        "n_ctx": 2048,
-        "act_fn": "silu",
-        "gated_mlp": True,
-        "final_rms": True,
-        "normalization_type": "RMS",
-        "eps": spec.norm_eps,
-        "positional_embedding_type": "rotary",
-        "rotary_dim": spec.head_width,
-        "rotary_base": int(spec.rotary_base),
-        "rotary_adjacent_pairs": True,
     }
 
 

@@ -22,7 +22,7 @@ from experiments.benchmarks.machine import alone, peak_mb, seconds
 
 SIZES = N_POINTS, DIM_IN, DIM_OUT = 6000, 2000, 400
 LEVELS = (0.01, 0.5, 0.99)
-PEER = "scikit-learn 1.9, GaussianRandomProjection + euclidean_distances"
+PEER = "scikit-learn 1.9.1, GaussianRandomProjection + euclidean_distances"
 NAME = f"JL distortion, all pairs, N={N_POINTS}, {DIM_IN} → {DIM_OUT}"
 
 

@@ -25,35 +25,35 @@ from circuitax.kernel.run import run as forward_run
 from circuitax.models.pretrained import load_pretrained
 from circuitax.models.sources import has_smollm2, smollm2_file
 from experiments.benchmarks import composition
-from experiments.benchmarks.export_llama import Files, exported, smollm2
+from experiments.benchmarks.export_llama import exported, smollm2
 from experiments.benchmarks.harness import TOLERANCE, Case, Peer
 from experiments.benchmarks.machine import alone, peak_mb, seconds
 
-TRANSFORMERS = "transformers 5.23 on PyTorch 2.13.0, LlamaForCausalLM, eager"
+TRANSFORMERS = "transformers 5.24 on PyTorch 2.14.1, LlamaForCausalLM, eager"
 PROMPT = 16
 
 
 def cases(stack: ExitStack) -> list[Case]:
     """Opening, reading, patching, composition."""
     model = smollm2()
-    files = exported(model, stack)
+    folder = exported(model, stack)
     reader = stack.enter_context(Peer("transformers_llama"))
     composer = stack.enter_context(Peer("lens"))
     return [
-        *opening(model, files, stack.enter_context(Peer("transformers_llama"))),
-        *(reading(model, files, reader, length) for length in (32, 256)),
-        patching(model, files, stack.enter_context(Peer("lens"))),
+        *opening(model, folder, stack.enter_context(Peer("transformers_llama"))),
+        *(reading(model, folder, reader, length) for length in (32, 256)),
+        patching(model, folder, stack.enter_context(Peer("lens"))),
         # Of all heads the peer's scores would need about 47 GB; 12 layers fit.
         *composition.both(composition.Size(12, 9, 576, 64), composer, target=25.0),
         *composition.both(composition.Size(30, 9, 576, 64)),
     ]
 
 
-def opening(model: Model, files: Files, peer: Peer) -> list[Case]:
+def opening(model: Model, hub: Path, peer: Peer) -> list[Case]:
     """A folder of the Hub against the peer, and the compressed file: time and memory."""
     n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(model))
     weights = f"the weights are {n_bytes / 2**20:.0f} MB in float32"
-    first = cache(lambda: peer.ask(folder=str(files.hub)))  # before it has done anything else
+    first = cache(lambda: peer.ask(folder=str(hub)))  # before it has done anything else
 
     def case(what: str, source: str | Path, file: Path, note: str, **more: Any) -> Case:
         ours = partial(seconds, load_pretrained, source)
@@ -65,15 +65,15 @@ def opening(model: Model, files: Files, peer: Peer) -> list[Case]:
         note = f"{weights}; JAX itself is about 200 MB{note}; measured once"
         return Case(name, "MB", cache(lambda: alone("real_model", source)), note=note, **more)
 
-    again = peer.round(folder=str(files.hub))
+    again = peer.round(folder=str(hub))
     folder, gguf = "a folder with safetensors", "GGUF Q4_1"
     how = "files in the system's cache on both sides; the peer maps the file, and reads it when it "
-    file, unread = files.hub / "model.safetensors", "; the peer has not read its weights yet"
+    file, unread = hub / "model.safetensors", "; the peer has not read its weights yet"
     told = {"theirs": lambda: again() if first() else 0.0, "peer": TRANSFORMERS}
     held = {"theirs": lambda: first()["peak_mb"], "peer": TRANSFORMERS}
     found = [
-        case(folder, files.hub, file, f"{weights}; {how}is used", **told),
-        memory(folder, files.hub, unread, **held),
+        case(folder, hub, file, f"{weights}; {how}is used", **told),
+        memory(folder, hub, unread, **held),
     ]
     if not has_smollm2():
         return found
@@ -85,7 +85,7 @@ def opening(model: Model, files: Files, peer: Peer) -> list[Case]:
     ]
 
 
-def reading(model: Model, files: Files, peer: Peer, length: int) -> Case:
+def reading(model: Model, hub: Path, peer: Peer, length: int) -> Case:
     """One compiled forward pass on a text."""
     tokens = np.random.default_rng(0).integers(0, model.d_vocab, length)
     read, ids = jax.jit(lambda model, ids: forward(model, ids)[0]), jnp.asarray(tokens)
@@ -95,7 +95,7 @@ def reading(model: Model, files: Files, peer: Peer, length: int) -> Case:
         "s a token",
         lambda: seconds(read, model, ids) / length,
         peer.round(
-            lambda: read(model, ids)[-1], scale=scale, text=tokens.tolist(), folder=str(files.hub)
+            lambda: read(model, ids)[-1], scale=scale, text=tokens.tolist(), folder=str(hub)
         ),
         TRANSFORMERS,
         1.0,
@@ -105,7 +105,7 @@ def reading(model: Model, files: Files, peer: Peer, length: int) -> Case:
     )
 
 
-def patching(model: Model, files: Files, peer: Peer) -> Case:
+def patching(model: Model, hub: Path, peer: Peer) -> Case:
     """Every head replaced by that of another text; the peer patches one of each layer."""
     rng = np.random.default_rng(1)
     text, donor = (rng.integers(0, model.d_vocab, PROMPT) for _ in range(2))
@@ -131,14 +131,14 @@ def patching(model: Model, files: Files, peer: Peer) -> Case:
         peer.round(
             lambda: patched(model)[*asked.T],
             what="patching",
-            model=files.lens,
+            folder=str(hub),
             text=text.tolist(),
             donor=donor.tolist(),
             right=right,
             heads=asked.tolist(),
             repeats=n / len(asked),
         ),
-        "TransformerLens 3.9.0 on PyTorch 2.13.0, patching.py",
+        "TransformerLens 4.3.0 on PyTorch 2.14.1, patching.py",
         3.0,
         flops=patching_flops(model),
         note="operations are those of weights behind each head, and of one run of either text; "

@@ -21,7 +21,7 @@ from circuitax.training.toy import ToyHyper, ToyProblem
 from experiments.benchmarks.harness import Case, Peer
 from experiments.benchmarks.machine import seconds
 
-PEER = "PyTorch 2.13.0, eager, official protocol"
+PEER = "PyTorch 2.14.1, eager, official protocol"
 # (n, m, members), steps a round of ours and of theirs, targets with common and with own batches.
 SHAPES = (
     ((5, 2, 10), 1000, 200, (12.0, 5.0)),

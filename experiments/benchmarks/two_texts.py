@@ -25,7 +25,7 @@ N_CTX, STEPS = 24, 5
 def cases(stack: ExitStack) -> list[Case]:
     """Secants here, the mean of five gradients there; our five gradients are equal to those."""
     model = smollm2()
-    files, peer = exported(model, stack), stack.enter_context(Peer("eap_ig_llama"))
+    folder, peer = exported(model, stack), stack.enter_context(Peer("eap_ig_llama"))
     texts = np.random.default_rng(0).integers(0, model.d_vocab, (2, N_CTX))
     texts[1, : N_CTX // 2] = texts[0, : N_CTX // 2]
     right, wrong = texts[0, :2].tolist()
@@ -55,9 +55,9 @@ def cases(stack: ExitStack) -> list[Case]:
                 texts=texts.tolist(),
                 lead=[right, wrong],
                 steps=STEPS,
-                folder=str(files.hub),
+                folder=str(folder),
             ),
-            f"EAP-IG, {STEPS} steps, on PyTorch 2.13.0, LlamaForCausalLM of transformers, hooks",
+            f"EAP-IG, {STEPS} steps, on PyTorch 2.14.1, LlamaForCausalLM of transformers, hooks",
             5.0,
             flops=2.0 * passed * 3,
             note="secants here, gradients there; our own gradients of as many steps are equal to "

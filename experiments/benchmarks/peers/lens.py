@@ -10,33 +10,34 @@ from typing import Any
 import numpy as np
 import pandas  # type: ignore[import-untyped]
 import torch  # type: ignore[import-not-found]
-from safetensors.torch import load_file
-from transformer_lens import (  # type: ignore[import-not-found]
-    HookedTransformer,
-    HookedTransformerConfig,
-    patching,
+from transformer_lens import patching  # type: ignore[import-not-found]
+from transformer_lens.config import TransformerBridgeConfig  # type: ignore[import-not-found]
+from transformer_lens.model_bridge import TransformerBridge  # type: ignore[import-not-found]
+from transformer_lens.model_bridge.sources.native import (  # type: ignore[import-not-found]
+    NativeModel,
 )
 
-BARE = {"attn_only": True, "normalization_type": None}
 
-
-def new_model(**settings: Any) -> Any:
-    """A model on the CPU."""
-    return HookedTransformer(HookedTransformerConfig(**settings, device="cpu", seed=0))
+def settings(**sizes: Any) -> Any:
+    """An attention-only model without norms."""
+    return TransformerBridgeConfig(**sizes, attn_only=True, normalization_type=None, seed=0)
 
 
 @cache
 def drawn_model(n_layers: int, n_heads: int, d_model: int, d_head: int) -> Any:
     """Normal weights over ``√d_model``, drawn as ``experiments/benchmarks/composition.py`` does."""
     sizes = {"n_layers": n_layers, "n_heads": n_heads, "d_model": d_model, "d_head": d_head}
-    model = new_model(**sizes, **BARE, n_ctx=2, d_vocab=2)
+    model = TransformerBridge.boot_native(settings(**sizes, n_ctx=2, d_vocab=2), device="cpu")
     rng = np.random.default_rng(0)
     with torch.no_grad():
-        for name in ("W_Q", "W_K", "W_V", "W_O"):
-            last = (d_head, d_model) if name == "W_O" else (d_model, d_head)
+        for name in "qkvo":
+            last = (d_head, d_model) if name == "o" else (d_model, d_head)
             drawn = rng.standard_normal((n_layers, n_heads, *last), np.float32)
-            for block, W in zip(model.blocks, drawn / np.float32(d_model**0.5), strict=True):
-                getattr(block.attn, name).copy_(torch.from_numpy(W))
+            for layer, W in zip(model.original_model.layers, drawn, strict=True):
+                columns = W if name == "o" else W.swapaxes(1, 2)  # [heads, d_head, d_model]
+                rows = columns.reshape(-1, d_model) / np.float32(d_model**0.5)
+                rows = rows.T if name == "o" else rows  # those of a linear layer are its outputs
+                getattr(layer.attn, name).weight.copy_(torch.from_numpy(rows))
     return model
 
 
@@ -48,24 +49,19 @@ def composition(size: list[int], values: bool) -> dict[str, Any]:
     scores = [model.all_composition_scores(kind) for kind in "QKV"]
     seconds = time.perf_counter() - start
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    found = torch.stack(scores).tolist() if values else []
+    found = [kind.scores.tolist() for kind in scores] if values else []
     return {"seconds": seconds, "peak_mb": peak_mb, "values": found}
 
 
 @cache
-def loaded_model(config: str, weights: str) -> Any:
-    """A model of these settings, with weights that a file has under TransformerLens's names."""
-    model = new_model(**json.loads(config))
-    parameters = dict(model.named_parameters())
-    with torch.no_grad():
-        for name, W in load_file(weights).items():
-            parameters[name].copy_(W)
-    return model.eval()
+def loaded_model(folder: str) -> Any:
+    """The model of a folder of the Hub."""
+    return TransformerBridge.boot_transformers(folder, device="cpu", dtype=torch.float32).eval()
 
 
 @torch.no_grad()
 def patched(
-    model: list[str],
+    folder: str,
     text: list[int],
     donor: list[int],
     right: int,
@@ -78,7 +74,7 @@ def patched(
     As ``get_act_patch_attn_head_out_all_pos``, of the heads that are asked for. The donor's run
     counts once, the patching ``repeats`` times.
     """
-    lens = loaded_model(*model)
+    lens = loaded_model(folder)
     start = time.perf_counter()
     kept = lens.run_with_cache(torch.tensor([donor]))[1]
     begin = time.perf_counter()
@@ -101,7 +97,7 @@ def training_step(
 ) -> Callable[[], None]:
     """A model with its optimizer and its text; each call is one step on random windows of it."""
     torch.manual_seed(0)
-    model = new_model(**json.loads(sizes), **BARE, positional_embedding_type="shortformer")
+    model = NativeModel(settings(**json.loads(sizes)))  # without the hooks of a bridge
     d_vocab, n_ctx = model.cfg.d_vocab, model.cfg.n_ctx
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
     share = 1 / np.arange(1, d_vocab + 1)
@@ -109,7 +105,8 @@ def training_step(
     windows = torch.from_numpy(drawn).unfold(0, n_ctx, 1)
 
     def loss(tokens: Any) -> Any:
-        return model(tokens, return_type="loss")
+        logits = model(tokens)[:, :-1]
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
     compute = torch.compile(loss) if compiled else loss
 
