@@ -14,7 +14,7 @@ WORDS = ("reproduced", "partly", "not reproduced", "not tested here")
 HEAD = """\
 # What moved between root keys
 
-Release 0.2 froze rule, rows and settings and named root key 200 for every accepted run; {runs} of {all} are computed with it, all from commit 566baffd. Beside each published result stands what the run before had, with another root key and often at an earlier commit: how many words differ says how sure they are. Nothing was changed after a look.
+Release 0.2 froze rule, rows and settings and named root key 200 for every accepted run; {runs} of {all} are computed with it, all from commit 566baffd. Beside each published result stands what the run before had, with another root key and often at an earlier commit, by the first of its quantities whose word moved, or else its first: how many words differ says how sure they are. Nothing was changed after a look.
 
 Of {rows} published results {flipped} have another word. Of {quantities} quantities behind them that have an interval in both, {inside} have the new value inside the old interval and {meet} have intervals that meet (some 83 % and more than 99 % are expected if nothing but the draw differs).
 """  # noqa: E501
@@ -27,9 +27,12 @@ def before(commit: str, path: Path) -> Any:
     return json.loads(found.stdout) if found.returncode == 0 else None
 
 
-def text(row: dict[str, Any]) -> str:
-    """The first quantity of a row."""
-    ours = row["quantities"][0]["measured"] if row["quantities"] else None
+def text(row: dict[str, Any], other: dict[str, Any]) -> str:
+    """The first quantity of a row whose word is another than in the other record, or the first."""
+    words = {quantity["id"]: quantity["word"] for quantity in other["quantities"]}
+    quantities = row["quantities"]
+    moved = [found for found in quantities if found["word"] != words.get(found["id"])]
+    ours = (moved or quantities)[0]["measured"] if quantities else None
     if ours is None or ours["value"] is None:
         return "–"
     if ours["low"] == ours["high"]:
@@ -72,7 +75,8 @@ def main(commit: str) -> None:
         found.sort(key=lambda pair: (WORDS.index(pair[1]["word"] or WORDS[-1]), pair[2]))
         for old_row, row, name in found:
             says, words = row["says"].replace("|", "\\|"), (old_row["word"], row["word"])
-            olds, news = f"{words[0]}: {text(old_row)}", f"{words[1]}: {text(row)}"
+            olds, news = text(old_row, row), text(row, old_row)
+            olds, news = f"{words[0]}: {olds}", f"{words[1]}: {news}"
             print(f"| {says} | `{name}` | {olds} | {news} |")
         print()
 
