@@ -15,7 +15,9 @@ from transformer_lens.config import TransformerBridgeConfig  # type: ignore[impo
 from transformer_lens.model_bridge import TransformerBridge  # type: ignore[import-not-found]
 from transformer_lens.model_bridge.sources.native import (  # type: ignore[import-not-found]
     NativeModel,
+    build_bridge_from_module,
 )
+from transformers import LlamaForCausalLM  # type: ignore[import-not-found]
 
 
 def settings(**sizes: Any) -> Any:
@@ -56,7 +58,9 @@ def composition(size: list[int], values: bool) -> dict[str, Any]:
 @cache
 def loaded_model(folder: str) -> Any:
     """The model of a folder of the Hub."""
-    return TransformerBridge.boot_transformers(folder, device="cpu", dtype=torch.float32).eval()
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    # `boot_transformers` wants a tokenizer, which the folder lacks.
+    return build_bridge_from_module(model, "LlamaForCausalLM", hf_config=model.config).eval()
 
 
 @torch.no_grad()
