@@ -14,7 +14,7 @@ WORDS = ("reproduced", "partly", "not reproduced", "not tested here")
 HEAD = """\
 # What moved between root keys
 
-Release 0.2 froze rule, rows and settings and named root key 200 for every accepted run; {runs} of {all} are computed with it, all from commit 566baffd. Beside each published result stands what the run before had, with another root key and often at an earlier commit, by the first of its quantities whose word moved, or else its first: how many words differ says how sure they are. Nothing was changed after a look.
+Release 0.2 froze rule, rows and settings and named root key 200 for every accepted run; {runs} of {all} are computed with it, all from {commits}. Beside each published result stands what the run before had, with another root key and often at an earlier commit, by the first of its quantities whose word moved, or else its first: how many words differ says how sure they are. Nothing was changed after a look.
 
 Of {rows} published results {flipped} have another word. Of {quantities} quantities behind them that have an interval in both, {inside} have the new value inside the old interval and {meet} have intervals that meet (some 83 % and more than 99 % are expected if nothing but the draw differs).
 """  # noqa: E501
@@ -50,12 +50,18 @@ def interval(quantity: dict[str, Any]) -> tuple[float, float, float] | None:
 
 def main(commit: str) -> None:
     """Print the page."""
-    pairs, runs, paths = [], 0, sorted((ROOT / "results").glob("*/accepted/claims.json"))
+    pairs, runs, commits, paths = (
+        [],
+        0,
+        set(),
+        sorted((ROOT / "results").glob("*/accepted/claims.json")),
+    )
     for path in paths:
         old, run = before(commit, path), before(commit, path.with_name("provenance.json"))
         if old is None or run == json.loads(path.with_name("provenance.json").read_text()):
             continue
         runs += 1
+        commits.add(json.loads(path.with_name("provenance.json").read_text())["commit"][:8])
         rows = {row["id"]: row for row in old}
         new = [row for row in json.loads(path.read_text()) if row["paper"] not in NOT_COUNTED]
         pairs += [(rows[row["id"]], row, path.parts[-3]) for row in new if row["id"] in rows]
@@ -67,8 +73,9 @@ def main(commit: str) -> None:
         both += [(olds[name], new) for name, new in news.items() if new and olds.get(name)]
     inside = sum(old[1] <= new[0] <= old[2] for old, new in both if old)
     meet = sum(old[1] <= new[2] and new[1] <= old[2] for old, new in both if old)
+    said = f"commit{'s' * (len(commits) > 1)} " + ", ".join(sorted(commits))
     counts = {"rows": len(pairs), "flipped": len(flipped), "quantities": len(both)}
-    print(HEAD.format(inside=inside, meet=meet, runs=runs, all=len(paths), **counts))
+    print(HEAD.format(inside=inside, meet=meet, runs=runs, all=len(paths), commits=said, **counts))
     steady = [pair for pair in pairs if pair not in flipped]
     for title, found in (("Other words", flipped), ("The same words", steady)):
         print(f"## {title}\n\n| result | experiment | before | now |\n| --- | --- | --- | --- |")

@@ -225,7 +225,7 @@ def _announcement(
     if not left:
         return f"{finished}nothing to compute"
     seconds = sum(entries[name].seconds(scale) or 0.0 for name in left) / jobs
-    hint = f", about {seconds / 60:.0f} min" if scale in ("quick", "evening") else ""
+    hint = f", about {max(seconds / 60, 1):.0f} min" if scale in ("quick", "evening") else ""
     return f"{finished}computing {len(left)}{hint}; Ctrl-C stops, and the same command resumes"
 
 
